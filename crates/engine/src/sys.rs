@@ -1,0 +1,137 @@
+//! The calls that rustix does not offer in safe form.
+//!
+//! JUSTIFICATION: this is the one module of the engine that may hold unsafe code. Everything in it is
+//! a thin, checked wrapper around one call of the C library; whatever has logic lives elsewhere.
+#![expect(unsafe_code, reason = "the one place for calls that have no safe form")]
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr;
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, with the id of the new.
+    Parent(Pid),
+}
+
+/// Forks. Only single-threaded processes call this (zygote and supervisors), so that the child may
+/// use everything.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: fork itself has no preconditions; the callers are single-threaded, so no lock can be
+    // held by a thread that does not exist in the child.
+    let pid = check(unsafe { libc::fork() })?;
+    Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
+}
+
+/// Replaces the program. Returns only on failure.
+pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Result<Infallible> {
+    let pointers = |list: &[CString]| {
+        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: both arrays end with a null pointer and their strings outlive the call.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    Err(io::Error::last_os_error())
+}
+
+/// Ends the process at once, without running anything registered for its exit.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set, sigaddset only changes an initialised one.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Blocks these signals and returns a descriptor that becomes readable when one arrives.
+pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    // SAFETY: the set is initialised; a null old set is allowed.
+    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) })?;
+    // SAFETY: the set is initialised; -1 asks for a new descriptor, which nobody else owns.
+    unsafe {
+        let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Puts every signal back to its default action and unblocks all, as a new program expects.
+pub(crate) fn reset_signals() {
+    let none = signal_set(&[]);
+    // SAFETY: SIG_DFL is a valid handler for every signal; those that cannot be changed fail
+    // harmlessly. The set is initialised.
+    unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+    }
+}
+
+/// Ignores a signal.
+pub(crate) fn ignore_signal(signal: i32) {
+    // SAFETY: SIG_IGN is a valid handler.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// A child that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reaped {
+    pub(crate) pid: Pid,
+    /// The exit code, if it exited.
+    pub(crate) code: Option<i32>,
+    /// The signal, if it died of one.
+    pub(crate) signal: Option<i32>,
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) max_rss_bytes: u64,
+}
+
+fn timeval(t: libc::timeval) -> Duration {
+    let micros = t.tv_sec.saturating_mul(1_000_000).saturating_add(t.tv_usec);
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// Reaps one child that has ended, if there is one.
+pub(crate) fn reap() -> Option<Reaped> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both pointers are valid for writing; a zeroed rusage is a valid one.
+    let (pid, usage) = unsafe {
+        let pid = libc::wait4(-1, &raw mut status, libc::WNOHANG, usage.as_mut_ptr());
+        (pid, usage.assume_init())
+    };
+    if pid <= 0 {
+        return None;
+    }
+    Some(Reaped {
+        pid: Pid::from_raw(pid)?,
+        code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        user: timeval(usage.ru_utime),
+        system: timeval(usage.ru_stime),
+        max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+    })
+}
