@@ -1,0 +1,220 @@
+//! The floors: the least that a round trip, a spawn, a pipe and a file cost on this machine, now.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Measure, Stats};
+use crate::fixture::Flood;
+
+/// The environment variable that makes [`init`] write so many bytes to standard output and exit.
+const WRITER_VARIABLE: &str = "SANDCRAB_BENCH_WRITE_BYTES";
+/// How much goes through the pipe.
+const PIPE_BYTES: u64 = 1 << 30;
+/// How much the reader of the pipe takes at a time.
+const PIPE_READ_BYTES: usize = 256 << 10;
+/// How much is written to the file.
+const FILE_BYTES: u64 = 64 << 20;
+const ROUND_TRIPS: usize = 3_000;
+const SPAWNS: usize = 300;
+/// The part of the samples that is thrown away first, while caches and clocks settle.
+const WARM_UP_DIVISOR: usize = 10;
+
+/// All floors of one run.
+#[derive(Debug, Clone)]
+pub struct Floors {
+    /// One line to a waiting bash and its answer, over pipes.
+    pub bash_round_trip: Stats,
+    /// Starting bash for nothing, and waiting for it.
+    pub bash_spawn: Stats,
+    /// What a reader gets out of a pipe that a child fills.
+    pub pipe_rate: Measure,
+    /// Writing a file that is in the page cache already.
+    pub file_write_rate: Measure,
+}
+
+impl Floors {
+    /// Measures all of them, files in `directory`, and tells `progress` what comes next.
+    pub fn measure(directory: &Path, mut progress: impl FnMut(&str)) -> io::Result<Self> {
+        progress("bare bash round trip");
+        let bash_round_trip = bash_round_trip(ROUND_TRIPS)?;
+        progress("spawning bash");
+        let bash_spawn = bash_spawn(SPAWNS)?;
+        progress("pipe throughput");
+        let pipe_rate = pipe_rate(Path::new("/proc/self/exe"), PIPE_BYTES)?;
+        progress("page cache write");
+        let file_write_rate = file_write_rate(directory, FILE_BYTES)?;
+        Ok(Self {
+            bash_round_trip,
+            bash_spawn,
+            pipe_rate,
+            file_write_rate,
+        })
+    }
+}
+
+/// Call this first in `main`: it is how the benchmark becomes the writer of [`pipe_rate`].
+pub fn init() {
+    let bytes = std::env::var(WRITER_VARIABLE)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    if let Some(bytes) = bytes {
+        let written = write_flood(&io::stdout(), bytes);
+        crate::fixture::end(i32::from(written.is_err()));
+    }
+}
+
+/// Writes that many bytes of a [`Flood`] from one buffer, past any buffering.
+pub fn write_flood(stream: &impl AsFd, bytes: u64) -> io::Result<()> {
+    let mut file = File::from(stream.as_fd().try_clone_to_owned()?);
+    let mut flood = Flood::new(0);
+    let mut left = bytes;
+    while left > 0 {
+        let chunk = flood.chunk(left);
+        let written = chunk.len();
+        file.write_all(chunk)?;
+        flood.advance(written);
+        left -= written as u64;
+    }
+    Ok(())
+}
+
+fn bash() -> Command {
+    let mut command = Command::new("bash");
+    command
+        .args(["--norc", "--noprofile"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+fn warm_up(samples: usize) -> usize {
+    samples.div_ceil(WARM_UP_DIVISOR)
+}
+
+/// How long a bash that is up already takes to read one line and answer it, over pipes.
+pub fn bash_round_trip(samples: usize) -> io::Result<Stats> {
+    let mut child = bash()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("bash was started without pipes"));
+    };
+    let mut stdout = BufReader::new(stdout);
+    let mut answer = String::new();
+    let mut times = Vec::with_capacity(samples);
+    for number in 0..samples + warm_up(samples) {
+        answer.clear();
+        let start = Instant::now();
+        stdin.write_all(b":;echo x\n")?;
+        stdout.read_line(&mut answer)?;
+        let time = start.elapsed();
+        if answer != "x\n" {
+            return Err(io::Error::other(format!("bash answered {answer:?}, not x")));
+        }
+        if number >= warm_up(samples) {
+            times.push(time);
+        }
+    }
+    drop(stdin);
+    child.wait()?;
+    Ok(Stats::of(times))
+}
+
+/// How long it takes to start bash, let it do nothing, and wait for its end.
+pub fn bash_spawn(samples: usize) -> io::Result<Stats> {
+    let mut times = Vec::with_capacity(samples);
+    for number in 0..samples + warm_up(samples) {
+        let start = Instant::now();
+        let status = bash().args(["-c", "true"]).status()?;
+        let time = start.elapsed();
+        if !status.success() {
+            return Err(io::Error::other(format!(
+                "bash -c true ended with {status}"
+            )));
+        }
+        if number >= warm_up(samples) {
+            times.push(time);
+        }
+    }
+    Ok(Stats::of(times))
+}
+
+/// How fast one reader empties a pipe that a child fills. The child is `program`, whose `main` calls
+/// [`init`] first.
+pub fn pipe_rate(program: &Path, bytes: u64) -> io::Result<Measure> {
+    let mut child = Command::new(program)
+        .env(WRITER_VARIABLE, bytes.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let Some(mut stdout) = child.stdout.take() else {
+        return Err(io::Error::other("the writer was started without a pipe"));
+    };
+    let mut buffer = vec![0; PIPE_READ_BYTES];
+    // The clock starts with the first bytes, so that starting the child does not count.
+    let mut total = stdout.read(&mut buffer)? as u64;
+    let (start, before) = (Instant::now(), total);
+    loop {
+        match stdout.read(&mut buffer)? {
+            0 => break,
+            count => total += count as u64,
+        }
+    }
+    let time = start.elapsed();
+    let status = child.wait()?;
+    if total != bytes || !status.success() {
+        let message = format!("the writer wrote {total} of {bytes} bytes and ended with {status}");
+        return Err(io::Error::other(message));
+    }
+    Ok(rate(total - before, time))
+}
+
+/// How fast a file in `directory` is written whose pages are in the cache: the second of two passes.
+pub fn file_write_rate(directory: &Path, bytes: u64) -> io::Result<Measure> {
+    let path = directory.join(format!("sandcrab-floor-{}", std::process::id()));
+    let measured = write_twice(&path, bytes);
+    std::fs::remove_file(&path)?;
+    Ok(rate(bytes, measured?))
+}
+
+fn write_twice(path: &Path, bytes: u64) -> io::Result<Duration> {
+    let mut file = File::create(path)?;
+    write_flood(&file, bytes)?;
+    file.rewind()?;
+    let start = Instant::now();
+    write_flood(&file, bytes)?;
+    Ok(start.elapsed())
+}
+
+/// Bytes in a time, as a rate.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a rate is shown with three digits"
+)]
+pub fn rate(bytes: u64, time: Duration) -> Measure {
+    Measure::BytesPerSecond(bytes as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bash_answers_and_spawns() {
+        assert!(bash_round_trip(20).unwrap().p50 > Duration::ZERO);
+        assert!(bash_spawn(3).unwrap().p50 > Duration::ZERO);
+    }
+
+    #[test]
+    fn the_file_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let measured = file_write_rate(directory.path(), 1 << 20).unwrap();
+        assert!(measured.amount() > 0.0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,135 @@
+//! [`Measure`], an amount with its unit, and [`Bar`], what it is held against.
+
+use std::fmt;
+use std::time::Duration;
+
+/// An amount with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measure {
+    /// A time.
+    Time(Duration),
+    /// A throughput in bytes.
+    BytesPerSecond(f64),
+    /// A throughput in things done.
+    PerSecond(f64),
+    /// A size.
+    Bytes(f64),
+    /// A plain number.
+    Count(f64),
+}
+
+impl Measure {
+    /// The amount without its unit: seconds, bytes, or a number.
+    pub fn amount(self) -> f64 {
+        match self {
+            Self::Time(time) => time.as_secs_f64(),
+            Self::BytesPerSecond(amount)
+            | Self::PerSecond(amount)
+            | Self::Bytes(amount)
+            | Self::Count(amount) => amount,
+        }
+    }
+}
+
+/// Shows an amount in the largest unit that leaves at least one before the point, with three digits.
+fn scaled(f: &mut fmt::Formatter<'_>, amount: f64, units: &[(f64, &str)]) -> fmt::Result {
+    let smallest = units.last().copied().unwrap_or((1.0, ""));
+    let (size, unit) = units
+        .iter()
+        .copied()
+        .find(|unit| amount >= unit.0)
+        .unwrap_or(smallest);
+    let value = amount / size;
+    let digits = match value {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    write!(f, "{value:.digits$} {unit}")
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Time(time) => scaled(
+                f,
+                time.as_secs_f64(),
+                &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
+            ),
+            Self::BytesPerSecond(rate) => scaled(f, rate, &[(1e9, "GB/s"), (1e6, "MB/s")]),
+            Self::PerSecond(rate) => write!(f, "{rate:.0} /s"),
+            Self::Bytes(size) => scaled(f, size, &[(1e9, "GB"), (1e6, "MB"), (1e3, "KB")]),
+            Self::Count(count) => write!(f, "{count}"),
+        }
+    }
+}
+
+/// What a figure is held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bar {
+    /// No more than this.
+    AtMost(Measure),
+    /// No less than this.
+    AtLeast(Measure),
+    /// No more than so many times its floor.
+    AtMostTimesFloor(f64),
+    /// No less than so many times its floor.
+    AtLeastTimesFloor(f64),
+}
+
+impl Bar {
+    /// Whether a figure holds: its value, and its ratio to its floor. Without a floor, a bar in floors
+    /// does not hold.
+    pub fn holds(self, value: Measure, ratio: Option<f64>) -> bool {
+        match self {
+            Self::AtMost(bar) => value.amount() <= bar.amount(),
+            Self::AtLeast(bar) => value.amount() >= bar.amount(),
+            Self::AtMostTimesFloor(bar) => ratio.is_some_and(|ratio| ratio <= bar),
+            Self::AtLeastTimesFloor(bar) => ratio.is_some_and(|ratio| ratio >= bar),
+        }
+    }
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bar) => write!(f, "≤ {bar}"),
+            Self::AtLeast(bar) => write!(f, "≥ {bar}"),
+            Self::AtMostTimesFloor(bar) => write!(f, "≤ {bar} × floor"),
+            Self::AtLeastTimesFloor(bar) => write!(f, "≥ {bar} × floor"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_three_digits_and_a_fitting_unit() {
+        let shown = |measure: Measure| measure.to_string();
+        assert_eq!(
+            shown(Measure::Time(Duration::from_nanos(71_240))),
+            "71.2 µs"
+        );
+        assert_eq!(shown(Measure::Time(Duration::from_nanos(120))), "0.12 µs");
+        assert_eq!(
+            shown(Measure::Time(Duration::from_micros(1_400))),
+            "1.40 ms"
+        );
+        assert_eq!(shown(Measure::BytesPerSecond(2.5e9)), "2.50 GB/s");
+        assert_eq!(shown(Measure::Bytes(320e3)), "320 KB");
+        assert_eq!(shown(Measure::PerSecond(8_000.4)), "8000 /s");
+        assert_eq!(shown(Measure::Count(300.0)), "300");
+    }
+
+    #[test]
+    fn bars_hold_against_values_and_floors() {
+        let value = Measure::Time(Duration::from_micros(100));
+        assert!(Bar::AtMost(Measure::Time(Duration::from_micros(100))).holds(value, None));
+        assert!(!Bar::AtLeast(Measure::Time(Duration::from_millis(1))).holds(value, None));
+        assert!(Bar::AtMostTimesFloor(2.0).holds(value, Some(1.9)));
+        assert!(!Bar::AtLeastTimesFloor(0.5).holds(value, Some(0.4)));
+        assert!(!Bar::AtMostTimesFloor(2.0).holds(value, None));
+    }
+}

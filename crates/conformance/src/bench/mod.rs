@@ -1,0 +1,16 @@
+//! The benchmark: floors, statistics, and the table in `SPECIFICATION.md`.
+//!
+//! Absolute times move from machine to machine, so every figure is shown beside a *floor* measured in
+//! the same run: what the machine itself needs for the least that could be done.
+
+mod floors;
+mod measure;
+mod stats;
+mod table;
+
+pub use floors::{
+    Floors, bash_round_trip, bash_spawn, file_write_rate, init, pipe_rate, rate, write_flood,
+};
+pub use measure::{Bar, Measure};
+pub use stats::Stats;
+pub use table::{BEGIN_MARKER, END_MARKER, Row, Table, TableError, Verdict};

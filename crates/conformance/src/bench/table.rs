@@ -1,0 +1,255 @@
+//! [`Table`]: the figures as Markdown, and how they get into `SPECIFICATION.md`.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Bar, Measure};
+
+/// The line after which the table stands.
+pub const BEGIN_MARKER: &str = "<!-- bench:begin -->";
+/// The line before which the table ends.
+pub const END_MARKER: &str = "<!-- bench:end -->";
+
+/// Whether a figure holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Met,
+    /// It does not.
+    Missed,
+    /// It has no bar.
+    Open,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Met => "met",
+            Self::Missed => "**missed**",
+            Self::Open => "–",
+        })
+    }
+}
+
+/// One figure, beside its floor and its bar.
+#[derive(Debug, Clone)]
+pub struct Row {
+    figure: String,
+    value: Measure,
+    floor: Option<Measure>,
+    bar: Option<Bar>,
+}
+
+impl Row {
+    /// A figure with neither floor nor bar.
+    pub fn new(figure: impl Into<String>, value: Measure) -> Self {
+        Self {
+            figure: figure.into(),
+            value,
+            floor: None,
+            bar: None,
+        }
+    }
+
+    /// The floor to compare it with, in the same unit.
+    pub fn floor(mut self, floor: Measure) -> Self {
+        self.floor = Some(floor);
+        self
+    }
+
+    /// The bar it is held against.
+    pub fn bar(mut self, bar: Bar) -> Self {
+        self.bar = Some(bar);
+        self
+    }
+
+    /// How many times its floor the figure is.
+    pub fn ratio(&self) -> Option<f64> {
+        self.floor.map(|floor| self.value.amount() / floor.amount())
+    }
+
+    /// Whether it holds.
+    pub fn verdict(&self) -> Verdict {
+        match self.bar {
+            None => Verdict::Open,
+            Some(bar) if bar.holds(self.value, self.ratio()) => Verdict::Met,
+            Some(_) => Verdict::Missed,
+        }
+    }
+}
+
+/// Shows what is there, and a dash for what is not.
+fn or_dash(cell: Option<impl fmt::Display>) -> String {
+    cell.map_or_else(|| "–".to_owned(), |cell| cell.to_string())
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let floor = or_dash(self.floor);
+        let ratio = or_dash(self.ratio().map(|ratio| format!("{ratio:.2} ×")));
+        let (bar, verdict) = (or_dash(self.bar), self.verdict());
+        write!(
+            f,
+            "| {} | {} | {floor} | {ratio} | {bar} | {verdict} |",
+            self.figure, self.value
+        )
+    }
+}
+
+/// The figures of one run, with a sentence on where they were measured.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    machine: String,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// An empty table; `machine` says where it is measured.
+    pub fn new(machine: impl Into<String>) -> Self {
+        Self {
+            machine: machine.into(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a figure.
+    pub fn push(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// How many figures miss their bar.
+    pub fn missed(&self) -> usize {
+        self.rows
+            .iter()
+            .filter(|row| row.verdict() == Verdict::Missed)
+            .count()
+    }
+
+    /// Replaces what stands between the markers in the file with this table.
+    pub fn write_into(&self, path: &Path) -> Result<(), TableError> {
+        let text = std::fs::read_to_string(path).map_err(|source| TableError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let text = self.replace_in(&text).ok_or_else(|| TableError::Markers {
+            path: path.to_owned(),
+        })?;
+        std::fs::write(path, text).map_err(|source| TableError::Write {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// The text with this table between the markers; `None` if they are not there, in this order.
+    fn replace_in(&self, text: &str) -> Option<String> {
+        let (before, rest) = text.split_once(BEGIN_MARKER)?;
+        let (_, after) = rest.split_once(END_MARKER)?;
+        Some(format!(
+            "{before}{BEGIN_MARKER}\n{self}\n{END_MARKER}{after}"
+        ))
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.machine)?;
+        writeln!(f, "| figure | value | floor | ratio | bar | verdict |")?;
+        writeln!(f, "|---|---:|---:|---:|---|---|")?;
+        self.rows.iter().try_for_each(|row| writeln!(f, "{row}"))
+    }
+}
+
+/// Why a table could not be written into a file.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The file could not be read.
+    #[error("could not read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file could not be written.
+    #[error("could not write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file does not say where the table goes.
+    #[error("{} has no place for the table between {BEGIN_MARKER} and {END_MARKER}", path.display())]
+    Markers {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn table() -> Table {
+        let microseconds = |count| Measure::Time(Duration::from_micros(count));
+        let mut table = Table::new("Measured here.");
+        table.push(Row::new("spawn", microseconds(1_400)));
+        table.push(
+            Row::new("round trip", microseconds(150))
+                .floor(microseconds(100))
+                .bar(Bar::AtMostTimesFloor(1.2)),
+        );
+        table
+    }
+
+    #[test]
+    fn rows_show_ratio_bar_and_verdict() {
+        let shown = table().to_string();
+        assert!(
+            shown.contains("| spawn | 1.40 ms | – | – | – | – |"),
+            "{shown}"
+        );
+        let row = "| round trip | 150 µs | 100 µs | 1.50 × | ≤ 1.2 × floor | **missed** |";
+        assert!(shown.contains(row), "{shown}");
+        assert_eq!(table().missed(), 1);
+    }
+
+    #[test]
+    fn only_the_text_between_the_markers_changes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = format!("before\n{BEGIN_MARKER}\nold\n{END_MARKER}\nafter\n");
+        std::fs::write(file.path(), text).unwrap();
+        table().write_into(file.path()).unwrap();
+        let once = std::fs::read_to_string(file.path()).unwrap();
+        table().write_into(file.path()).unwrap();
+        let twice = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(once, twice);
+        assert!(once.starts_with(&format!(
+            "before\n{BEGIN_MARKER}\nMeasured here.\n\n| figure"
+        )));
+        assert!(
+            once.ends_with(&format!("|\n\n{END_MARKER}\nafter\n")),
+            "{once}"
+        );
+        assert!(!once.contains("old"));
+    }
+
+    #[test]
+    fn a_file_without_markers_is_refused_and_left_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{END_MARKER} {BEGIN_MARKER}")).unwrap();
+        let error = table().write_into(file.path()).unwrap_err();
+        assert!(
+            error.to_string().contains("has no place for the table"),
+            "{error}"
+        );
+        assert!(
+            std::fs::read_to_string(file.path())
+                .unwrap()
+                .starts_with(END_MARKER)
+        );
+    }
+}

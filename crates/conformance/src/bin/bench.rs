@@ -1,0 +1,115 @@
+//! Measures the floors and the figures of one run and prints them as a table.
+//!
+//! `bench` prints; `bench --write SPECIFICATION.md` also replaces the table in that file. Files are
+//! written to the temporary directory (`TMPDIR`). The exit code is 1 if a figure misses its bar.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a program"
+)]
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs, io, thread};
+
+use sandcrab_conformance::bench::{self, Floors, Measure, Row, Table};
+
+fn main() -> ExitCode {
+    bench::init();
+    sandcrab_engine::init();
+    match run() {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(missed) => {
+            eprintln!("bench: {missed} of the figures missed their bars.");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("bench: {error}.");
+            let mut source = error.source();
+            while let Some(cause) = source {
+                eprintln!("  because: {cause}");
+                source = cause.source();
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures, prints and writes; the number of figures that missed their bars.
+fn run() -> Result<usize, Box<dyn Error>> {
+    let target = target()?;
+    let floors = Floors::measure(&env::temp_dir(), |next| eprintln!("measuring: {next}"))?;
+    let mut table = Table::new(machine());
+    push_floors(&mut table, &floors);
+    push_engine_figures(&mut table, &floors);
+    println!("{table}");
+    if let Some(path) = target {
+        table.write_into(&path)?;
+        eprintln!("wrote the table into {}", path.display());
+    }
+    Ok(table.missed())
+}
+
+/// The file named by `--write`, if there is one.
+fn target() -> Result<Option<PathBuf>, Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => Ok(None),
+        ["--write", path] => Ok(Some(path.into())),
+        _ => Err("usage: bench [--write FILE]".into()),
+    }
+}
+
+fn push_floors(table: &mut Table, floors: &Floors) {
+    let (round_trip, spawn) = (floors.bash_round_trip, floors.bash_spawn);
+    table.push(Row::new(
+        "floor: bare bash round trip, p50",
+        Measure::Time(round_trip.p50),
+    ));
+    table.push(Row::new(
+        "floor: bare bash round trip, p99",
+        Measure::Time(round_trip.p99),
+    ));
+    table.push(Row::new(
+        "floor: spawning bash, p50",
+        Measure::Time(spawn.p50),
+    ));
+    table.push(Row::new(
+        "floor: spawning bash, p99",
+        Measure::Time(spawn.p99),
+    ));
+    table.push(Row::new("floor: pipe throughput", floors.pipe_rate));
+    table.push(Row::new("floor: page cache write", floors.file_write_rate));
+}
+
+/// The engine's own figures go here, one row each:
+/// `table.push(Row::new(name, value).floor(Measure::Time(floors.bash_round_trip.p50)).bar(bar))`.
+fn push_engine_figures(_table: &mut Table, _floors: &Floors) {}
+
+/// A sentence on where this was measured.
+fn machine() -> String {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let bash = bash_version().unwrap_or_else(|_| "of unknown version".to_owned());
+    let build = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
+    format!(
+        "Measured on {cores} cores, Linux {}, bash {bash}, {build} build.",
+        kernel.trim()
+    )
+}
+
+fn bash_version() -> io::Result<String> {
+    let text = r#"printf %s "${BASH_VERSION%%(*}""#;
+    let mut bash = Command::new("bash")
+        .args(["--norc", "--noprofile", "-c", text])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let version = bash.stdout.take().map(io::read_to_string).transpose()?;
+    bash.wait()?;
+    Ok(version.unwrap_or_default())
+}
