@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Measure, Stats};
@@ -19,6 +20,9 @@ const PIPE_READ_BYTES: usize = 256 << 10;
 /// How much is written to the file.
 const FILE_BYTES: u64 = 64 << 20;
 const ROUND_TRIPS: usize = 3_000;
+const ROUND_TRIPS_AFTER_PAUSE: usize = 1_000;
+/// Long enough for both sides to fall asleep, as they do between the commands of a real caller.
+const PAUSE: Duration = Duration::from_millis(1);
 const SPAWNS: usize = 300;
 /// The part of the samples that is thrown away first, while caches and clocks settle.
 const WARM_UP_DIVISOR: usize = 10;
@@ -26,8 +30,11 @@ const WARM_UP_DIVISOR: usize = 10;
 /// All floors of one run.
 #[derive(Debug, Clone)]
 pub struct Floors {
-    /// One line to a waiting bash and its answer, over pipes.
+    /// One line to a waiting bash and its answer, over pipes, one right after the other. The kernel
+    /// keeps both sides on one core, so nothing of more than two processes comes close.
     pub bash_round_trip: Stats,
+    /// The same with a pause of a millisecond before each, so that waking up counts.
+    pub bash_round_trip_after_pause: Stats,
     /// Starting bash for nothing, and waiting for it.
     pub bash_spawn: Stats,
     /// What a reader gets out of a pipe that a child fills.
@@ -40,7 +47,9 @@ impl Floors {
     /// Measures all of them, files in `directory`, and tells `progress` what comes next.
     pub fn measure(directory: &Path, mut progress: impl FnMut(&str)) -> io::Result<Self> {
         progress("bare bash round trip");
-        let bash_round_trip = bash_round_trip(ROUND_TRIPS)?;
+        let round_trip = bash_round_trip(ROUND_TRIPS, Duration::ZERO)?;
+        progress("bare bash round trip, after a pause");
+        let after_pause = bash_round_trip(ROUND_TRIPS_AFTER_PAUSE, PAUSE)?;
         progress("spawning bash");
         let bash_spawn = bash_spawn(SPAWNS)?;
         progress("pipe throughput");
@@ -48,7 +57,8 @@ impl Floors {
         progress("page cache write");
         let file_write_rate = file_write_rate(directory, FILE_BYTES)?;
         Ok(Self {
-            bash_round_trip,
+            bash_round_trip: round_trip,
+            bash_round_trip_after_pause: after_pause,
             bash_spawn,
             pipe_rate,
             file_write_rate,
@@ -95,8 +105,9 @@ fn warm_up(samples: usize) -> usize {
     samples.div_ceil(WARM_UP_DIVISOR)
 }
 
-/// How long a bash that is up already takes to read one line and answer it, over pipes.
-pub fn bash_round_trip(samples: usize) -> io::Result<Stats> {
+/// How long a bash that is up already takes to read one line and answer it, over pipes, with a pause
+/// before each line.
+pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
     let mut child = bash()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -109,6 +120,9 @@ pub fn bash_round_trip(samples: usize) -> io::Result<Stats> {
     let mut times = Vec::with_capacity(samples);
     for number in 0..samples + warm_up(samples) {
         answer.clear();
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
         let start = Instant::now();
         stdin.write_all(b":;echo x\n")?;
         stdout.read_line(&mut answer)?;
@@ -206,7 +220,7 @@ mod tests {
 
     #[test]
     fn bash_answers_and_spawns() {
-        assert!(bash_round_trip(20).unwrap().p50 > Duration::ZERO);
+        assert!(bash_round_trip(20, Duration::ZERO).unwrap().p50 > Duration::ZERO);
         assert!(bash_spawn(3).unwrap().p50 > Duration::ZERO);
     }
 
