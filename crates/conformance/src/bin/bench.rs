@@ -91,6 +91,7 @@ fn push_engine_figures(_table: &mut Table, _floors: &Floors) {}
 fn machine() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = kernel.split(['-', '+']).next().unwrap_or_default();
     let bash = bash_version().unwrap_or_else(|_| "of unknown version".to_owned());
     let build = if cfg!(debug_assertions) {
         "debug"
