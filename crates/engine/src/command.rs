@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use minicbor::{Decode, Encode};
+
 use crate::id::ExecutionId;
 
 /// The longest shell text or argv that is accepted, in bytes.
@@ -35,49 +37,77 @@ pub enum Stdin {
 }
 
 /// What becomes of processes that are still there when the command has returned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
 pub enum LeftoverPolicy {
     /// They go on; their late output reaches the journal.
     #[default]
+    #[n(0)]
     Keep,
     /// They are ended.
+    #[n(1)]
     Kill,
     /// Each becomes an execution of its own.
+    #[n(2)]
     Adopt,
 }
 
 /// What becomes of a process that was started from a session when the session is deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
 pub enum SessionEndPolicy {
     /// It is ended with the session.
     #[default]
+    #[n(0)]
     Kill,
     /// It goes on.
+    #[n(1)]
     Keep,
 }
 
 /// Limits on what a command may use. `None` is no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Limits {
     /// Memory of the whole tree with a cgroup, address space of each process without.
+    #[n(0)]
     pub memory_bytes: Option<u64>,
     /// CPU seconds of each process.
+    #[n(1)]
     pub cpu_seconds: Option<u64>,
     /// Processes in the tree; needs a cgroup, or a user other than root.
+    #[n(2)]
     pub processes: Option<u64>,
     /// Open files of each process.
+    #[n(3)]
     pub open_files: Option<u64>,
     /// Size of each file written.
+    #[n(4)]
     pub file_size_bytes: Option<u64>,
     /// Output, both streams together; reaching it ends the command.
+    #[n(5)]
     pub output_bytes: Option<u64>,
 }
 
 impl Limits {
     /// Whether a limit is set that the kernel enforces (all but the output).
     pub fn any_kernel_limit(&self) -> bool {
-        let Self { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes: _ } = self;
-        [memory_bytes, cpu_seconds, processes, open_files, file_size_bytes].iter().any(|limit| limit.is_some())
+        let Self {
+            memory_bytes,
+            cpu_seconds,
+            processes,
+            open_files,
+            file_size_bytes,
+            output_bytes: _,
+        } = self;
+        [
+            memory_bytes,
+            cpu_seconds,
+            processes,
+            open_files,
+            file_size_bytes,
+        ]
+        .iter()
+        .any(|limit| limit.is_some())
     }
 }
 

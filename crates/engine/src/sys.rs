@@ -8,14 +8,18 @@ use std::convert::Infallible;
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
 use rustix::process::Pid;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// Which side of a fork this is.
@@ -28,7 +32,7 @@ pub(crate) enum Fork {
 }
 
 /// Forks. Only single-threaded processes call this (zygote and supervisors), so that the child may
-/// use everything.
+/// use everything; elsewhere the child may only make system calls until it executes a program.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: fork itself has no preconditions; the callers are single-threaded, so no lock can be
     // held by a thread that does not exist in the child.
@@ -39,12 +43,66 @@ pub(crate) fn fork() -> io::Result<Fork> {
 /// Replaces the program. Returns only on failure.
 pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Result<Infallible> {
     let pointers = |list: &[CString]| {
-        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
+        list.iter()
+            .map(|s| s.as_ptr())
+            .chain([ptr::null()])
+            .collect::<Vec<_>>()
     };
     let (argv, env) = (pointers(argv), pointers(env));
     // SAFETY: both arrays end with a null pointer and their strings outlive the call.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
     Err(io::Error::last_os_error())
+}
+
+/// A program ready to be executed: everything is allocated, so that a child of a fork has nothing left
+/// to do but the call.
+#[derive(Debug)]
+pub(crate) struct PreparedExec {
+    path: CString,
+    argv: Vec<*const libc::c_char>,
+    env: Vec<*const libc::c_char>,
+    /// What the pointers point into.
+    _strings: Vec<CString>,
+}
+
+impl PreparedExec {
+    pub(crate) fn new(path: CString, argv: Vec<CString>, env: Vec<CString>) -> Self {
+        let pointers = |list: &[CString]| {
+            list.iter()
+                .map(|s| s.as_ptr())
+                .chain([ptr::null()])
+                .collect::<Vec<_>>()
+        };
+        let (argv_pointers, env_pointers) = (pointers(&argv), pointers(&env));
+        let strings = argv.into_iter().chain(env).collect();
+        Self {
+            path,
+            argv: argv_pointers,
+            env: env_pointers,
+            _strings: strings,
+        }
+    }
+
+    /// Replaces the program. Returns only on failure.
+    pub(crate) fn exec(&self) -> io::Error {
+        // SAFETY: both arrays end with a null pointer; a CString's bytes stay where they are when the
+        // CString is moved, and `_strings` keeps them all.
+        unsafe { libc::execve(self.path.as_ptr(), self.argv.as_ptr(), self.env.as_ptr()) };
+        io::Error::last_os_error()
+    }
+}
+
+/// Makes the descriptor available to the program to be executed under this number. Only for the child
+/// of a fork: what had the number before is closed.
+pub(crate) fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    // SAFETY: dup2 has no memory preconditions; the caller gives up what the number stood for.
+    check(unsafe { libc::dup2(fd.as_raw_fd(), number) }).map(drop)
+}
+
+/// Sends a signal by its number, which may be a real-time one, to a child that has not been reaped.
+pub(crate) fn send_signal(pid: Pid, signal: i32) -> io::Result<()> {
+    // SAFETY: kill has no memory preconditions.
+    check(unsafe { libc::kill(pid.as_raw_nonzero().get(), signal) }).map(drop)
 }
 
 /// Ends the process at once, without running anything registered for its exit.
@@ -72,7 +130,11 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) })?;
     // SAFETY: the set is initialised; -1 asks for a new descriptor, which nobody else owns.
     unsafe {
-        let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+        let fd = check(libc::signalfd(
+            -1,
+            &raw const set,
+            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+        ))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
@@ -132,6 +194,99 @@ pub(crate) fn reap() -> Option<Reaped> {
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         user: timeval(usage.ru_utime),
         system: timeval(usage.ru_stime),
-        max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+        max_rss_bytes: u64::try_from(usage.ru_maxrss)
+            .unwrap_or(0)
+            .saturating_mul(1024),
     })
+}
+
+/// A resource limit. (rustix lacks the first, and reading another process's.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource {
+    RealTime,
+    AddressSpace,
+    Cpu,
+    Processes,
+    OpenFiles,
+    FileSize,
+}
+
+fn prlimit(
+    pid: Option<Pid>,
+    resource: Resource,
+    new: Option<libc::rlimit>,
+    old: Option<&mut libc::rlimit>,
+) -> io::Result<()> {
+    let resource = match resource {
+        Resource::RealTime => libc::RLIMIT_RTTIME,
+        Resource::AddressSpace => libc::RLIMIT_AS,
+        Resource::Cpu => libc::RLIMIT_CPU,
+        Resource::Processes => libc::RLIMIT_NPROC,
+        Resource::OpenFiles => libc::RLIMIT_NOFILE,
+        Resource::FileSize => libc::RLIMIT_FSIZE,
+    };
+    let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let old = old.map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: each pointer is null, which is allowed, or from a reference that outlives the call.
+    check(unsafe { libc::prlimit(Pid::as_raw(pid), resource, new, old) }).map(drop)
+}
+
+/// The soft and the hard limit of a process, or of this one. `u64::MAX` is no limit.
+pub(crate) fn limit(pid: Option<Pid>, resource: Resource) -> io::Result<(u64, u64)> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    prlimit(pid, resource, None, Some(&mut limit))?;
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Sets the soft and the hard limit of a process, or of this one.
+pub(crate) fn set_limit(
+    pid: Option<Pid>,
+    resource: Resource,
+    soft: u64,
+    hard: u64,
+) -> io::Result<()> {
+    prlimit(
+        pid,
+        resource,
+        Some(libc::rlimit {
+            rlim_cur: soft,
+            rlim_max: hard,
+        }),
+        None,
+    )
+}
+
+/// Copies memory of another process, from `address` on. Returns how many bytes were there.
+pub(crate) fn read_memory(pid: Pid, address: usize, buffer: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: ptr::without_provenance_mut(address),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: the local vector is the buffer, which is valid for writing; the remote address is
+    // looked up in the other process and never dereferenced here.
+    let count = unsafe {
+        libc::process_vm_readv(
+            pid.as_raw_nonzero().get(),
+            &raw const local,
+            1,
+            &raw const remote,
+            1,
+            0,
+        )
+    };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Waits for one child of ours; says whether there was one to wait for.
+pub(crate) fn reap_one(pid: Pid) -> bool {
+    let mut status = 0;
+    // SAFETY: the pointer is valid for writing.
+    unsafe { libc::waitpid(pid.as_raw_nonzero().get(), &raw mut status, 0) > 0 }
 }

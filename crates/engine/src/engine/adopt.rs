@@ -1,0 +1,384 @@
+//! Taking over what an earlier engine left, and cleaning up after a supervisor that was killed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, Dir, unlinkat};
+
+use super::Inner;
+use super::execution::{Fixed, State, Status, Tracked, lost_end};
+use super::link::{Link, lock};
+use super::session::{Place, SessionState};
+use crate::id::{ExecutionId, SessionId};
+use crate::journal::{Claimed, Found};
+use crate::process_tree::{Cgroups, Ending, Nonce, Scope, Step};
+use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
+use crate::record::{ExecutionRecord, Record, SessionRecord};
+use crate::supervisor::snapshot_file::SnapshotFile;
+use crate::supervisor::zygote::socket_name;
+use crate::wire;
+
+/// A supervisor that is alive, and what it said it holds.
+struct Living {
+    link: Arc<Link>,
+    role: Role,
+    held: Vec<Held>,
+}
+
+impl Inner {
+    /// Finds everything that is in the state directory, and connects to whatever lives.
+    pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) {
+        let living = self.connect_all().await;
+        let held: HashMap<u32, (&Arc<Link>, &Held)> = living
+            .iter()
+            .flat_map(|living| {
+                living
+                    .held
+                    .iter()
+                    .map(move |held| (held.slot, (&living.link, held)))
+            })
+            .collect();
+        let mut dead = HashSet::new();
+        let mut lost = Vec::new();
+        for journal in found {
+            let claimed = Claimed {
+                slot: journal.slot,
+                salt: journal.salt,
+            };
+            match minicbor::decode::<Record>(&journal.spec) {
+                Ok(Record::Execution(record)) => {
+                    let nonce = record.nonce;
+                    let Some(tracked) = tracked_of(record, &journal) else {
+                        self.retire(claimed);
+                        continue;
+                    };
+                    match held.get(&claimed.slot.0) {
+                        Some((link, held)) => self.adopt_held(&tracked, link, held),
+                        // It may have ended since the journals were read.
+                        None if tracked.end().is_none() && !self.reread_end(&tracked) => {
+                            dead.insert(nonce);
+                            lost.push(Arc::clone(&tracked));
+                        }
+                        None => tracked.state.send_modify(|state| state.closed = true),
+                    }
+                    self.keep(tracked);
+                }
+                Ok(Record::Session(record)) => {
+                    let link = living
+                        .iter()
+                        .find(|l| l.role == Role::Session(claimed.slot.0));
+                    self.adopt_session(record, &journal, link.map(|l| Arc::clone(&l.link)));
+                }
+                // Of a version that wrote something else: not ours to touch.
+                Err(_) => {}
+            }
+        }
+        self.quit_idle(&living);
+        self.clean_up(dead, lost, self.state.same_instance).await;
+    }
+
+    /// Connects to every supervisor that has a socket; removes the sockets of those that are gone.
+    async fn connect_all(self: &Arc<Self>) -> Vec<Living> {
+        let folder = &self.state.folders.supervisors;
+        let mut nonces = Vec::new();
+        if let Ok(entries) = Dir::read_from(folder) {
+            for entry in entries.flatten() {
+                let name = entry.file_name().to_string_lossy();
+                nonces.extend(u64::from_str_radix(&name, 16).ok());
+            }
+        }
+        let mut links = Vec::new();
+        for nonce in nonces {
+            let link = if self.state.same_instance {
+                Link::connect(folder, nonce).ok()
+            } else {
+                None
+            };
+            match link {
+                Some(link) => {
+                    self.tasks
+                        .spawn(Arc::clone(&link).run(Arc::downgrade(self)));
+                    links.push(link);
+                }
+                None => {
+                    let _ = unlinkat(folder, socket_name(nonce), AtFlags::empty());
+                    if self.state.same_instance
+                        && let Some(nonce) = Nonce::from_value(nonce)
+                    {
+                        self.sweep(nonce).await;
+                    }
+                }
+            }
+        }
+        let mut living = Vec::new();
+        // All are greeted before the first is waited for.
+        let greetings: Vec<_> = links
+            .iter()
+            .map(|link| link.request(&Request::Hello(VERSION)))
+            .collect();
+        for (link, greeting) in links.into_iter().zip(greetings) {
+            let Ok(greeting) = greeting else { continue };
+            if let Ok(Answer::Welcome {
+                version,
+                role,
+                held,
+                ..
+            }) = greeting.await
+                && version >= OLDEST
+            {
+                living.push(Living { link, role, held });
+            }
+        }
+        living
+    }
+
+    fn adopt_held(self: &Arc<Self>, tracked: &Arc<Tracked>, link: &Arc<Link>, held: &Held) {
+        *lock(&tracked.link) = Some(Arc::clone(link));
+        link.track(Arc::clone(tracked));
+        tracked.state.send_modify(|state| {
+            state.pid = held.pid.or(state.pid);
+            if let (Stage::Running, Some(pid), None) = (held.stage, held.pid, state.status.end()) {
+                state.status = Status::Running { pid };
+            }
+        });
+        if held.stage == Stage::Ended && tracked.end().is_none() {
+            self.reread_end(tracked);
+        }
+        // It may have ended, or been let go of, between its word and this.
+        if link.is_over() {
+            self.link_over(link);
+        }
+    }
+
+    /// Looks for an end in the journal; says whether there is one.
+    pub(super) fn reread_end(&self, tracked: &Tracked) -> bool {
+        let Ok(mut reader) = self.reader(tracked.journal) else {
+            return false;
+        };
+        let mut found = None;
+        while let Ok(Some(entry)) = reader.next() {
+            if let crate::journal::Item::Event {
+                kind: crate::journal::kind::ENDED,
+                payload,
+            } = entry.item
+            {
+                found = minicbor::decode(payload).ok();
+                break;
+            }
+        }
+        match found {
+            Some(end) => {
+                let position = reader.totals().map_or(0, |totals| totals.total());
+                tracked.ended(end, position);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn adopt_session(&self, record: SessionRecord, journal: &Found, link: Option<Arc<Link>>) {
+        let claimed = Claimed {
+            slot: journal.slot,
+            salt: journal.salt,
+        };
+        let Ok(id) = record.id.parse::<SessionId>() else {
+            self.retire(claimed);
+            return;
+        };
+        if !self.state.same_instance {
+            // After a restart there is no shell to go back to; its state may be, in a new one.
+            drop(link);
+            self.insert_session(id, record, journal, claimed, None);
+            return;
+        }
+        self.insert_session(id, record, journal, claimed, link);
+    }
+
+    fn insert_session(
+        &self,
+        id: SessionId,
+        record: SessionRecord,
+        journal: &Found,
+        claimed: Claimed,
+        link: Option<Arc<Link>>,
+    ) {
+        let state = SessionState {
+            id: id.clone(),
+            record,
+            created_at: journal.claimed_at,
+            place: Mutex::new(Place {
+                record: claimed,
+                link,
+            }),
+            deleted: AtomicBool::new(false),
+            reviving: tokio::sync::Mutex::new(()),
+        };
+        let mut registry = lock(&self.registry);
+        // Two records of one session: it was being given a new supervisor. The living one counts.
+        let living = |place: &Mutex<Place>| lock(place).link.is_some();
+        match registry.sessions.get(&id) {
+            Some(other) if living(&other.place) || !living(&state.place) => {
+                drop(registry);
+                SnapshotFile::remove(&self.state.folders.snapshots, claimed.slot.0);
+                self.retire(claimed);
+            }
+            other => {
+                let replaced = other.map(|other| lock(&other.place).record);
+                registry.sessions.insert(id, Arc::new(state));
+                drop(registry);
+                if let Some(replaced) = replaced {
+                    self.retire(replaced);
+                }
+            }
+        }
+    }
+
+    /// Supervisors that hold nothing that is known here have nothing to do here.
+    fn quit_idle(&self, living: &[Living]) {
+        for Living { link, role, .. } in living {
+            let idle = match role {
+                Role::Ready => true,
+                Role::Run => false,
+                Role::Session(_) => {
+                    let registry = lock(&self.registry);
+                    let holds = |s: &Arc<SessionState>| {
+                        lock(&s.place)
+                            .link
+                            .as_ref()
+                            .is_some_and(|own| Arc::ptr_eq(own, link))
+                    };
+                    !registry.sessions.values().any(holds)
+                }
+            };
+            if idle {
+                drop(link.request(&Request::Quit));
+            }
+        }
+    }
+
+    /// Called when a link is over. What its supervisor still held is lost, unless its journal says
+    /// that it ended.
+    pub(super) fn link_over(self: &Arc<Self>, link: &Arc<Link>) {
+        let tracked = link.tracked();
+        let unfinished: Vec<_> = tracked
+            .into_iter()
+            .filter(|tracked| {
+                link.untrack(tracked.slot());
+                let ended = tracked.end().is_some() || self.reread_end(tracked);
+                if ended {
+                    tracked.closed(0);
+                    self.execution_closed(tracked);
+                }
+                !ended
+            })
+            .collect();
+        let engine = Arc::downgrade(self);
+        let nonce = link.nonce;
+        self.tasks.spawn(async move {
+            let Some(engine) = engine.upgrade() else {
+                return;
+            };
+            engine
+                .clean_up(HashSet::from([nonce]), unfinished, true)
+                .await;
+        });
+    }
+
+    /// Ends what dead supervisors left running (unless they are of another boot, when there is nothing
+    /// of theirs), then gives their executions their end.
+    async fn clean_up(self: &Arc<Self>, dead: HashSet<u64>, lost: Vec<Arc<Tracked>>, sweep: bool) {
+        for nonce in dead
+            .into_iter()
+            .filter_map(Nonce::from_value)
+            .filter(|_| sweep)
+        {
+            self.sweep(nonce).await;
+        }
+        for tracked in lost {
+            let end = lost_end();
+            // If the disk is full this is tried again by the next engine.
+            drop(lock(&self.store).append_end_of_lost(tracked.journal, &wire::to_bytes(&end)));
+            let position = self
+                .reader(tracked.journal)
+                .and_then(|reader| Ok(reader.totals()?.total()))
+                .unwrap_or(0);
+            tracked.ended(end, position);
+            tracked.closed(position);
+            self.execution_closed(&tracked);
+        }
+    }
+
+    /// Ends every process of a supervisor that is gone.
+    async fn sweep(&self, nonce: Nonce) {
+        let choice = self.config.cgroups.into();
+        let swept = tokio::task::spawn_blocking(move || {
+            let mut ending = Ending::new(
+                Scope::Nonce(nonce),
+                rustix::process::Signal::KILL,
+                std::time::Duration::ZERO,
+                None,
+            );
+            while let Step::Wait { until } = ending.step(Instant::now()) {
+                std::thread::sleep(
+                    until
+                        .saturating_duration_since(Instant::now())
+                        .min(std::time::Duration::from_millis(2)),
+                );
+            }
+            Cgroups::detect(choice).sweep(nonce);
+        });
+        drop(swept.await);
+        let _ = unlinkat(
+            &self.state.folders.supervisors,
+            socket_name(nonce.value()),
+            AtFlags::empty(),
+        );
+    }
+}
+
+/// An execution as its journal tells it.
+fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> {
+    let fixed = Fixed {
+        id: record.id.parse::<ExecutionId>().ok()?,
+        session: record.session.as_ref().and_then(|id| id.parse().ok()),
+        command: super::display_of(&record),
+        background: record.background,
+        digest: record.digest.map(|digest| digest.0),
+        keep: record.keep,
+        on_session_end: record.on_session_end,
+        adopt: false,
+        created_at: journal.claimed_at,
+        nonce: record.nonce,
+    };
+    let tracked = Tracked::new(
+        fixed,
+        Claimed {
+            slot: journal.slot,
+            salt: journal.salt,
+        },
+    );
+    tracked
+        .bytes_on_disk
+        .store(journal.bytes_on_disk, Ordering::Release);
+    tracked
+        .position
+        .send_replace(journal.stdout_bytes + journal.stderr_bytes);
+    let pid = journal
+        .started
+        .as_ref()
+        .and_then(|payload| minicbor::decode(payload).ok());
+    let end = journal
+        .ended
+        .as_ref()
+        .and_then(|payload| minicbor::decode(payload).ok());
+    tracked.state.send_modify(|state: &mut State| {
+        state.pid = pid;
+        if let Some(end) = end {
+            state.status = Status::Ended(Arc::new(end));
+            state.ended_at = journal.ended_at;
+        }
+    });
+    Some(tracked)
+}

@@ -1,0 +1,401 @@
+//! [`Execution`]: a handle on anything that runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::watch;
+
+use super::Inner;
+use super::error::ControlError;
+use super::link::{Link, LinkError, lock};
+use super::output::{Follower, Output};
+use super::{ReadError, StartError};
+use crate::command::SessionEndPolicy;
+use crate::end::{End, EndReason, KillReceipt, Usage};
+use crate::id::{ExecutionId, SessionId};
+use crate::journal::Claimed;
+use crate::protocol::{Answer, Bytes, Refusal, Request};
+
+/// How long a process has to end by itself before it is killed, unless the caller says otherwise.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
+
+/// Where an execution stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// Accepted; in a session it may wait for its turn.
+    Starting,
+    /// Running.
+    Running {
+        /// Its process id; for a session's command that of the shell.
+        pid: u32,
+    },
+    /// Over.
+    Ended(Arc<End>),
+}
+
+impl Status {
+    /// The end, if it is over.
+    pub fn end(&self) -> Option<&Arc<End>> {
+        match self {
+            Self::Ended(end) => Some(end),
+            Self::Starting | Self::Running { .. } => None,
+        }
+    }
+}
+
+/// What is known of an execution without asking its supervisor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionInfo {
+    /// Its id.
+    pub id: ExecutionId,
+    /// The session it belongs to.
+    pub session: Option<SessionId>,
+    /// The shell text, or the argv joined by spaces.
+    pub command: String,
+    /// Whether it was started as a background process.
+    pub background: bool,
+    /// When it was accepted.
+    pub created_at: SystemTime,
+    /// When it ended.
+    pub ended_at: Option<SystemTime>,
+    /// The process id it has or had.
+    pub pid: Option<u32>,
+    /// Where it stands.
+    pub status: Status,
+}
+
+/// A look at the processes of a running execution.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// Whether it waits for input on its standard input; `None` where the kernel does not tell.
+    pub waiting_for_input: Option<bool>,
+    /// The processes it has.
+    pub pids: Vec<u32>,
+}
+
+/// What never changes about an execution.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    pub(super) id: ExecutionId,
+    pub(super) session: Option<SessionId>,
+    pub(super) command: String,
+    pub(super) background: bool,
+    pub(super) digest: Option<Vec<u8>>,
+    pub(super) keep: bool,
+    pub(super) on_session_end: SessionEndPolicy,
+    /// What it leaves running becomes executions of their own.
+    pub(super) adopt: bool,
+    pub(super) created_at: SystemTime,
+    pub(super) nonce: u64,
+}
+
+/// What changes, as one value that can be watched.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) status: Status,
+    pub(super) pid: Option<u32>,
+    pub(super) ended_at: Option<SystemTime>,
+    /// Nothing more will be written to its journal.
+    pub(super) closed: bool,
+    pub(super) refused: Option<Refusal>,
+}
+
+/// An execution as the engine keeps it.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    pub(super) fixed: Fixed,
+    pub(super) journal: Claimed,
+    pub(super) state: watch::Sender<State>,
+    pub(super) link: Mutex<Option<Arc<Link>>>,
+    /// The position its journal is known to have reached.
+    pub(super) position: watch::Sender<u64>,
+    /// The supervisor was asked to say when the journal grows.
+    armed: AtomicBool,
+    pub(super) bytes_on_disk: AtomicU64,
+}
+
+impl Tracked {
+    pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
+        let state = State {
+            status: Status::Starting,
+            pid: None,
+            ended_at: None,
+            closed: false,
+            refused: None,
+        };
+        Arc::new(Self {
+            fixed,
+            journal,
+            state: watch::Sender::new(state),
+            link: Mutex::new(None),
+            position: watch::Sender::new(0),
+            armed: AtomicBool::new(false),
+            bytes_on_disk: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn slot(&self) -> u32 {
+        self.journal.slot.0
+    }
+
+    pub(super) fn started(&self, pid: u32) {
+        self.state.send_modify(|state| {
+            if state.status == Status::Starting {
+                state.status = Status::Running { pid };
+            }
+            state.pid = Some(pid);
+        });
+    }
+
+    pub(super) fn not_started(&self, why: Refusal) {
+        self.state.send_modify(|state| {
+            state.refused = Some(why);
+            state.closed = true;
+        });
+    }
+
+    pub(super) fn ended(&self, end: End, position: u64) {
+        self.grew(position);
+        self.state.send_modify(|state| {
+            if state.status.end().is_none() {
+                state.status = Status::Ended(Arc::new(end));
+                state.ended_at = Some(SystemTime::now());
+            }
+        });
+    }
+
+    pub(super) fn closed(&self, position: u64) {
+        *lock(&self.link) = None;
+        self.grew(position);
+        self.state.send_modify(|state| state.closed = true);
+    }
+
+    pub(super) fn grew(&self, position: u64) {
+        self.armed.store(false, Ordering::Release);
+        self.position.send_if_modified(|known| {
+            let grown = position > *known;
+            *known = position.max(*known);
+            grown
+        });
+    }
+
+    /// Asks to hear when the journal goes beyond a position.
+    pub(super) fn watch_growth(&self, position: u64) {
+        if !self.armed.swap(true, Ordering::AcqRel) {
+            let link = lock(&self.link).clone();
+            if let Some(link) = link {
+                // A supervisor that is gone is noticed by its link, which ends the execution.
+                let _ = link.tell(&Request::Follow {
+                    slot: self.slot(),
+                    position,
+                });
+            }
+        }
+    }
+
+    pub(super) fn end(&self) -> Option<Arc<End>> {
+        self.state.borrow().status.end().cloned()
+    }
+
+    pub(super) fn info(&self) -> ExecutionInfo {
+        let state = self.state.borrow();
+        ExecutionInfo {
+            id: self.fixed.id.clone(),
+            session: self.fixed.session.clone(),
+            command: self.fixed.command.clone(),
+            background: self.fixed.background,
+            created_at: self.fixed.created_at,
+            ended_at: state.ended_at,
+            pid: state.pid,
+            status: state.status.clone(),
+        }
+    }
+}
+
+/// The end of an execution whose supervisor is gone.
+pub(super) fn lost_end() -> End {
+    End {
+        reason: EndReason::Lost,
+        exit_code: None,
+        signal: None,
+        usage: Usage::default(),
+        leftovers: Vec::new(),
+        shell_ended: false,
+        restored: None,
+    }
+}
+
+/// A handle on anything that runs: cheap to clone, and dropping it changes nothing.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    pub(super) tracked: Arc<Tracked>,
+    pub(super) engine: Arc<Inner>,
+}
+
+impl Execution {
+    /// Its id.
+    pub fn id(&self) -> &ExecutionId {
+        &self.tracked.fixed.id
+    }
+
+    /// What is known of it.
+    pub fn info(&self) -> ExecutionInfo {
+        self.tracked.info()
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Status {
+        self.tracked.state.borrow().status.clone()
+    }
+
+    /// Waits until it runs or is over, and says whether it could be started.
+    pub async fn wait_started(&self) -> Result<(), StartError> {
+        let mut states = self.tracked.state.subscribe();
+        let begun = |state: &State| state.status != Status::Starting || state.refused.is_some();
+        let refused = states
+            .wait_for(begun)
+            .await
+            .ok()
+            .and_then(|state| state.refused.clone());
+        match refused {
+            None => Ok(()),
+            Some(why) => Err(StartError::refused(
+                why,
+                &self.tracked.fixed.command,
+                "".into(),
+            )),
+        }
+    }
+
+    /// Waits for its end. A command of a session that could not be started has none.
+    pub async fn wait(&self) -> Result<Arc<End>, StartError> {
+        let mut states = self.tracked.state.subscribe();
+        let over = |state: &State| state.status.end().is_some() || state.refused.is_some();
+        let state = states
+            .wait_for(over)
+            .await
+            .map_err(|_| StartError::Lost)?
+            .clone();
+        match (state.status.end(), state.refused) {
+            (Some(end), _) => Ok(Arc::clone(end)),
+            (None, Some(why)) => Err(StartError::refused(
+                why,
+                &self.tracked.fixed.command,
+                "".into(),
+            )),
+            (None, None) => Err(StartError::Lost),
+        }
+    }
+
+    /// Waits until nothing more will come, not even from what it left running.
+    pub async fn wait_closed(&self) {
+        let mut states = self.tracked.state.subscribe();
+        // The sender lives as long as this handle.
+        drop(states.wait_for(|state| state.closed).await);
+    }
+
+    fn link(&self) -> Result<Arc<Link>, ControlError> {
+        if self.tracked.end().is_some() {
+            return Err(ControlError::Ended);
+        }
+        lock(&self.tracked.link).clone().ok_or(ControlError::Ended)
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, ControlError> {
+        match self.link()?.ask(request).await {
+            Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
+            Ok(answer) => Ok(answer),
+            Err(LinkError::Gone | LinkError::Busy) => Err(ControlError::Ended),
+        }
+    }
+
+    /// Ends the whole tree: `signal` first, SIGKILL after `grace` for what is still there. The
+    /// receipt lists what was ended. On an execution that has ended it does nothing.
+    pub async fn kill(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
+        check_signal(signal)?;
+        let request = Request::Kill {
+            slot: self.tracked.slot(),
+            signal,
+            grace,
+        };
+        match self.ask(&request).await {
+            Ok(Answer::Receipt(receipt)) => Ok(receipt),
+            Ok(_) => Ok(KillReceipt::default()),
+            Err(ControlError::Ended) => Ok(KillReceipt::default()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sends a signal to every process of it, and does nothing more.
+    pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
+        check_signal(signal)?;
+        self.ask(&Request::Signal {
+            slot: self.tracked.slot(),
+            signal,
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Writes to its standard input; returns when the bytes are in its pipe.
+    pub async fn write_stdin(&self, bytes: impl Into<Vec<u8>>) -> Result<(), ControlError> {
+        self.give_stdin(bytes.into(), false).await
+    }
+
+    /// Closes its standard input.
+    pub async fn close_stdin(&self) -> Result<(), ControlError> {
+        self.give_stdin(Vec::new(), true).await
+    }
+
+    async fn give_stdin(&self, bytes: Vec<u8>, close: bool) -> Result<(), ControlError> {
+        let mut rest = bytes.as_slice();
+        loop {
+            // In pieces, so that no frame is too long and a slow reader is felt.
+            let (now, later) = rest.split_at(rest.len().min(1 << 20));
+            let close = close && later.is_empty();
+            let request = Request::WriteStdin {
+                slot: self.tracked.slot(),
+                bytes: Bytes(now.to_vec()),
+                close,
+            };
+            self.ask(&request).await?;
+            if later.is_empty() {
+                return Ok(());
+            }
+            rest = later;
+        }
+    }
+
+    /// Looks at its processes.
+    pub async fn inspect(&self) -> Result<Inspection, ControlError> {
+        match self.ask(&Request::Inspect(self.tracked.slot())).await? {
+            Answer::Inspected(found) => Ok(Inspection {
+                waiting_for_input: found.waiting_for_input,
+                pids: found.pids,
+            }),
+            _ => Err(ControlError::Unsupported),
+        }
+    }
+
+    /// What it has written so far, at most `limit` bytes of each stream: the head and the tail.
+    pub fn output(&self, limit: usize) -> Result<Output, ReadError> {
+        Output::read(self.engine.reader(self.tracked.journal)?, limit)
+    }
+
+    /// Its record from a cursor on, as it is written.
+    pub fn follow(&self, cursor: u64) -> Result<Follower, ReadError> {
+        let mut reader = self.engine.reader(self.tracked.journal)?;
+        reader.seek(cursor)?;
+        Ok(Follower::new(reader, Arc::clone(&self.tracked)))
+    }
+}
+
+pub(super) fn check_signal(signal: i32) -> Result<(), ControlError> {
+    if (1..=31).contains(&signal) {
+        Ok(())
+    } else {
+        Err(ControlError::NoSuchSignal(signal))
+    }
+}

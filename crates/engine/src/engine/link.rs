@@ -1,0 +1,295 @@
+//! The engine's connection to one supervisor.
+//!
+//! Sending never waits: what the socket does not take at once is queued and sent by the link's own
+//! task, so that a caller that goes away cannot leave half a frame behind. One task per link reads
+//! answers and events and hands them to whoever they are for.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use tokio::net::UnixStream;
+use tokio::sync::{Notify, oneshot};
+
+use super::Inner;
+use super::execution::Tracked;
+use crate::protocol::{Answer, FrameBuffer, FrameError, Request, frame};
+use crate::supervisor::zygote::socket_address;
+
+/// The most bytes that wait to be taken by one supervisor.
+const MAX_UNSENT: usize = 256 << 20;
+
+/// Why a link gave no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkError {
+    /// The supervisor is gone.
+    Gone,
+    /// Too much waits to be sent.
+    Busy,
+}
+
+/// Locks a mutex whose holders never panic half-way; if one did, the data is still whole.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection to one supervisor.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) nonce: u64,
+    stream: UnixStream,
+    unsent: Mutex<Vec<u8>>,
+    /// Told when there is something to send, or when the link is to end.
+    wake: Notify,
+    next: AtomicU64,
+    pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    executions: Mutex<HashMap<u32, Arc<Tracked>>>,
+    over: AtomicBool,
+    /// Told once its shell is up.
+    ready: AtomicBool,
+    pub(super) became_ready: Notify,
+}
+
+impl Link {
+    /// Connects to the supervisor with this nonce.
+    pub(super) fn connect(folder: &OwnedFd, nonce: u64) -> io::Result<Arc<Self>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &socket_address(folder, nonce)?)?;
+        let stream = UnixStream::from_std(socket.into())?;
+        Ok(Arc::new(Self {
+            nonce,
+            stream,
+            unsent: Mutex::default(),
+            wake: Notify::new(),
+            next: AtomicU64::new(1),
+            pending: Mutex::default(),
+            executions: Mutex::default(),
+            over: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            became_ready: Notify::new(),
+        }))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Sends a request that has no answer, or whose answer comes as events.
+    pub(super) fn tell(&self, request: &Request) -> Result<(), LinkError> {
+        self.send(&frame(0, request))
+    }
+
+    /// Sends a request; the answer comes through the receiver.
+    pub(super) fn request(
+        &self,
+        request: &Request,
+    ) -> Result<oneshot::Receiver<Answer>, LinkError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.pending).insert(number, sender);
+        // Checked after the insertion: an end that came before it has not seen it.
+        if self.is_over() {
+            lock(&self.pending).remove(&number);
+            return Err(LinkError::Gone);
+        }
+        if let Err(e) = self.send(&frame(number, request)) {
+            lock(&self.pending).remove(&number);
+            return Err(e);
+        }
+        Ok(receiver)
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) async fn ask(&self, request: &Request) -> Result<Answer, LinkError> {
+        self.request(request)?.await.map_err(|_| LinkError::Gone)
+    }
+
+    fn send(&self, mut bytes: &[u8]) -> Result<(), LinkError> {
+        if self.is_over() {
+            return Err(LinkError::Gone);
+        }
+        let mut unsent = lock(&self.unsent);
+        if unsent.is_empty() {
+            while !bytes.is_empty() {
+                match self.stream.try_write(bytes) {
+                    Ok(n) => bytes = &bytes[n..],
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return Err(LinkError::Gone),
+                }
+            }
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+        if unsent.len() + bytes.len() > MAX_UNSENT {
+            return Err(LinkError::Busy);
+        }
+        unsent.extend_from_slice(bytes);
+        drop(unsent);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    fn send_more(&self) -> io::Result<()> {
+        let mut unsent = lock(&self.unsent);
+        let mut sent = 0;
+        while sent < unsent.len() {
+            match self.stream.try_write(&unsent[sent..]) {
+                Ok(n) => sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        unsent.drain(..sent);
+        if unsent.is_empty() {
+            *unsent = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Makes an execution hear of what happens to it.
+    pub(super) fn track(&self, execution: Arc<Tracked>) {
+        lock(&self.executions).insert(execution.slot(), execution);
+    }
+
+    pub(super) fn untrack(&self, slot: u32) {
+        lock(&self.executions).remove(&slot);
+    }
+
+    /// The executions that this supervisor still holds.
+    pub(super) fn tracked(&self) -> Vec<Arc<Tracked>> {
+        lock(&self.executions).values().cloned().collect()
+    }
+
+    /// Runs the link until the supervisor is gone.
+    pub(super) async fn run(self: Arc<Self>, engine: Weak<Inner>) {
+        let mut frames = FrameBuffer::default();
+        let mut chunk = Vec::new();
+        loop {
+            let busy = !lock(&self.unsent).is_empty();
+            tokio::select! {
+                readable = self.stream.readable() => {
+                    if readable.is_err() || self.receive(&mut frames, &mut chunk, &engine).is_err() {
+                        break;
+                    }
+                }
+                writable = self.stream.writable(), if busy => {
+                    if writable.is_err() || self.send_more().is_err() {
+                        break;
+                    }
+                }
+                () = self.wake.notified() => {}
+            }
+        }
+        self.over.store(true, Ordering::Release);
+        // Whoever waits for an answer learns that none will come.
+        lock(&self.pending).clear();
+        self.became_ready.notify_waiters();
+        if let Some(engine) = engine.upgrade() {
+            engine.link_over(&self);
+        }
+    }
+
+    fn receive(
+        &self,
+        frames: &mut FrameBuffer,
+        chunk: &mut Vec<u8>,
+        engine: &Weak<Inner>,
+    ) -> io::Result<()> {
+        chunk.resize(4 << 10, 0);
+        loop {
+            match self.stream.try_read(chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    frames.extend(&chunk[..n]);
+                    self.dispatch(frames, engine)?;
+                    if n < chunk.len() {
+                        break;
+                    }
+                    if chunk.len() < 64 << 10 {
+                        chunk.resize(64 << 10, 0);
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        // Ten thousand idle links must not each keep a buffer.
+        *chunk = Vec::new();
+        Ok(())
+    }
+
+    fn dispatch(&self, frames: &mut FrameBuffer, engine: &Weak<Inner>) -> io::Result<()> {
+        loop {
+            match frames.next::<Answer>() {
+                Ok(Some(envelope)) if envelope.request == 0 => self.event(envelope.body, engine),
+                Ok(Some(envelope)) => {
+                    if let Some(sender) = lock(&self.pending).remove(&envelope.request) {
+                        // The one who asked may have gone.
+                        drop(sender.send(envelope.body));
+                    }
+                }
+                Ok(None) => return Ok(()),
+                // An event of a newer supervisor; what matters is in the journal too.
+                Err(FrameError::Unknown(_)) => {}
+                Err(e) => return Err(io::Error::other(e)),
+            }
+        }
+    }
+
+    fn event(&self, event: Answer, engine: &Weak<Inner>) {
+        let find = |slot: u32| lock(&self.executions).get(&slot).cloned();
+        match event {
+            Answer::Ready => {
+                self.ready.store(true, Ordering::Release);
+                self.became_ready.notify_waiters();
+            }
+            Answer::Started { slot, pid } => {
+                if let Some(execution) = find(slot) {
+                    execution.started(pid);
+                }
+            }
+            Answer::NotStarted { slot, why } => {
+                if let Some(execution) = find(slot) {
+                    self.untrack(slot);
+                    execution.not_started(why);
+                }
+            }
+            Answer::Ended {
+                slot,
+                end,
+                position,
+            } => {
+                if let Some(execution) = find(slot) {
+                    execution.ended(end, position);
+                    if let Some(engine) = engine.upgrade() {
+                        engine.execution_ended(&execution);
+                    }
+                }
+            }
+            Answer::Closed { slot, position } => {
+                if let Some(execution) = find(slot) {
+                    self.untrack(slot);
+                    execution.closed(position);
+                    if let Some(engine) = engine.upgrade() {
+                        engine.execution_closed(&execution);
+                    }
+                }
+            }
+            Answer::Grew { slot, position } => {
+                if let Some(execution) = find(slot) {
+                    execution.grew(position);
+                }
+            }
+            _ => {}
+        }
+    }
+}

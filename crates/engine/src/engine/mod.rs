@@ -1,0 +1,324 @@
+//! The engine side: creates, finds, adopts after a restart.
+//!
+//! - [`Engine`]: this file; `start.rs`: how an execution comes to be.
+//! - `execution.rs`, `session.rs`: the handles; `output.rs`, `outcome.rs`: reading what was written.
+//! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
+//!   they come from.
+//! - `adopt.rs`: taking over from an earlier engine, and cleaning up after a killed supervisor.
+//! - `retention.rs`: what becomes of finished executions.
+//! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
+
+mod adopt;
+mod config;
+mod error;
+mod execution;
+mod link;
+mod outcome;
+mod output;
+mod pool;
+mod retention;
+mod session;
+mod start;
+mod state_dir;
+mod tasks;
+mod validate;
+mod zygote;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+
+pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProgram};
+pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
+pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
+pub use outcome::{OUTCOME_BYTES, Outcome};
+pub use output::{Entry, Event, Follower, Output, Stream, StreamOutput};
+pub use session::{Session, SessionInfo, SessionSpec};
+
+use crate::command::CommandSpec;
+use crate::id::{ExecutionId, SessionId};
+use crate::journal::{Claimed, JournalReader, JournalStore};
+use crate::process_tree::CgroupChoice;
+use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
+use crate::record::ExecutionRecord;
+use execution::Tracked;
+use link::lock;
+use pool::Pool;
+use session::SessionState;
+use state_dir::StateDir;
+use tasks::Tasks;
+use zygote::Zygote;
+
+/// What a task that is completed regardless gives back.
+type TaskOf<T> = tokio::sync::oneshot::Receiver<T>;
+
+/// What there is.
+#[derive(Debug, Default)]
+struct Registry {
+    executions: HashMap<ExecutionId, Arc<Tracked>>,
+    unfinished: usize,
+    /// Those of which nothing more will come, oldest first, and how many bytes they have on disk.
+    finished: VecDeque<Arc<Tracked>>,
+    finished_bytes: u64,
+    sessions: HashMap<SessionId, Arc<SessionState>>,
+    /// Ids of sessions that are being made.
+    creating: HashSet<SessionId>,
+}
+
+/// The engine behind its handles.
+#[derive(Debug)]
+struct Inner {
+    config: EngineConfig,
+    state: StateDir,
+    store: Mutex<JournalStore>,
+    registry: Mutex<Registry>,
+    pool: Pool,
+    capabilities: Capabilities,
+    /// The environment that commands start from, as it is now.
+    env: Mutex<Vec<(OsString, OsString)>>,
+    retention_due: Arc<tokio::sync::Notify>,
+    // Last, so that links and supervisors' lifeline go before the lock of the state directory.
+    tasks: Tasks,
+    zygote: Zygote,
+}
+
+/// What works on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// How sessions drive bash: `loaded`, `portable`, or `none` if there is no bash.
+    pub shell_driver: String,
+    /// Why it is not the loaded driver.
+    pub shell_driver_reason: Option<String>,
+    /// What cgroups are used for.
+    pub cgroups: String,
+    /// Executions that have not ended.
+    pub running: usize,
+    /// Sessions.
+    pub sessions: usize,
+}
+
+/// Runs commands and keeps sessions. A handle: cheap to clone; the engine closes when the last handle
+/// of it, of its executions and of its sessions is dropped. What it runs goes on, and the next engine
+/// on the same state directory takes it over.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+fn settings(config: &EngineConfig, env: &[(OsString, OsString)]) -> Settings {
+    let env: Vec<_> = env
+        .iter()
+        .map(|(name, value)| (name.clone(), Some(value.clone())))
+        .collect();
+    Settings {
+        env: variables(&env),
+        cwd: config.cwd.as_os_str().into(),
+        driver: match config.shell_driver {
+            ShellDriver::Auto => DriverChoice::Auto,
+            ShellDriver::Loaded => DriverChoice::Loaded,
+            ShellDriver::Portable => DriverChoice::Portable,
+        },
+        cgroups: match config.cgroups {
+            CgroupUse::Auto => CgroupSetting::Auto,
+            CgroupUse::Off => CgroupSetting::Off,
+            CgroupUse::V1 => CgroupSetting::V1,
+            CgroupUse::V2 => CgroupSetting::V2,
+        },
+        open_files: raise_open_files(),
+    }
+}
+
+/// Raises this process's limit of open files as far as it goes: a session costs a descriptor. Returns
+/// what it was, which is what commands get.
+fn raise_open_files() -> Option<u64> {
+    use crate::sys::{Resource, limit, set_limit};
+    static BEFORE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
+    *BEFORE.get_or_init(|| {
+        let (soft, hard) = limit(None, Resource::OpenFiles).ok()?;
+        set_limit(None, Resource::OpenFiles, hard, hard).ok()?;
+        Some(soft)
+    })
+}
+
+impl From<CgroupUse> for CgroupChoice {
+    fn from(choice: CgroupUse) -> Self {
+        match choice {
+            CgroupUse::Auto => Self::Auto,
+            CgroupUse::Off => Self::Off,
+            CgroupUse::V1 => Self::V1,
+            CgroupUse::V2 => Self::V2,
+        }
+    }
+}
+
+impl Engine {
+    /// Opens a state directory: makes it if it is not there, adopts what lives in it if it is.
+    pub async fn open(config: EngineConfig) -> Result<Self, OpenError> {
+        let state = StateDir::open(&config.state_dir)?;
+        let journals = state.path.join(crate::supervisor::context::JOURNALS);
+        let (store, found) =
+            JournalStore::open(&journals).map_err(|e| OpenError::Journals(e.to_string()))?;
+        let settings = settings(&config, &config.env);
+        let (zygote, capabilities) =
+            Zygote::start(&config.supervisor, &state.path, settings).await?;
+        let inner = Arc::new(Inner {
+            env: Mutex::new(config.env.clone()),
+            config,
+            state,
+            store: Mutex::new(store),
+            registry: Mutex::default(),
+            pool: Pool::default(),
+            capabilities,
+            retention_due: Arc::default(),
+            tasks: Tasks::default(),
+            zygote,
+        });
+        inner.adopt(found).await;
+        inner.refill();
+        inner.start_retention();
+        Ok(Self { inner })
+    }
+
+    /// Starts a command without a session; returns when it runs, or with the reason why it does not.
+    pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
+        validate::command(&spec)?;
+        if let Some(same) = self.inner.find_same(&spec)? {
+            return Ok(same);
+        }
+        let link = self.inner.supervisor().await?;
+        let execution = self.inner.start_on(&link, spec, None, None).await?;
+        execution.wait_started().await?;
+        Ok(execution)
+    }
+
+    /// Runs a command without a session and waits for its end.
+    pub async fn run(&self, spec: CommandSpec) -> Result<Outcome, StartError> {
+        Outcome::of(self.start(spec).await?).await
+    }
+
+    /// The execution with this id.
+    pub fn execution(&self, id: &ExecutionId) -> Option<Execution> {
+        let tracked = lock(&self.inner.registry).executions.get(id).cloned()?;
+        Some(Execution {
+            tracked,
+            engine: Arc::clone(&self.inner),
+        })
+    }
+
+    /// Every execution there is a record of, oldest first.
+    pub fn executions(&self) -> Vec<Execution> {
+        let tracked: Vec<_> = lock(&self.inner.registry)
+            .executions
+            .values()
+            .cloned()
+            .collect();
+        let mut executions: Vec<_> = tracked
+            .into_iter()
+            .map(|tracked| Execution {
+                tracked,
+                engine: Arc::clone(&self.inner),
+            })
+            .collect();
+        executions.sort_by_key(|execution| execution.tracked.fixed.created_at);
+        executions
+    }
+
+    /// Removes the record of an execution that has ended.
+    pub fn forget(&self, id: &ExecutionId) -> Result<(), ControlError> {
+        self.inner.forget(id)
+    }
+
+    /// Makes a session.
+    pub async fn create_session(&self, spec: SessionSpec) -> Result<Session, SessionError> {
+        self.inner.create_session(spec, None).await
+    }
+
+    /// The session with this id.
+    pub fn session(&self, id: &SessionId) -> Option<Session> {
+        let state = lock(&self.inner.registry).sessions.get(id).cloned()?;
+        Some(Session {
+            state,
+            engine: Arc::clone(&self.inner),
+        })
+    }
+
+    /// Every session, oldest first.
+    pub fn sessions(&self) -> Vec<Session> {
+        let states: Vec<_> = lock(&self.inner.registry)
+            .sessions
+            .values()
+            .cloned()
+            .collect();
+        let mut sessions: Vec<_> = states
+            .into_iter()
+            .map(|state| Session {
+                state,
+                engine: Arc::clone(&self.inner),
+            })
+            .collect();
+        sessions.sort_by_key(|session| session.state.created_at);
+        sessions
+    }
+
+    /// Changes the environment that commands and sessions start from, from now on.
+    pub async fn set_env(
+        &self,
+        changes: &[(OsString, Option<OsString>)],
+    ) -> Result<(), StartError> {
+        validate::env(changes)?;
+        let inner = Arc::clone(&self.inner);
+        let changes = variables(changes);
+        let done = self.inner.complete(async move {
+            let env = crate::supervisor::context::apply(lock(&inner.env).clone(), &changes);
+            let set = inner.zygote.configure(settings(&inner.config, &env)).await;
+            set.map_err(|e| StartError::os("change the environment", e))?;
+            *lock(&inner.env) = env;
+            for link in inner.pool.clear() {
+                drop(link.request(&Request::Quit));
+            }
+            inner.refill();
+            Ok(())
+        });
+        done.await.unwrap_or(Err(StartError::Lost))
+    }
+
+    /// What works on this machine.
+    pub fn health(&self) -> Health {
+        let registry = lock(&self.inner.registry);
+        let Capabilities {
+            driver,
+            driver_reason,
+            cgroups,
+            ..
+        } = self.inner.capabilities.clone();
+        Health {
+            shell_driver: driver,
+            shell_driver_reason: driver_reason,
+            cgroups,
+            running: registry.unfinished,
+            sessions: registry.sessions.len(),
+        }
+    }
+}
+
+impl Inner {
+    fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {
+        let folder = Arc::clone(lock(&self.store).dir());
+        Ok(JournalReader::open(folder, journal.slot, &journal.salt)?)
+    }
+
+    fn retire(&self, journal: Claimed) {
+        // What cannot be retired now is found and retired by the next engine.
+        drop(lock(&self.store).retire(journal));
+    }
+}
+
+/// A command as people read it.
+fn display_of(record: &ExecutionRecord) -> String {
+    let words: Vec<_> = record
+        .command
+        .iter()
+        .map(|w| String::from_utf8_lossy(&w.0))
+        .collect();
+    words.join(" ")
+}

@@ -1,0 +1,107 @@
+//! Supervisors with a shell that is already up, each for one use.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::error::StartError;
+use super::link::{Link, lock};
+use super::{Inner, TaskOf};
+use crate::process_tree::Nonce;
+
+/// The supervisors that are kept ready.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    ready: Mutex<VecDeque<Arc<Link>>>,
+    filling: AtomicUsize,
+}
+
+impl Pool {
+    fn pop(&self) -> Option<Arc<Link>> {
+        let mut ready = lock(&self.ready);
+        while let Some(link) = ready.pop_front() {
+            if !link.is_over() {
+                return Some(link);
+            }
+        }
+        None
+    }
+
+    /// Lets go of those that were made for settings that have changed.
+    pub(super) fn clear(&self) -> Vec<Arc<Link>> {
+        lock(&self.ready).drain(..).collect()
+    }
+
+    fn missing(&self, wanted: usize) -> usize {
+        wanted.saturating_sub(lock(&self.ready).len() + self.filling.load(Ordering::Acquire))
+    }
+}
+
+impl Inner {
+    /// A supervisor for new work: a ready one, else a new one.
+    pub(super) async fn supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+        let ready = self.pool.pop();
+        self.refill();
+        match ready {
+            Some(link) => Ok(link),
+            None => self.new_supervisor().await,
+        }
+    }
+
+    /// Brings the pool up to its size, in the background.
+    pub(super) fn refill(self: &Arc<Self>) {
+        for _ in 0..self.pool.missing(self.config.ready_shells) {
+            self.pool.filling.fetch_add(1, Ordering::AcqRel);
+            let engine = Arc::downgrade(self);
+            self.tasks.spawn(async move {
+                let Some(strong) = engine.upgrade() else {
+                    return;
+                };
+                let link = strong.new_supervisor().await.ok();
+                drop(strong);
+                if let Some(link) = &link {
+                    let ready = link.became_ready.notified();
+                    if !link.is_ready() && !link.is_over() {
+                        ready.await;
+                    }
+                }
+                let Some(engine) = engine.upgrade() else {
+                    return;
+                };
+                engine.pool.filling.fetch_sub(1, Ordering::AcqRel);
+                lock(&engine.pool.ready).extend(link.filter(|link| !link.is_over()));
+            });
+        }
+    }
+
+    /// Has a supervisor forked. Whoever waits for it may go away: the fork is completed regardless.
+    pub(super) async fn new_supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+        let engine = Arc::clone(self);
+        self.complete(async move {
+            let nonce = Nonce::random().value();
+            let refused = |why| StartError::refused(why, "", engine.config.cwd.clone());
+            engine.zygote.fork(nonce).await.map_err(refused)?;
+            let link = Link::connect(&engine.state.folders.supervisors, nonce)
+                .map_err(|e| StartError::os("connect to a supervisor", e))?;
+            engine
+                .tasks
+                .spawn(Arc::clone(&link).run(Arc::downgrade(&engine)));
+            Ok(link)
+        })
+        .await
+        .unwrap_or(Err(StartError::Lost))
+    }
+
+    /// Runs something to its end even if the one who waits for it goes away.
+    pub(super) fn complete<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> TaskOf<T> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        self.tasks.spawn(async move {
+            // Nobody may be waiting any more.
+            drop(sender.send(work.await));
+        });
+        receiver
+    }
+}

@@ -1,0 +1,194 @@
+//! What becomes of finished executions: kept for a while, then their slots are used again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use super::error::ControlError;
+use super::execution::Tracked;
+use super::link::lock;
+use super::{Inner, Registry};
+use crate::id::ExecutionId;
+use crate::journal;
+
+/// How long the clean-up by age waits at least, so that it is not woken for every execution.
+const AGE_GRAIN: Duration = Duration::from_millis(100);
+
+impl Registry {
+    fn finish(&mut self, tracked: Arc<Tracked>) {
+        self.finished_bytes += tracked.bytes_on_disk.load(Ordering::Acquire);
+        self.finished.push_back(tracked);
+    }
+}
+
+impl Inner {
+    /// Puts an execution that was found on disk where it belongs.
+    pub(super) fn keep(&self, tracked: Arc<Tracked>) {
+        let mut registry = lock(&self.registry);
+        let closed = tracked.state.borrow().closed;
+        if tracked.end().is_none() {
+            registry.unfinished += 1;
+        }
+        let id = tracked.fixed.id.clone();
+        let replaced = registry.executions.insert(id, Arc::clone(&tracked));
+        if closed {
+            registry.finish(tracked);
+        }
+        drop(registry);
+        if let Some(replaced) = replaced {
+            // The same id twice: the later one replaced a finished one, and the clean-up was cut off.
+            self.forget_tracked(&replaced);
+        }
+    }
+
+    /// Called once when an execution ends.
+    pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>) {
+        let mut registry = lock(&self.registry);
+        registry.unfinished = registry.unfinished.saturating_sub(1);
+        drop(registry);
+        if tracked.fixed.adopt
+            && let Some(end) = tracked.end()
+            && !end.leftovers.is_empty()
+        {
+            self.adopt_leftovers(tracked, end.leftovers.clone());
+        }
+    }
+
+    /// Called once when nothing more will come of an execution.
+    pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>) {
+        let bytes = *tracked.position.borrow() + (4 << 10);
+        tracked.bytes_on_disk.store(bytes, Ordering::Release);
+        let mut registry = lock(&self.registry);
+        registry.finish(Arc::clone(tracked));
+        let policy = &self.config.retention;
+        // A little over the count is allowed, so that the list is not gone through every time.
+        let over = registry.finished.len() > policy.max_count + policy.max_count / 16
+            || registry.finished_bytes > policy.max_total_bytes;
+        let first = registry.finished.len() == 1;
+        drop(registry);
+        if over {
+            self.clean_finished();
+        } else if first {
+            self.retention_due.notify_one();
+        }
+    }
+
+    /// Retires what the policy no longer keeps. Executions that live are not in the list at all.
+    pub(super) fn clean_finished(&self) {
+        let policy = journal::Retention {
+            max_age: self.config.retention.max_age,
+            max_count: self.config.retention.max_count,
+            max_total_bytes: self.config.retention.max_total_bytes,
+        };
+        let mut registry = lock(&self.registry);
+        let records: Vec<_> = registry
+            .finished
+            .iter()
+            .map(|tracked| journal::FinishedRecord {
+                ended_at: tracked
+                    .state
+                    .borrow()
+                    .ended_at
+                    .unwrap_or(tracked.fixed.created_at),
+                bytes: tracked.bytes_on_disk.load(Ordering::Acquire),
+                keep: tracked.fixed.keep,
+            })
+            .collect();
+        let expired: std::collections::HashSet<usize> = policy
+            .expired(&records, SystemTime::now())
+            .into_iter()
+            .collect();
+        let mut gone = Vec::new();
+        let mut index = 0;
+        registry.finished.retain(|tracked| {
+            let expired = expired.contains(&index);
+            index += 1;
+            if expired {
+                gone.push(Arc::clone(tracked));
+            }
+            !expired
+        });
+        for tracked in &gone {
+            registry.finished_bytes -= tracked.bytes_on_disk.load(Ordering::Acquire);
+            let id = &tracked.fixed.id;
+            if registry
+                .executions
+                .get(id)
+                .is_some_and(|t| Arc::ptr_eq(t, tracked))
+            {
+                registry.executions.remove(id);
+            }
+        }
+        drop(registry);
+        for tracked in gone {
+            self.retire(tracked.journal);
+        }
+    }
+
+    /// Removes the record of an execution of which nothing more will come.
+    pub(super) fn forget(&self, id: &ExecutionId) -> Result<(), ControlError> {
+        let mut registry = lock(&self.registry);
+        let Some(tracked) = registry.executions.get(id).cloned() else {
+            return Ok(());
+        };
+        if !tracked.state.borrow().closed {
+            return Err(ControlError::Running);
+        }
+        registry.executions.remove(id);
+        drop(registry);
+        self.forget_tracked(&tracked);
+        Ok(())
+    }
+
+    pub(super) fn forget_tracked(&self, tracked: &Arc<Tracked>) {
+        let mut registry = lock(&self.registry);
+        let before = registry.finished.len();
+        registry.finished.retain(|t| !Arc::ptr_eq(t, tracked));
+        if registry.finished.len() < before {
+            registry.finished_bytes -= tracked.bytes_on_disk.load(Ordering::Acquire);
+        }
+        drop(registry);
+        self.retire(tracked.journal);
+    }
+
+    /// Cleans by age: one timer, for the oldest, and none when there is nothing.
+    pub(super) fn start_retention(self: &Arc<Self>) {
+        self.clean_finished();
+        let engine = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            loop {
+                let Some(strong) = engine.upgrade() else {
+                    return;
+                };
+                let oldest = {
+                    let registry = lock(&strong.registry);
+                    let mut expiring = registry.finished.iter().filter(|t| !t.fixed.keep);
+                    expiring
+                        .next()
+                        .map(|t| t.state.borrow().ended_at.unwrap_or(t.fixed.created_at))
+                };
+                let max_age = strong.config.retention.max_age;
+                let due = oldest.map(|at| {
+                    let age = SystemTime::now().duration_since(at).unwrap_or_default();
+                    max_age.saturating_sub(age).max(AGE_GRAIN)
+                });
+                match due {
+                    Some(wait) => {
+                        drop(strong);
+                        tokio::time::sleep(wait).await;
+                        let Some(strong) = engine.upgrade() else {
+                            return;
+                        };
+                        strong.clean_finished();
+                    }
+                    None => {
+                        let due = Arc::clone(&strong.retention_due);
+                        // Holding the engine here would keep it open for ever.
+                        drop(strong);
+                        due.notified().await;
+                    }
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,415 @@
+//! [`Session`]: a handle on a persistent shell.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use super::Inner;
+use super::error::{ControlError, SessionError, StartError};
+use super::execution::{Execution, check_signal};
+use super::link::{Link, LinkError, lock};
+use super::outcome::Outcome;
+use crate::command::{CommandSpec, SessionEndPolicy};
+use crate::end::KillReceipt;
+use crate::id::SessionId;
+use crate::journal::Claimed;
+use crate::protocol::{Answer, Bytes, OpenSession, Request, variables};
+use crate::record::SessionRecord;
+use crate::supervisor::snapshot_file::SnapshotFile;
+
+/// What a session is made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionSpec {
+    /// The id; one is made if there is none.
+    pub id: Option<SessionId>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// Changes to the environment: set, or unset with `None`.
+    pub env: Vec<(OsString, Option<OsString>)>,
+    /// The working directory to start in.
+    pub cwd: Option<PathBuf>,
+}
+
+impl SessionSpec {
+    /// A session with an id of its own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the id.
+    #[must_use]
+    pub fn id(mut self, id: SessionId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Sets the working directory.
+    #[must_use]
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), Some(value.into())));
+        self
+    }
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// Its name.
+    pub name: Option<String>,
+    /// When it was made.
+    pub created_at: SystemTime,
+    /// Its working directory, if it can be told.
+    pub cwd: Option<PathBuf>,
+    /// Whether a command runs.
+    pub busy: bool,
+    /// How many commands wait for their turn.
+    pub queued: usize,
+    /// How often its shell was replaced.
+    pub restarts: u32,
+}
+
+/// A session as the engine keeps it.
+#[derive(Debug)]
+pub(super) struct SessionState {
+    pub(super) id: SessionId,
+    pub(super) record: SessionRecord,
+    pub(super) created_at: SystemTime,
+    pub(super) place: Mutex<Place>,
+    pub(super) deleted: AtomicBool,
+    /// Held while a supervisor that was killed is replaced.
+    pub(super) reviving: tokio::sync::Mutex<()>,
+}
+
+/// Where a session's record is and who holds the session.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) record: Claimed,
+    pub(super) link: Option<Arc<Link>>,
+}
+
+/// A handle on a persistent shell: cheap to clone, and dropping it changes nothing.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub(super) state: Arc<SessionState>,
+    pub(super) engine: Arc<Inner>,
+}
+
+impl Session {
+    /// Its id.
+    pub fn id(&self) -> &SessionId {
+        &self.state.id
+    }
+
+    fn gone(&self) -> StartError {
+        StartError::SessionGone(self.state.id.clone())
+    }
+
+    /// Its supervisor, if it is alive.
+    fn live_link(&self) -> Result<Option<Arc<Link>>, StartError> {
+        if self.state.deleted.load(Ordering::Acquire) {
+            return Err(self.gone());
+        }
+        Ok(lock(&self.state.place)
+            .link
+            .clone()
+            .filter(|link| !link.is_over()))
+    }
+
+    /// Its supervisor; a new one, with the state that was saved last, if it was killed.
+    async fn link(&self) -> Result<Arc<Link>, StartError> {
+        match self.live_link()? {
+            Some(link) => Ok(link),
+            None => self.engine.revive(&self.state).await,
+        }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, StartError> {
+        match self.link().await?.ask(request).await {
+            Ok(Answer::Refused(why)) => Err(StartError::refused(
+                why,
+                "",
+                self.state.cwd_or(&self.engine.config.cwd),
+            )),
+            Ok(answer) => Ok(answer),
+            Err(LinkError::Gone) => Err(StartError::Lost),
+            Err(LinkError::Busy) => Err(StartError::QueueFull),
+        }
+    }
+
+    /// Queues a command. Commands of a session run one at a time, in the order of these calls.
+    pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
+        let link = self.link().await?;
+        self.engine
+            .start_on(&link, spec, Some(&self.state.id), None)
+            .await
+    }
+
+    /// Runs a command and waits for its end; its output is bounded as in [`crate::Engine::run`].
+    pub async fn run(&self, spec: CommandSpec) -> Result<Outcome, StartError> {
+        Outcome::of(self.start(spec).await?).await
+    }
+
+    /// Starts a process from the session's state as it is when its turn comes. The session goes on
+    /// at once, and nothing the process does changes it.
+    pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
+        let snapshot = self.snapshot().await?;
+        let link = self.engine.supervisor().await?;
+        let execution = self
+            .engine
+            .start_on(
+                &link,
+                spec.background(),
+                Some(&self.state.id),
+                Some(snapshot),
+            )
+            .await?;
+        execution.wait_started().await?;
+        Ok(execution)
+    }
+
+    async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
+        match self.ask(&Request::Snapshot).await? {
+            Answer::Snapshot(Some(Bytes(text))) => Ok(text),
+            _ => Err(StartError::NoShell(
+                "the shell did not give its state".into(),
+            )),
+        }
+    }
+
+    /// Ends the running command and everything it started. The shell and its state stay, and so does
+    /// what earlier commands left running.
+    pub async fn interrupt(
+        &self,
+        signal: i32,
+        grace: Duration,
+    ) -> Result<KillReceipt, ControlError> {
+        check_signal(signal)?;
+        let Ok(Some(link)) = self.live_link() else {
+            return Err(ControlError::Ended);
+        };
+        match link.ask(&Request::Interrupt { signal, grace }).await {
+            Ok(Answer::Receipt(receipt)) => Ok(receipt),
+            Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
+            _ => Err(ControlError::Ended),
+        }
+    }
+
+    /// A new session with the same state.
+    pub async fn fork(&self, id: Option<SessionId>) -> Result<Self, SessionError> {
+        let snapshot = self.snapshot().await?;
+        let record = &self.state.record;
+        let spec = SessionSpec {
+            id,
+            name: record.name.clone(),
+            ..SessionSpec::default()
+        };
+        self.engine.create_session(spec, Some(snapshot)).await
+    }
+
+    /// A fresh shell, with or without the state of the old one. A running command ends.
+    pub async fn reset(&self, restore: bool) -> Result<(), StartError> {
+        self.ask(&Request::Reset(restore)).await.map(drop)
+    }
+
+    /// Changes the environment of the session's shell, in its turn.
+    pub async fn set_env(
+        &self,
+        changes: &[(OsString, Option<OsString>)],
+    ) -> Result<(), StartError> {
+        super::validate::env(changes)?;
+        self.ask(&Request::SetEnv(variables(changes)))
+            .await
+            .map(drop)
+    }
+
+    /// What is known of it.
+    pub async fn info(&self) -> Result<SessionInfo, SessionError> {
+        let not_found = || SessionError::NotFound(self.state.id.clone());
+        let mut info = SessionInfo {
+            id: self.state.id.clone(),
+            name: self.state.record.name.clone(),
+            created_at: self.state.created_at,
+            cwd: None,
+            busy: false,
+            queued: 0,
+            restarts: 0,
+        };
+        // One whose supervisor was killed has nothing to tell until a command brings it back.
+        if let Some(link) = self.live_link().map_err(|_| not_found())?
+            && let Ok(Answer::Inspected(found)) = link.ask(&Request::Inspect(u32::MAX)).await
+        {
+            info.cwd = found.cwd.map(|path| PathBuf::from(OsString::from(path)));
+            info.busy = found.busy;
+            info.queued = found.queued as usize;
+            info.restarts = found.restarts;
+        }
+        Ok(info)
+    }
+
+    /// Deletes the session at once, whatever runs in it. Its id is free when this returns.
+    pub async fn delete(&self) -> Result<KillReceipt, SessionError> {
+        self.engine.delete_session(&self.state).await
+    }
+}
+
+impl SessionState {
+    fn cwd_or(&self, default: &std::path::Path) -> PathBuf {
+        let own = self.record.cwd.clone();
+        own.map_or_else(
+            || default.to_owned(),
+            |path| PathBuf::from(OsString::from(path)),
+        )
+    }
+}
+
+impl Inner {
+    pub(super) async fn create_session(
+        self: &Arc<Self>,
+        spec: SessionSpec,
+        snapshot: Option<Vec<u8>>,
+    ) -> Result<Session, SessionError> {
+        super::validate::session(&spec)?;
+        let id = spec.id.clone().unwrap_or_else(SessionId::random);
+        let reserved = self.reserve_session(&id)?;
+        let engine = Arc::clone(self);
+        // To its end even if the caller goes away: a session is there or it is not.
+        let made = self.complete(async move {
+            let _reserved = reserved;
+            let link = engine.supervisor().await?;
+            let record = SessionRecord::new(id.to_string(), link.nonce, &spec);
+            let record_place = engine.open_on(&link, &record, snapshot, None).await?;
+            let state = Arc::new(SessionState {
+                id: id.clone(),
+                record,
+                created_at: SystemTime::now(),
+                place: Mutex::new(Place {
+                    record: record_place,
+                    link: Some(link),
+                }),
+                deleted: AtomicBool::new(false),
+                reviving: tokio::sync::Mutex::new(()),
+            });
+            lock(&engine.registry)
+                .sessions
+                .insert(id, Arc::clone(&state));
+            Ok(Session {
+                state,
+                engine: Arc::clone(&engine),
+            })
+        });
+        made.await
+            .unwrap_or(Err(SessionError::Start(StartError::Lost)))
+    }
+
+    /// Files a session's record and makes a supervisor that session.
+    async fn open_on(
+        &self,
+        link: &Arc<Link>,
+        record: &SessionRecord,
+        snapshot: Option<Vec<u8>>,
+        age: Option<Duration>,
+    ) -> Result<Claimed, StartError> {
+        let claimed = self.claim(&crate::record::Record::Session(record.clone()), None)?;
+        let open = OpenSession {
+            slot: claimed.slot.0,
+            env: record.env.clone(),
+            cwd: record.cwd.clone(),
+            snapshot: snapshot.map(Bytes),
+            snapshot_age: age,
+        };
+        let cwd = || {
+            record
+                .cwd
+                .clone()
+                .map_or_else(PathBuf::new, |path| OsString::from(path).into())
+        };
+        let failed = match link.ask(&Request::OpenSession(Box::new(open))).await {
+            Ok(Answer::Done) => return Ok(claimed),
+            Ok(Answer::Refused(why)) => StartError::refused(why, "bash", cwd()),
+            _ => StartError::Lost,
+        };
+        // It is nobody's now.
+        drop(link.request(&Request::Quit));
+        self.retire(claimed);
+        Err(failed)
+    }
+
+    /// Gives a session whose supervisor was killed a new one, with the state that was saved last.
+    async fn revive(self: &Arc<Self>, state: &Arc<SessionState>) -> Result<Arc<Link>, StartError> {
+        let engine = Arc::clone(self);
+        let state = Arc::clone(state);
+        let revived = self.complete(async move {
+            let _alone = state.reviving.lock().await;
+            let Place { record: old, link } = lock(&state.place).clone();
+            if let Some(link) = link.filter(|link| !link.is_over()) {
+                return Ok(link);
+            }
+            let folder = &engine.state.folders.snapshots;
+            let (snapshot, age) = SnapshotFile::read(folder, old.slot.0).unzip();
+            let link = engine.supervisor().await?;
+            let record = SessionRecord {
+                nonce: link.nonce,
+                ..state.record.clone()
+            };
+            let age = age.unwrap_or_default();
+            let new = engine.open_on(&link, &record, snapshot, Some(age)).await?;
+            *lock(&state.place) = Place {
+                record: new,
+                link: Some(Arc::clone(&link)),
+            };
+            SnapshotFile::remove(folder, old.slot.0);
+            engine.retire(old);
+            Ok(link)
+        });
+        revived.await.unwrap_or(Err(StartError::Lost))
+    }
+
+    async fn delete_session(
+        self: &Arc<Self>,
+        state: &Arc<SessionState>,
+    ) -> Result<KillReceipt, SessionError> {
+        let engine = Arc::clone(self);
+        let state = Arc::clone(state);
+        let deleted = self.complete(async move {
+            if state.deleted.swap(true, Ordering::AcqRel) {
+                return Err(SessionError::NotFound(state.id.clone()));
+            }
+            let _alone = state.reviving.lock().await;
+            let Place { record, link } = lock(&state.place).clone();
+            let processes = engine.processes_of(&state.id);
+            let mut receipt = KillReceipt::default();
+            if let Some(link) = link
+                && let Ok(Answer::Receipt(own)) = link.ask(&Request::Quit).await
+            {
+                receipt = own;
+            }
+            for process in processes {
+                if process.tracked.fixed.on_session_end == SessionEndPolicy::Keep {
+                    continue;
+                }
+                if let Ok(mut own) = process.kill(libc::SIGKILL, Duration::ZERO).await {
+                    receipt.killed.append(&mut own.killed);
+                    receipt.survivors.append(&mut own.survivors);
+                }
+            }
+            SnapshotFile::remove(&engine.state.folders.snapshots, record.slot.0);
+            engine.retire(record);
+            lock(&engine.registry).sessions.remove(&state.id);
+            Ok(receipt)
+        });
+        deleted
+            .await
+            .unwrap_or(Err(SessionError::Start(StartError::Lost)))
+    }
+}

@@ -1,0 +1,252 @@
+//! How an execution comes to be: its id is reserved and its journal claimed before anything runs, so
+//! that whatever happens afterwards, it has one record and runs at most once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use super::execution::{Execution, Fixed, Tracked};
+use super::link::{Link, LinkError, lock};
+use super::{Inner, Registry, SessionError, StartError, validate};
+use crate::command::{CommandSpec, LeftoverPolicy};
+use crate::end::Leftover;
+use crate::id::{ExecutionId, SessionId};
+use crate::journal::Claimed;
+use crate::protocol::{Answer, Bytes, Command, Request};
+use crate::record::{ExecutionRecord, Record};
+use crate::wire;
+
+/// Holds the id of a session while it is made.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    engine: Arc<Inner>,
+    id: SessionId,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        lock(&self.engine.registry).creating.remove(&self.id);
+    }
+}
+
+impl Inner {
+    pub(super) fn reserve_session(
+        self: &Arc<Self>,
+        id: &SessionId,
+    ) -> Result<Reserved, SessionError> {
+        let mut registry = lock(&self.registry);
+        let taken = registry
+            .sessions
+            .get(id)
+            .is_some_and(|session| !session.deleted.load(Ordering::Acquire));
+        if taken || !registry.creating.insert(id.clone()) {
+            return Err(SessionError::AlreadyExists(id.clone()));
+        }
+        let count = registry.sessions.len() + registry.creating.len();
+        if count > self.config.max_sessions {
+            registry.creating.remove(id);
+            return Err(SessionError::TooMany(self.config.max_sessions));
+        }
+        Ok(Reserved {
+            engine: Arc::clone(self),
+            id: id.clone(),
+        })
+    }
+
+    /// The execution that an identical request started before, if there is one.
+    pub(super) fn find_same(
+        self: &Arc<Self>,
+        spec: &CommandSpec,
+    ) -> Result<Option<Execution>, StartError> {
+        let registry = lock(&self.registry);
+        let same = check_id(&registry, spec)?.cloned();
+        Ok(same.map(|tracked| Execution {
+            tracked,
+            engine: Arc::clone(self),
+        }))
+    }
+
+    /// Claims a journal for a record.
+    pub(super) fn claim(&self, record: &Record, bound: Option<u64>) -> Result<Claimed, StartError> {
+        let bound = bound.unwrap_or(self.config.journal_bytes);
+        lock(&self.store)
+            .claim(&wire::to_bytes(record), bound)
+            .map_err(StartError::claim)
+    }
+
+    /// Starts a command on a supervisor. Returns when the supervisor has accepted it.
+    pub(super) async fn start_on(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        spec: CommandSpec,
+        session: Option<&SessionId>,
+        prelude: Option<Vec<u8>>,
+    ) -> Result<Execution, StartError> {
+        validate::command(&spec)?;
+        let (tracked, is_new) = self.reserve(link.nonce, &spec, session)?;
+        let execution = Execution {
+            tracked: Arc::clone(&tracked),
+            engine: Arc::clone(self),
+        };
+        if !is_new {
+            return Ok(execution);
+        }
+        let mut command = Command::new(tracked.slot(), &spec);
+        command.prelude = prelude.map(Bytes);
+        *lock(&tracked.link) = Some(Arc::clone(link));
+        link.track(Arc::clone(&tracked));
+        let sent = link.request(&Request::Start(Box::new(command)));
+        // From here on nothing may be undone but by what the supervisor says.
+        let answer = match sent {
+            Ok(answer) => answer.await.map_err(|_| LinkError::Gone),
+            Err(e) => Err(e),
+        };
+        match answer {
+            Ok(Answer::Accepted) => Ok(execution),
+            Ok(Answer::Refused(why)) => {
+                link.untrack(tracked.slot());
+                self.discard(&tracked);
+                let cwd = spec.cwd.unwrap_or_else(|| self.config.cwd.clone());
+                Err(StartError::refused(why, &tracked.fixed.command, cwd))
+            }
+            Err(LinkError::Busy) => {
+                link.untrack(tracked.slot());
+                self.discard(&tracked);
+                Err(StartError::QueueFull)
+            }
+            // The link's end gives it its own end, `lost`.
+            Ok(_) | Err(LinkError::Gone) => Err(StartError::Lost),
+        }
+    }
+
+    /// Reserves the id and claims the journal; or finds the execution of an identical request.
+    fn reserve(
+        &self,
+        nonce: u64,
+        spec: &CommandSpec,
+        session: Option<&SessionId>,
+    ) -> Result<(Arc<Tracked>, bool), StartError> {
+        let id = spec.id.clone().unwrap_or_else(ExecutionId::random);
+        let mut registry = lock(&self.registry);
+        if let Some(same) = check_id(&registry, spec)? {
+            return Ok((Arc::clone(same), false));
+        }
+        if registry.unfinished >= self.config.max_executions {
+            return Err(StartError::TooManyExecutions(self.config.max_executions));
+        }
+        let record = ExecutionRecord::new(
+            id.to_string(),
+            nonce,
+            session.map(ToString::to_string),
+            spec,
+        );
+        let fixed = Fixed {
+            id: id.clone(),
+            session: session.cloned(),
+            command: super::display_of(&record),
+            background: spec.background,
+            digest: spec.digest.clone(),
+            keep: spec.keep_record,
+            on_session_end: spec.on_session_end,
+            adopt: spec.leftovers == LeftoverPolicy::Adopt,
+            created_at: SystemTime::now(),
+            nonce,
+        };
+        let claimed = self.claim(&Record::Execution(record), spec.journal_bytes)?;
+        let tracked = Tracked::new(fixed, claimed);
+        registry.unfinished += 1;
+        if let Some(before) = registry.executions.insert(id, Arc::clone(&tracked)) {
+            drop(registry);
+            self.forget_tracked(&before);
+        }
+        Ok((tracked, true))
+    }
+
+    /// Takes back what was reserved for an execution that never started.
+    pub(super) fn discard(&self, tracked: &Arc<Tracked>) {
+        let mut registry = lock(&self.registry);
+        let own = registry
+            .executions
+            .get(&tracked.fixed.id)
+            .is_some_and(|t| Arc::ptr_eq(t, tracked));
+        if own {
+            registry.executions.remove(&tracked.fixed.id);
+        }
+        registry.unfinished = registry.unfinished.saturating_sub(1);
+        drop(registry);
+        self.retire(tracked.journal);
+    }
+
+    /// The background processes of a session that have not ended.
+    pub(super) fn processes_of(self: &Arc<Self>, session: &SessionId) -> Vec<Execution> {
+        let registry = lock(&self.registry);
+        let own = |tracked: &&Arc<Tracked>| {
+            tracked.fixed.session.as_ref() == Some(session)
+                && tracked.fixed.background
+                && tracked.end().is_none()
+        };
+        let found: Vec<_> = registry.executions.values().filter(own).cloned().collect();
+        found
+            .into_iter()
+            .map(|tracked| Execution {
+                tracked,
+                engine: Arc::clone(self),
+            })
+            .collect()
+    }
+
+    /// Makes what a command left running executions of their own.
+    pub(super) fn adopt_leftovers(
+        self: &Arc<Self>,
+        parent: &Arc<Tracked>,
+        leftovers: Vec<Leftover>,
+    ) {
+        let Some(link) = lock(&parent.link).clone() else {
+            return;
+        };
+        let engine = Arc::downgrade(self);
+        let parent = Arc::clone(parent);
+        self.tasks.spawn(async move {
+            for Leftover { pid, command } in leftovers {
+                let Some(engine) = engine.upgrade() else {
+                    return;
+                };
+                let mut spec = CommandSpec::argv([command]).background();
+                spec.on_session_end = parent.fixed.on_session_end;
+                let reserved = engine.reserve(link.nonce, &spec, parent.fixed.session.as_ref());
+                let Ok((tracked, _)) = reserved else { continue };
+                *lock(&tracked.link) = Some(Arc::clone(&link));
+                link.track(Arc::clone(&tracked));
+                let request = Request::Adopt {
+                    slot: tracked.slot(),
+                    pid,
+                };
+                match link.ask(&request).await {
+                    Ok(Answer::Done) => tracked.started(pid),
+                    // It has ended in the meantime.
+                    _ => {
+                        link.untrack(tracked.slot());
+                        engine.discard(&tracked);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Whether an id may be used: `Some` if an identical request has used it, an error if another has.
+fn check_id<'a>(
+    registry: &'a Registry,
+    spec: &CommandSpec,
+) -> Result<Option<&'a Arc<Tracked>>, StartError> {
+    let Some(id) = &spec.id else { return Ok(None) };
+    let Some(tracked) = registry.executions.get(id) else {
+        return Ok(None);
+    };
+    match (&spec.digest, &tracked.fixed.digest) {
+        (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
+        (Some(_), Some(_)) => Err(StartError::Conflict(id.clone())),
+        _ if tracked.state.borrow().closed => Ok(None),
+        _ => Err(StartError::AlreadyExists(id.clone())),
+    }
+}

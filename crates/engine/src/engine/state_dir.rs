@@ -1,0 +1,98 @@
+//! The state directory: who may use it, and whether it is of this boot.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::error::OpenError;
+use crate::supervisor::context::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
+
+/// A state directory that this engine has for itself.
+#[derive(Debug)]
+pub(super) struct StateDir {
+    pub(super) path: PathBuf,
+    pub(super) folders: Folders,
+    /// Whether what it says of living processes is of this boot and this pid namespace.
+    pub(super) same_instance: bool,
+    /// Held for as long as the engine lives.
+    _lock: File,
+}
+
+impl StateDir {
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        let fail = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::StateDir {
+                doing,
+                path,
+                source,
+            }
+        };
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(path).map_err(fail("make", path))?;
+        let path = fs::canonicalize(path).map_err(fail("find", path))?;
+        let lock_path = path.join("lock");
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let mut lock = options.open(&lock_path).map_err(fail("open", &lock_path))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse { path }),
+            Err(e) => return Err(fail("lock", &lock_path)(e.into())),
+        }
+        for name in [JOURNALS, SUPERVISORS, SNAPSHOTS] {
+            let folder = path.join(name);
+            builder.create(&folder).map_err(fail("make", &folder))?;
+        }
+        let same_instance = check_instance(&mut lock).map_err(fail("read", &lock_path))?;
+        let folders = Folders::open(&path).map_err(fail("open", &path))?;
+        Ok(Self {
+            path,
+            folders,
+            same_instance,
+            _lock: lock,
+        })
+    }
+}
+
+/// Compares the instance in the lock file with this one, and writes this one.
+fn check_instance(lock: &mut File) -> io::Result<bool> {
+    let mut before = String::new();
+    lock.read_to_string(&mut before)?;
+    let now = instance();
+    if before == now {
+        return Ok(true);
+    }
+    lock.set_len(0)?;
+    lock.rewind()?;
+    lock.write_all(now.as_bytes())?;
+    Ok(false)
+}
+
+/// What names this boot and this pid namespace. The number of a namespace may be used again after a
+/// container's restart, so the start of its first process is part of it.
+fn instance() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = fs::metadata("/proc/self/ns/pid")
+        .map(|m| m.ino())
+        .unwrap_or(0);
+    let stat = fs::read_to_string("/proc/1/stat").unwrap_or_default();
+    // The 22nd field, counted from behind the name, which may hold anything.
+    let started = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
+    format!(
+        "boot {}\npid namespace {namespace}\nstarted {}\n",
+        boot.trim(),
+        started.unwrap_or("?")
+    )
+}

@@ -1,0 +1,108 @@
+//! What is refused before anything is started.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::error::StartError;
+use super::session::SessionSpec;
+use crate::command::{
+    CommandSpec, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program, Stdin,
+};
+
+fn invalid<T>(why: impl Into<String>) -> Result<T, StartError> {
+    Err(StartError::InvalidCommand(why.into()))
+}
+
+pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
+    let (bytes, holds_nul) = match &spec.program {
+        Program::Shell(text) => (text.len(), text.contains(&0)),
+        Program::Argv(argv) => {
+            if argv.first().is_none_or(|program| program.is_empty()) {
+                return invalid("the argv is empty; its first word is the program");
+            }
+            let total = argv.iter().map(|word| word.len() + 1).sum();
+            (total, argv.iter().any(|word| word.as_bytes().contains(&0)))
+        }
+    };
+    if holds_nul {
+        return invalid(
+            "the command holds a NUL byte; pass binary data by standard input or a file",
+        );
+    }
+    if bytes > MAX_COMMAND_BYTES {
+        return invalid(format!(
+            "the command has {bytes} bytes and may have {MAX_COMMAND_BYTES}; write it to a file and run that"
+        ));
+    }
+    if let Stdin::Bytes(bytes) = &spec.stdin
+        && bytes.len() > MAX_STDIN_BYTES
+    {
+        return invalid(format!(
+            "standard input has {} bytes and may have {MAX_STDIN_BYTES}; use Stdin::Open and write it in pieces",
+            bytes.len()
+        ));
+    }
+    if spec
+        .digest
+        .as_ref()
+        .is_some_and(|digest| digest.len() > 256)
+    {
+        return invalid("a digest may have 256 bytes");
+    }
+    env(&spec.env)?;
+    folder(spec.cwd.as_deref())
+}
+
+pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {
+    if spec.name.as_ref().is_some_and(|name| name.len() > 256) {
+        return invalid("a session's name may have 256 bytes");
+    }
+    for (name, _) in &spec.env {
+        let bytes = name.as_bytes();
+        let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+        if !bytes.iter().all(word) || bytes.first().is_some_and(u8::is_ascii_digit) {
+            return invalid(format!(
+                "a shell has no variable {name:?}: letters, digits and '_' only"
+            ));
+        }
+    }
+    env(&spec.env)?;
+    folder(spec.cwd.as_deref())
+}
+
+pub(super) fn env(env: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
+    let mut total = 0;
+    for (name, value) in env {
+        let value = value.as_ref().map_or(&b""[..], |value| value.as_bytes());
+        total += name.len() + value.len() + 2;
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return invalid(format!(
+                "{name:?} is not the name of a variable: it is empty or holds '='"
+            ));
+        }
+        if name.as_bytes().contains(&0) || value.contains(&0) {
+            return invalid(format!(
+                "the variable {name:?} holds a NUL byte, which no environment can"
+            ));
+        }
+    }
+    if total > MAX_ENV_BYTES {
+        return invalid(format!(
+            "the environment has {total} bytes and may have {MAX_ENV_BYTES}; pass large data by standard input or a file"
+        ));
+    }
+    Ok(())
+}
+
+fn folder(cwd: Option<&Path>) -> Result<(), StartError> {
+    match cwd {
+        Some(path) if path.as_os_str().as_bytes().contains(&0) => {
+            invalid("the working directory holds a NUL byte, which no path can")
+        }
+        Some(path) if !path.is_absolute() => invalid(format!(
+            "the working directory {path:?} is not absolute; give a path from the root"
+        )),
+        _ => Ok(()),
+    }
+}

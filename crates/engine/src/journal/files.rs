@@ -1,0 +1,142 @@
+//! Names of segments, and reading and writing at offsets.
+
+use std::ffi::CStr;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
+use rustix::io::{Errno, pread, pwritev};
+
+use super::format::{HEADER_BYTES, Header, Salt, Slot};
+
+/// The file of a segment.
+pub(super) fn segment_name(slot: Slot, segment: u64) -> String {
+    if segment == 0 {
+        slot.to_string()
+    } else {
+        format!("{slot}.{segment}")
+    }
+}
+
+/// The slot and segment that a file is named after, if it is named as this program does it.
+pub(super) fn parse_name(name: &CStr) -> Option<(Slot, u64)> {
+    let name = name.to_str().ok()?;
+    let (slot, segment) = name.split_once('.').map_or((name, "0"), |parts| parts);
+    let (slot, segment) = (Slot(slot.parse().ok()?), segment.parse().ok()?);
+    (segment_name(slot, segment) == name).then_some((slot, segment))
+}
+
+/// Opens a segment. Never follows a link, and never waits for a fifo that somebody put there.
+pub(super) fn open_segment(
+    dir: BorrowedFd<'_>,
+    slot: Slot,
+    segment: u64,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    retry(|| {
+        openat(
+            dir,
+            segment_name(slot, segment),
+            flags,
+            Mode::RUSR | Mode::WUSR,
+        )
+    })
+}
+
+/// Removes a segment's file, if it is there.
+pub(super) fn unlink_segment(dir: BorrowedFd<'_>, slot: Slot, segment: u64) -> Result<(), Errno> {
+    match unlinkat(dir, segment_name(slot, segment), AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes all parts one after the other from an offset on, in one call if the kernel takes it.
+pub(super) fn write_all_at(
+    file: BorrowedFd<'_>,
+    parts: &[&[u8]],
+    offset: u64,
+) -> Result<(), Errno> {
+    let mut slices = [IoSlice::new(&[]); 4];
+    debug_assert!(parts.len() <= slices.len(), "no caller has more parts");
+    for (slice, part) in slices.iter_mut().zip(parts) {
+        *slice = IoSlice::new(part);
+    }
+    let mut left = &mut slices[..parts.len()];
+    let mut offset = offset;
+    IoSlice::advance_slices(&mut left, 0);
+    while !left.is_empty() {
+        match retry(|| pwritev(file, left, offset))? {
+            0 => return Err(Errno::NOSPC),
+            written => {
+                offset += written as u64;
+                IoSlice::advance_slices(&mut left, written);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads from an offset on until `want` bytes are there, the buffer is full or the file ends; how many it
+/// got. Asks for as much as the buffer takes.
+pub(super) fn read_at(
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+    want: usize,
+) -> Result<usize, Errno> {
+    let mut got = 0;
+    while got < want.min(buffer.len()) {
+        match retry(|| pread(file, &mut buffer[got..], offset + got as u64))? {
+            0 => break,
+            read => got += read,
+        }
+    }
+    Ok(got)
+}
+
+/// Every file in the directory that is named like a segment.
+pub(super) fn list(dir: BorrowedFd<'_>) -> Result<Vec<(Slot, u64)>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        names.extend(parse_name(entry?.file_name()));
+    }
+    Ok(names)
+}
+
+/// Whether a segment exists and belongs to this use of a slot.
+pub(super) fn belongs(dir: BorrowedFd<'_>, slot: Slot, segment: u64, salt: &Salt) -> bool {
+    let Ok(file) = open_segment(dir, slot, segment, OFlags::RDONLY) else {
+        return false;
+    };
+    let mut block = [0; HEADER_BYTES];
+    let got = read_at(file.as_fd(), &mut block, 0, HEADER_BYTES).unwrap_or(0);
+    Header::decode(&block[..got])
+        .is_ok_and(|header| header.salt == *salt && header.segment == segment)
+}
+
+/// The segments that belong to this use of a slot, in order. Reads the whole directory.
+pub(super) fn list_segments(
+    dir: BorrowedFd<'_>,
+    slot: Slot,
+    salt: &Salt,
+) -> Result<Vec<u64>, Errno> {
+    let mut segments: Vec<u64> = list(dir)?
+        .into_iter()
+        .filter(|name| name.0 == slot && belongs(dir, slot, name.1, salt))
+        .map(|name| name.1)
+        .collect();
+    segments.sort_unstable();
+    Ok(segments)
+}
+
+/// Calls again when a signal came in between.
+pub(super) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}

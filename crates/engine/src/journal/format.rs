@@ -1,0 +1,294 @@
+//! The bytes of a journal: sizes, kinds and headers. Records are in [`super::record`].
+//!
+//! `docs/design/journal-format.md` describes the same for people. All numbers are little endian.
+
+use std::fmt;
+
+use crc32fast::Hasher;
+
+/// The version of the format that is written, and the only one that is read.
+pub(crate) const VERSION: u16 = 1;
+/// The smallest bound of a journal.
+pub(crate) const MIN_JOURNAL_BYTES: u64 = 256 << 10;
+/// The bound of a journal if nobody says otherwise.
+pub(crate) const DEFAULT_JOURNAL_BYTES: u64 = 64 << 20;
+/// The most output in one record.
+pub(super) const MAX_OUTPUT_BYTES: usize = 256 << 10;
+/// The most bytes of an event. A quarter of the smallest segment: two that are repeated in every segment
+/// leave room for a third, and for output.
+pub(crate) const MAX_EVENT_BYTES: usize = 16 << 10;
+/// The most bytes of the first record, which holds the text of the command.
+pub(crate) const MAX_SPEC_BYTES: usize = 40 << 20;
+
+/// Bytes in front of the first record of a segment.
+pub(super) const HEADER_BYTES: usize = 1024;
+/// Bytes in front of the payload of a record.
+pub(super) const RECORD_HEAD_BYTES: usize = 40;
+/// Where the range of segments stands in the first segment's header.
+pub(super) const RANGE_AT: usize = 128;
+/// The encoded size of a [`Range`].
+pub(super) const RANGE_BYTES: usize = 24;
+/// Where the spare room for the end begins in the first segment's header; it ends with the header.
+pub(super) const SPARE_AT: usize = 192;
+
+/// The flag of a record that says again what an earlier record said.
+pub(super) const REPEAT: u8 = 1;
+
+const MAGIC: &[u8; 8] = b"SCRBJRNL";
+const FREE_MAGIC: &[u8; 8] = b"SCRBFREE";
+const IDENTITY_BYTES: usize = 64;
+
+/// The kinds of records.
+pub(crate) mod kind {
+    /// Bytes of standard output.
+    pub(crate) const STDOUT: u8 = 1;
+    /// Bytes of standard error.
+    pub(crate) const STDERR: u8 = 2;
+    /// What runs. The first record of every journal and nowhere else.
+    pub(crate) const SPEC: u8 = 3;
+    /// It has started.
+    pub(crate) const STARTED: u8 = 4;
+    /// It has ended. Output of what it left may follow.
+    pub(crate) const ENDED: u8 = 5;
+    /// No more output follows.
+    pub(crate) const CLOSED: u8 = 6;
+
+    /// Whether an event of this kind outlives the segment it was written to.
+    pub(crate) fn is_sticky(kind: u8) -> bool {
+        matches!(kind, ENDED | CLOSED)
+    }
+}
+
+/// One of the two output streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// The kind of this stream's records.
+    pub(super) fn kind(self) -> u8 {
+        match self {
+            Self::Stdout => kind::STDOUT,
+            Self::Stderr => kind::STDERR,
+        }
+    }
+
+    /// The stream of a kind of record, if it is output.
+    pub(super) fn of_kind(kind: u8) -> Option<Self> {
+        match kind {
+            kind::STDOUT => Some(Self::Stdout),
+            kind::STDERR => Some(Self::Stderr),
+            _ => None,
+        }
+    }
+}
+
+/// The number of a file that journals live in, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Slot(pub(crate) u32);
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06}", self.0)
+    }
+}
+
+/// What tells one use of a slot from every other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Salt(pub(crate) [u8; 16]);
+
+/// How many bytes each stream had at some point.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Bytes of standard output.
+    pub(crate) stdout: u64,
+    /// Bytes of standard error.
+    pub(crate) stderr: u64,
+}
+
+impl Position {
+    /// Both streams together: the cursor.
+    pub(crate) fn total(self) -> u64 {
+        self.stdout.saturating_add(self.stderr)
+    }
+
+    /// One stream.
+    pub(crate) fn of(self, stream: Stream) -> u64 {
+        match stream {
+            Stream::Stdout => self.stdout,
+            Stream::Stderr => self.stderr,
+        }
+    }
+
+    /// The position after more bytes of a stream.
+    pub(super) fn plus(mut self, stream: Stream, bytes: u64) -> Self {
+        let counter = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        *counter = counter.saturating_add(bytes);
+        self
+    }
+}
+
+/// How a bound is divided into segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The size of a segment; the first one is larger by its first record.
+    pub(super) segment_bytes: u64,
+    /// How many segments from the beginning are kept for good.
+    pub(super) head_segments: u64,
+    /// How many segments there may be.
+    pub(super) max_segments: u64,
+}
+
+impl Layout {
+    /// The layout of a journal with this bound.
+    pub(super) fn new(bound: u64) -> Self {
+        let bound = bound.max(MIN_JOURNAL_BYTES);
+        let segment_bytes = (bound / 16).clamp(64 << 10, 8 << 20);
+        Self {
+            segment_bytes,
+            head_segments: (bound / 4 / segment_bytes).max(1),
+            max_segments: bound / segment_bytes,
+        }
+    }
+}
+
+/// Which segments there are besides the head: from `oldest` to `newest`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    /// The oldest segment that is not of the head; larger than `newest` if there is none.
+    pub(super) oldest: u64,
+    /// The segment that is written to.
+    pub(super) newest: u64,
+}
+
+fn range_checksum(salt: &Salt, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(b"range");
+    hasher.update(&salt.0);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+impl Range {
+    /// The bytes for [`RANGE_AT`].
+    pub(super) fn encode(self, salt: &Salt) -> [u8; RANGE_BYTES] {
+        let mut bytes = [0; RANGE_BYTES];
+        put(&mut bytes, 0, &self.oldest.to_le_bytes());
+        put(&mut bytes, 8, &self.newest.to_le_bytes());
+        let checksum = range_checksum(salt, &bytes[..16]);
+        put(&mut bytes, 16, &checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The range in a header block; `None` if it is damaged or just being written.
+    pub(super) fn decode(salt: &Salt, header: &[u8]) -> Option<Self> {
+        let bytes = header.get(RANGE_AT..RANGE_AT + RANGE_BYTES)?;
+        let fits = range_checksum(salt, &bytes[..16]) == u32_at(bytes, 16);
+        fits.then(|| Self {
+            oldest: u64_at(bytes, 0),
+            newest: u64_at(bytes, 8),
+        })
+    }
+}
+
+/// Why a header is not that of a journal in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadHeader {
+    /// The slot is free.
+    Free,
+    /// It is of another version.
+    Version(u16),
+    /// It is no header.
+    Garbage,
+}
+
+/// What a segment says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The use of the slot that the segment belongs to.
+    pub(super) salt: Salt,
+    /// The bound of the journal.
+    pub(super) bound: u64,
+    /// The segment's index.
+    pub(super) segment: u64,
+    /// The position at its beginning.
+    pub(super) start: Position,
+}
+
+impl Header {
+    /// The header block of a segment.
+    pub(super) fn encode(&self, range: Option<Range>) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        put(&mut bytes, 0, MAGIC);
+        put(&mut bytes, 8, &VERSION.to_le_bytes());
+        put(&mut bytes, 10, &1024_u16.to_le_bytes());
+        put(&mut bytes, 16, &self.salt.0);
+        put(&mut bytes, 32, &self.bound.to_le_bytes());
+        put(&mut bytes, 40, &self.segment.to_le_bytes());
+        put(&mut bytes, 48, &self.start.stdout.to_le_bytes());
+        put(&mut bytes, 56, &self.start.stderr.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..IDENTITY_BYTES]);
+        put(&mut bytes, IDENTITY_BYTES, &checksum.to_le_bytes());
+        if let Some(range) = range {
+            put(&mut bytes, RANGE_AT, &range.encode(&self.salt));
+        }
+        bytes
+    }
+
+    /// The header in a block.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, BadHeader> {
+        if bytes.starts_with(FREE_MAGIC) {
+            return Err(BadHeader::Free);
+        }
+        if bytes.len() < HEADER_BYTES || !bytes.starts_with(MAGIC) {
+            return Err(BadHeader::Garbage);
+        }
+        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+        if crc32fast::hash(&bytes[..IDENTITY_BYTES]) != u32_at(bytes, IDENTITY_BYTES) {
+            return Err(BadHeader::Garbage);
+        }
+        if version != VERSION {
+            return Err(BadHeader::Version(version));
+        }
+        let mut salt = [0; 16];
+        salt.copy_from_slice(&bytes[16..32]);
+        Ok(Self {
+            salt: Salt(salt),
+            bound: u64_at(bytes, 32),
+            segment: u64_at(bytes, 40),
+            start: Position {
+                stdout: u64_at(bytes, 48),
+                stderr: u64_at(bytes, 56),
+            },
+        })
+    }
+
+    /// The header block of a slot that nobody uses.
+    pub(super) fn free() -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        put(&mut bytes, 0, FREE_MAGIC);
+        bytes
+    }
+}
+
+/// Puts bytes into a block.
+pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+/// The number in a block.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The number in a block.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}

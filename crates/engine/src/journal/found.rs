@@ -1,0 +1,173 @@
+//! What is found in a slot when the engine starts.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, FileType, statat};
+use rustix::io::Errno;
+
+use super::error::JournalError;
+use super::files::segment_name;
+use super::format::{HEADER_BYTES, REPEAT, Salt, Slot, kind};
+use super::store::repair_range;
+use super::tape::{Record, Tape};
+
+/// How far behind the first record a start is looked for in a journal of several segments. It is the first
+/// thing that a supervisor writes.
+const START_WITHIN_BYTES: u64 = 64 << 10;
+
+/// A journal that was there when the store was opened. Its writer may be alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The slot.
+    pub(crate) slot: Slot,
+    /// The salt of this use of it.
+    pub(crate) salt: Salt,
+    /// The payload of [`kind::SPEC`].
+    pub(crate) spec: Vec<u8>,
+    /// The payload of [`kind::STARTED`].
+    pub(crate) started: Option<Vec<u8>>,
+    /// The payload of [`kind::ENDED`].
+    pub(crate) ended: Option<Vec<u8>>,
+    /// Whether there is a [`kind::CLOSED`].
+    pub(crate) closed: bool,
+    /// Bytes of standard output, dropped ones included.
+    pub(crate) stdout_bytes: u64,
+    /// Bytes of standard error, dropped ones included.
+    pub(crate) stderr_bytes: u64,
+    /// The sizes of its files together.
+    pub(crate) bytes_on_disk: u64,
+    /// When the slot was claimed.
+    pub(crate) claimed_at: SystemTime,
+    /// When the end was written.
+    pub(crate) ended_at: Option<SystemTime>,
+}
+
+/// What a slot's file is.
+#[derive(Debug)]
+pub(super) enum Inspection {
+    /// A journal.
+    Journal(Found),
+    /// Free, or nothing that anybody can use.
+    Usable,
+    /// Not ours to touch.
+    Foreign,
+}
+
+fn take_note(found: &mut Found, tape: &Tape, record: &Record) {
+    let head = &record.head;
+    let payload = || tape.payload(record).to_vec();
+    match head.kind {
+        kind::STARTED => found.started = Some(payload()),
+        kind::ENDED => {
+            found.ended = Some(payload());
+            found.ended_at = Some(head.time());
+        }
+        kind::CLOSED => found.closed = true,
+        _ => {}
+    }
+    let end = head.end();
+    if head.flags & REPEAT == 0 && end.total() >= found.stdout_bytes + found.stderr_bytes {
+        (found.stdout_bytes, found.stderr_bytes) = (end.stdout, end.stderr);
+    }
+}
+
+/// The size of a segment, and whether it is a plain file.
+fn stat(dir: &OwnedFd, slot: Slot, segment: u64) -> Result<(u64, bool), Errno> {
+    let stat = statat(dir, segment_name(slot, segment), AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok((u64::try_from(stat.st_size).unwrap_or(0), is_file))
+}
+
+/// Looks into a slot. Reads its first and its newest segment only.
+pub(super) fn inspect(
+    dir: &Arc<OwnedFd>,
+    slot: Slot,
+    overflow: &[u64],
+) -> Result<Inspection, JournalError> {
+    let bytes_on_disk = match stat(dir, slot, 0) {
+        Ok((size, true)) => size,
+        Ok((_, false)) => return Ok(Inspection::Foreign),
+        // Further segments alone are the rest of a removal.
+        Err(Errno::NOENT) => return Ok(Inspection::Usable),
+        Err(errno) => return Err(errno.into()),
+    };
+    let mut tape = match Tape::open(Arc::clone(dir), slot, None) {
+        Err(JournalError::Retired | JournalError::NotAJournal) => return Ok(Inspection::Usable),
+        Err(JournalError::Version(_)) => return Ok(Inspection::Foreign),
+        result => result?,
+    };
+    let salt = tape.header().salt;
+    let Some(spec) = tape
+        .record_in_segment()?
+        .filter(|record| record.head.kind == kind::SPEC)
+    else {
+        return Ok(Inspection::Usable);
+    };
+    let mut found = Found {
+        slot,
+        salt,
+        spec: tape.payload(&spec).to_vec(),
+        started: None,
+        ended: None,
+        closed: false,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        bytes_on_disk,
+        claimed_at: spec.head.time(),
+        ended_at: None,
+    };
+    let range = tape.range()?;
+    let newest = newest_valid(&mut tape, overflow, range.newest)?;
+    if newest > 0 {
+        // The directory was listed before the range was read, so no living writer is ahead by two. If
+        // this fails, it costs readers the newest segments and nothing else.
+        if newest > range.newest + 1 {
+            let _ = repair_range(dir, slot, &salt, tape.range_from_directory()?);
+        }
+        for segment in overflow {
+            found.bytes_on_disk += stat(dir, slot, *segment).map_or(0, |(size, _)| size);
+        }
+        tape.go_to(0)?;
+        while found.started.is_none() && tape.offset() < start_limit(&found) {
+            let Some(record) = tape.record_in_segment()? else {
+                break;
+            };
+            take_note(&mut found, &tape, &record);
+        }
+        tape.go_to(newest)?;
+        let start = tape.header().start;
+        (found.stdout_bytes, found.stderr_bytes) = (start.stdout, start.stderr);
+    }
+    while let Some(record) = tape.record_in_segment()? {
+        take_note(&mut found, &tape, &record);
+    }
+    for record in tape.spare().0 {
+        take_note(&mut found, &tape, &record);
+    }
+    Ok(Inspection::Journal(found))
+}
+
+fn start_limit(found: &Found) -> u64 {
+    (HEADER_BYTES + found.spec.len()) as u64 + START_WITHIN_BYTES
+}
+
+/// The newest segment that belongs to the journal: as listed, or newer if the writer is alive. Leaves the tape
+/// where it is unless it is not the first.
+fn newest_valid(tape: &mut Tape, overflow: &[u64], known: u64) -> Result<u64, JournalError> {
+    if overflow.is_empty() && known == 0 {
+        return Ok(0);
+    }
+    let listed = overflow.iter().rev().copied();
+    for segment in std::iter::once(known.saturating_add(1))
+        .chain([known])
+        .filter(|s| !overflow.contains(s))
+        .chain(listed)
+    {
+        if segment > 0 && tape.go_to(segment)? {
+            return Ok(segment);
+        }
+    }
+    Ok(0)
+}

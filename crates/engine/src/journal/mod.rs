@@ -1,0 +1,51 @@
+//! The byte-exact, ordered, bounded record of an execution, on disk.
+//!
+//! A journal is written by one [`JournalWriter`] (in a supervisor) and read by any number of
+//! [`JournalReader`]s (in the engine), which never wait for each other: a record becomes visible to
+//! readers when its checksum fits. [`JournalStore`] hands out the slots that journals live in, finds
+//! them again after a restart and takes them back. The bytes are described in
+//! `docs/design/journal-format.md`.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `format.rs`, `record.rs` | sizes, headers, records, checksums |
+//! | `files.rs` | names, and reading and writing at offsets |
+//! | `tape.rs`, `buffer.rs` | the records of a journal one after the other, across its segments |
+//! | `writer.rs`, `writer/segments.rs` | appending, the bound, what happens on a full disk |
+//! | `reader.rs`, `seek.rs` | cursors, gaps, tails, ranges of one stream |
+//! | `store.rs`, `found.rs` | claiming, retiring, finding again |
+//! | `retention.rs` | which finished journals go |
+//!
+//! # Limits
+//!
+//! Nothing is synced: a journal survives the death of every process, but after a power cut it ends
+//! where the kernel had got to. A checksum does not defend against a writer of the same user that
+//! reads the salt from the file.
+
+mod buffer;
+mod error;
+mod files;
+mod format;
+mod found;
+mod reader;
+mod record;
+mod retention;
+mod seek;
+mod store;
+mod tape;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use error::{AppendError, ClaimError, JournalError};
+pub(crate) use format::{
+    DEFAULT_JOURNAL_BYTES, MAX_EVENT_BYTES, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Salt, Slot, Stream,
+    kind,
+};
+pub(crate) use found::Found;
+pub(crate) use reader::{Entry, Item, JournalReader};
+pub(crate) use retention::{FinishedRecord, Retention};
+pub(crate) use seek::StreamRead;
+pub(crate) use store::{Claimed, JournalStore};
+pub(crate) use writer::JournalWriter;

@@ -1,0 +1,206 @@
+//! Reading a journal from a cursor on.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::error::JournalError;
+use super::format::{Position, REPEAT, Salt, Slot, Stream, kind};
+use super::seek::scan_totals;
+use super::tape::{Record, Tape};
+
+/// Something in a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// The cursor to go on from. Going on from it may bring events that stand exactly there again.
+    pub(crate) cursor_after: u64,
+    /// When it was recorded; for a gap, when what comes after it was.
+    pub(crate) time: SystemTime,
+    /// What it is.
+    pub(crate) item: Item<'a>,
+}
+
+/// What an [`Entry`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    /// Output.
+    Output {
+        /// Of which stream.
+        stream: Stream,
+        /// The cursor of its first byte.
+        position: u64,
+        /// The offset of its first byte in its stream.
+        stream_position: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// An event; see [`kind`].
+    Event {
+        /// Its kind. Kinds that are not known are handed through.
+        kind: u8,
+        /// Whatever the writer put there.
+        payload: &'a [u8],
+    },
+    /// Output that is not kept.
+    Gap {
+        /// The cursor of the first byte that is missing.
+        from: u64,
+        /// The cursor of the first byte that is there again.
+        to: u64,
+    },
+}
+
+/// What to return, before anything is borrowed for it.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Record {
+        record: Record,
+        skip: usize,
+    },
+    Gap {
+        from: u64,
+        to: u64,
+        time: SystemTime,
+    },
+}
+
+/// A place in a journal. Never waits for the writer.
+#[derive(Debug)]
+pub(crate) struct JournalReader {
+    pub(super) tape: Tape,
+    pub(super) cursor: u64,
+    /// The cursor that was sought last: events from there on are returned.
+    pub(super) from: u64,
+    /// A record that has been read but must wait for its gap to be returned.
+    pub(super) pending: Option<Record>,
+    /// Kinds of ends that have been returned, as bits.
+    pub(super) seen: u64,
+    /// Where a range read of one stream has got to.
+    pub(super) stream_place: Option<(Stream, u64)>,
+}
+
+fn bit(kind: u8) -> u64 {
+    1_u64.checked_shl(kind.into()).unwrap_or(0)
+}
+
+impl JournalReader {
+    /// Opens a journal at cursor 0, if the slot still holds it.
+    pub(crate) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
+        let tape = Tape::open(dir, slot, Some(salt))?;
+        Ok(Self {
+            tape,
+            cursor: 0,
+            from: 0,
+            pending: None,
+            seen: 0,
+            stream_place: None,
+        })
+    }
+
+    /// The cursor: how many output bytes have been returned or passed over.
+    pub(crate) fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// The next thing in the journal. `None` is nothing for now: what is written later comes with a later call.
+    ///
+    /// The ends ([`kind::ENDED`], [`kind::CLOSED`]) are returned once even if the segment they stood in
+    /// is gone; then they may come after output that was written after them.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, JournalError> {
+        self.stream_place = None;
+        let Some(step) = self.step()? else {
+            return Ok(None);
+        };
+        Ok(Some(match step {
+            Step::Gap { from, to, time } => Entry {
+                cursor_after: to,
+                time,
+                item: Item::Gap { from, to },
+            },
+            Step::Record { record, skip } => {
+                let bytes = &self.tape.payload(&record)[skip..];
+                let item = Stream::of_kind(record.head.kind).map_or(
+                    Item::Event {
+                        kind: record.head.kind,
+                        payload: bytes,
+                    },
+                    |stream| Item::Output {
+                        stream,
+                        position: record.head.at.total() + skip as u64,
+                        stream_position: record.head.at.of(stream) + skip as u64,
+                        bytes,
+                    },
+                );
+                Entry {
+                    cursor_after: self.cursor,
+                    time: record.head.time(),
+                    item,
+                }
+            }
+        }))
+    }
+
+    fn step(&mut self) -> Result<Option<Step>, JournalError> {
+        loop {
+            let record = match self.pending.take() {
+                Some(record) => record,
+                None => match self.tape.record()? {
+                    Some(record) => record,
+                    None => match self.unseen_end_in_spare() {
+                        Some(record) => record,
+                        None => return Ok(None),
+                    },
+                },
+            };
+            let head = &record.head;
+            let (at, end) = (head.at.total(), head.end().total());
+            let is_output = Stream::of_kind(head.kind).is_some();
+            let again = head.flags & REPEAT != 0;
+            let passed = if is_output {
+                end <= self.cursor
+            } else {
+                at < self.from
+            };
+            if passed || (again && self.seen & bit(head.kind) != 0) {
+                continue;
+            }
+            if at > self.cursor && !again {
+                let gap = Step::Gap {
+                    from: self.cursor,
+                    to: at,
+                    time: head.time(),
+                };
+                self.cursor = at;
+                self.pending = Some(record);
+                return Ok(Some(gap));
+            }
+            if !is_output {
+                if kind::is_sticky(head.kind) {
+                    self.seen |= bit(head.kind);
+                }
+                return Ok(Some(Step::Record { record, skip: 0 }));
+            }
+            let skip = usize::try_from(self.cursor - at).unwrap_or(usize::MAX);
+            self.cursor = end;
+            return Ok(Some(Step::Record { record, skip }));
+        }
+    }
+
+    /// An end that was written on a full disk, once everything else has been read.
+    fn unseen_end_in_spare(&self) -> Option<Record> {
+        let (records, _) = self.tape.spare();
+        records.into_iter().find(|record| {
+            self.seen & bit(record.head.kind) == 0 && record.head.at.total() >= self.from
+        })
+    }
+
+    /// Starts over at a segment, to return everything from a cursor on.
+    pub(super) fn restart(&mut self, cursor: u64) {
+        (self.cursor, self.from, self.pending, self.seen) = (cursor, cursor, None, 0);
+    }
+
+    /// How many bytes each stream has so far. Leaves the reader where it is.
+    pub(crate) fn totals(&self) -> Result<Position, JournalError> {
+        scan_totals(self.tape.reopen()?)
+    }
+}

@@ -1,0 +1,184 @@
+//! Going to a cursor, to the last bytes, or to a range of one stream.
+
+use super::error::JournalError;
+use super::format::{Position, REPEAT, Stream};
+use super::reader::JournalReader;
+use super::tape::Tape;
+
+/// How often a search starts over when the writer drops segments under it.
+const PATIENCE: usize = 8;
+
+/// What a range read of one stream found at an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamRead {
+    /// That many bytes, now in the buffer; at least one.
+    Bytes(usize),
+    /// The bytes from the offset up to this one are not kept.
+    Gap {
+        /// The offset of the first byte that is there again.
+        to: u64,
+    },
+    /// Nothing for now.
+    Nothing,
+}
+
+impl JournalReader {
+    /// Goes to a cursor. Any number will do, also one in the middle of a record: what is
+    /// dropped there comes as a gap, and from behind the end nothing comes until output gets there.
+    /// Events that stand before the cursor are not returned.
+    pub(crate) fn seek(&mut self, cursor: u64) -> Result<(), JournalError> {
+        self.stream_place = None;
+        self.go_to_cursor(cursor)?;
+        self.restart(cursor);
+        Ok(())
+    }
+
+    /// Goes where only the last bytes are left to read: of one stream (and what is between them of the other), or of
+    /// both together.
+    pub(crate) fn seek_tail(
+        &mut self,
+        stream: Option<Stream>,
+        bytes: u64,
+    ) -> Result<(), JournalError> {
+        let totals = self.totals()?;
+        match stream {
+            None => self.seek(totals.total().saturating_sub(bytes)),
+            Some(stream) => self.seek_stream(stream, totals.of(stream).saturating_sub(bytes)),
+        }
+    }
+
+    /// Goes to the output byte with this offset in its stream.
+    pub(crate) fn seek_stream(&mut self, stream: Stream, offset: u64) -> Result<(), JournalError> {
+        self.stream_place = None;
+        let start = self.go_to_segment_of(|start| start.of(stream) <= offset)?;
+        // The cursor after what is known to come before the offset.
+        let mut cursor = start.total();
+        while let Some(record) = self.tape.record()? {
+            if record.head.flags & REPEAT != 0 {
+                continue;
+            }
+            let (at, end) = (record.head.at, record.head.end());
+            if at.of(stream) > offset {
+                break;
+            }
+            if end.of(stream) > offset {
+                cursor = at.total() + (offset - at.of(stream));
+                break;
+            }
+            cursor = end.total();
+        }
+        self.seek(cursor)
+    }
+
+    /// Reads bytes of one stream from an offset of that stream. Going on where the last call
+    /// ended costs no search. Leaves the reader at an unspecified cursor.
+    pub(crate) fn read_stream(
+        &mut self,
+        stream: Stream,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<StreamRead, JournalError> {
+        if self.stream_place != Some((stream, offset)) {
+            self.go_to_segment_of(|start| start.of(stream) <= offset)?;
+            self.pending = None;
+        }
+        self.stream_place = None;
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let next = match self.pending.take() {
+                Some(record) => Some(record),
+                None => self.tape.record()?,
+            };
+            let Some(record) = next else { break };
+            let wanted = offset + filled as u64;
+            let (at, end) = (record.head.at.of(stream), record.head.end().of(stream));
+            if record.head.flags & REPEAT != 0 || (at <= wanted && end <= wanted) {
+                continue;
+            }
+            if at > wanted {
+                self.pending = Some(record);
+                if filled > 0 {
+                    break;
+                }
+                self.stream_place = Some((stream, at));
+                return Ok(StreamRead::Gap { to: at });
+            }
+            let skip = usize::try_from(wanted - at).unwrap_or(usize::MAX);
+            let bytes = &self.tape.payload(&record)[skip..];
+            let n = bytes.len().min(buffer.len() - filled);
+            buffer[filled..filled + n].copy_from_slice(&bytes[..n]);
+            filled += n;
+            if n < bytes.len() {
+                self.pending = Some(record);
+            }
+        }
+        self.stream_place = Some((stream, offset + filled as u64));
+        Ok(if filled > 0 {
+            StreamRead::Bytes(filled)
+        } else {
+            StreamRead::Nothing
+        })
+    }
+
+    /// Goes to the segment to read a cursor's byte from, or an event that stands exactly there.
+    pub(super) fn go_to_cursor(&mut self, cursor: u64) -> Result<(), JournalError> {
+        self.go_to_segment_of(|start| start.total() < cursor)?;
+        Ok(())
+    }
+
+    /// Goes to the last segment whose start is `before` what is sought; its start.
+    fn go_to_segment_of(
+        &mut self,
+        before: impl Fn(Position) -> bool,
+    ) -> Result<Position, JournalError> {
+        self.pending = None;
+        for _ in 0..PATIENCE {
+            let range = self.tape.range()?;
+            let head = self.tape.layout().head_segments.min(range.newest + 1);
+            let tail = (range.newest + 1).saturating_sub(range.oldest);
+            let segment = |i: u64| {
+                if i < head {
+                    i
+                } else {
+                    range.oldest + (i - head)
+                }
+            };
+            // Segment 0 is always there and before everything.
+            let (mut low, mut high) = (0, head + tail);
+            let mut dropped = false;
+            while high - low > 1 && !dropped {
+                let middle = low + (high - low) / 2;
+                dropped = !self.tape.go_to(segment(middle))?;
+                if before(self.tape.header().start) {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            if !dropped && self.tape.go_to(segment(low))? {
+                return Ok(self.tape.header().start);
+            }
+        }
+        // The writer is faster than the search: everything can be reached from the first segment.
+        self.tape.go_to(0)?;
+        Ok(Position::default())
+    }
+}
+
+/// The position at the end of a journal, by reading its newest segment.
+pub(super) fn scan_totals(mut tape: Tape) -> Result<Position, JournalError> {
+    tape.go_to_newest()?;
+    let mut totals = tape.header().start;
+    while let Some(record) = tape.record()? {
+        if record.head.flags & REPEAT == 0 {
+            totals = record.head.end();
+        }
+    }
+    let (spare, _) = tape.spare();
+    let spare = spare.last().map_or(totals, |record| record.head.at);
+    Ok(if spare.total() > totals.total() {
+        spare
+    } else {
+        totals
+    })
+}

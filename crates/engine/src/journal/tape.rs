@@ -1,0 +1,352 @@
+//! The records of a journal one after the other, across its segments.
+//!
+//! A tape never waits for the writer and never trusts what it has read before: bytes that are no
+//! record now may be one at the next look, so nothing invalid is kept in the buffer.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::buffer::Buffer;
+use super::error::JournalError;
+use super::files::{belongs, list_segments, open_segment, read_at};
+use super::format::{
+    BadHeader, HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, Position, RECORD_HEAD_BYTES, Range,
+    SPARE_AT, Salt, Slot, kind,
+};
+use super::record::{RecordHead, Seal};
+
+/// How often a tape looks again when the writer drops segments before it gets to them.
+const PATIENCE: usize = 16;
+
+/// A record, with its payload still in the tape.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    /// Its head.
+    pub(super) head: RecordHead,
+    /// Where its payload begins, in the buffer or in the header block.
+    payload: usize,
+    in_block: bool,
+}
+
+/// A place in a journal, and the way on from there.
+#[derive(Debug)]
+pub(super) struct Tape {
+    dir: Arc<OwnedFd>,
+    slot: Slot,
+    first: OwnedFd,
+    /// The segment the tape is in, unless that is the first.
+    overflow: Option<OwnedFd>,
+    header: Header,
+    layout: Layout,
+    seal: Seal,
+    offset: u64,
+    buffer: Buffer,
+    /// The size of the first record, once it has been read.
+    spec_bytes: usize,
+    /// The first segment's header block as last looked at.
+    block: Box<[u8; HEADER_BYTES]>,
+}
+
+impl Tape {
+    /// Opens a journal at its first record. A salt that is given must be the slot's.
+    pub(super) fn open(
+        dir: Arc<OwnedFd>,
+        slot: Slot,
+        salt: Option<&Salt>,
+    ) -> Result<Self, JournalError> {
+        let first = match open_segment(dir.as_fd(), slot, 0, OFlags::RDONLY) {
+            Err(Errno::NOENT) => return Err(JournalError::Retired),
+            result => result?,
+        };
+        let mut buffer = Buffer::default();
+        let index = buffer.fill(first.as_fd(), 0, HEADER_BYTES)?;
+        let bytes = index.map_or(&[][..], |_| &buffer.bytes[..HEADER_BYTES]);
+        let header = Header::decode(bytes).and_then(|header| match header.segment {
+            0 => Ok(header),
+            _ => Err(BadHeader::Garbage),
+        });
+        let header = match header {
+            Ok(header) if salt.is_none_or(|salt| *salt == header.salt) => header,
+            Ok(_) | Err(BadHeader::Free) => return Err(JournalError::Retired),
+            Err(BadHeader::Garbage) if salt.is_some() => return Err(JournalError::Retired),
+            Err(BadHeader::Garbage) => return Err(JournalError::NotAJournal),
+            Err(BadHeader::Version(version)) => return Err(JournalError::Version(version)),
+        };
+        let mut block = Box::new([0; HEADER_BYTES]);
+        block.copy_from_slice(bytes);
+        Ok(Self {
+            layout: Layout::new(header.bound),
+            seal: Seal::new(&header.salt, 0),
+            overflow: None,
+            offset: HEADER_BYTES as u64,
+            spec_bytes: 0,
+            dir,
+            slot,
+            first,
+            header,
+            buffer,
+            block,
+        })
+    }
+
+    /// Another tape of the same journal, at its first record.
+    pub(super) fn reopen(&self) -> Result<Self, JournalError> {
+        Self::open(Arc::clone(&self.dir), self.slot, Some(&self.header.salt))
+    }
+
+    /// The header of the segment the tape is in.
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The layout of the journal.
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The segment's file.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.overflow.as_ref().unwrap_or(&self.first).as_fd()
+    }
+
+    /// Where the next record begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The payload of the record that was returned last.
+    pub(super) fn payload(&self, record: &Record) -> &[u8] {
+        let bytes = if record.in_block {
+            &self.block[..]
+        } else {
+            &self.buffer.bytes
+        };
+        &bytes[record.payload..record.payload + record.head.len]
+    }
+
+    /// The next record of this segment, if it is there.
+    pub(super) fn record_in_segment(&mut self) -> Result<Option<Record>, JournalError> {
+        let from_memory = self.buffer.index(self.offset, 1).is_some();
+        let mut record = self.decode()?;
+        if record.is_none() && from_memory {
+            self.buffer.clear();
+            record = self.decode()?;
+        }
+        if record.is_none() {
+            self.buffer.clear();
+        }
+        Ok(record)
+    }
+
+    fn decode(&mut self) -> Result<Option<Record>, Errno> {
+        let file = self.overflow.as_ref().unwrap_or(&self.first).as_fd();
+        let Some(index) = self.buffer.fill(file, self.offset, RECORD_HEAD_BYTES)? else {
+            return Ok(None);
+        };
+        let Some(head) = RecordHead::decode(self.seal, &self.buffer.bytes[index..]) else {
+            return Ok(None);
+        };
+        // Only the first record may be large: nobody makes a tape reserve memory by what looks like one.
+        if head.kind == kind::SPEC && (self.header.segment, self.offset) != (0, HEADER_BYTES as u64)
+        {
+            return Ok(None);
+        }
+        let size = RECORD_HEAD_BYTES + head.len;
+        let Some(index) = self.buffer.fill(file, self.offset, size)? else {
+            return Ok(None);
+        };
+        let (raw, payload) = self.buffer.bytes[index..index + size].split_at(RECORD_HEAD_BYTES);
+        // The head is decoded again: a writer may have changed it between two reads.
+        if RecordHead::decode(self.seal, raw) != Some(head)
+            || !self.seal.fits(self.offset, raw, payload)
+        {
+            return Ok(None);
+        }
+        if head.kind == kind::SPEC {
+            self.spec_bytes = size;
+        }
+        self.offset += size as u64;
+        Ok(Some(Record {
+            head,
+            payload: index + RECORD_HEAD_BYTES,
+            in_block: false,
+        }))
+    }
+
+    /// The next record, if it is there, from whatever segment comes next.
+    pub(super) fn record(&mut self) -> Result<Option<Record>, JournalError> {
+        loop {
+            if let Some(record) = self.record_in_segment()? {
+                return Ok(Some(record));
+            }
+            let mut range = self.range()?;
+            if range.newest <= self.header.segment && self.has_successor() {
+                range.newest = self.header.segment + 1;
+            }
+            if range.newest <= self.header.segment {
+                self.buffer.rest();
+                return Ok(None);
+            }
+            // The segment is complete, but it may have got records since the look above.
+            if let Some(record) = self.record_in_segment()? {
+                return Ok(Some(record));
+            }
+            if !self.go_on(range)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Whether there is a next segment that the range does not tell of: the writer died before it could, or
+    /// the telling was lost in a power cut. Looks only where this segment is as good as full.
+    fn has_successor(&self) -> bool {
+        let segment = self.header.segment;
+        let extra = if segment == 0 {
+            self.spec_bytes as u64
+        } else {
+            0
+        };
+        let full = self.layout.segment_bytes + extra;
+        let reach = self.offset + (RECORD_HEAD_BYTES + MAX_EVENT_BYTES) as u64;
+        reach > full && belongs(self.dir.as_fd(), self.slot, segment + 1, &self.header.salt)
+    }
+
+    /// Reads the first segment's header block again. Notices that the slot is not this journal's any more.
+    fn look(&mut self) -> Result<(), JournalError> {
+        let got = read_at(self.first.as_fd(), &mut self.block[..], 0, HEADER_BYTES)?;
+        match Header::decode(&self.block[..got]) {
+            Ok(header) if header.salt == self.header.salt => Ok(()),
+            _ => Err(JournalError::Retired),
+        }
+    }
+
+    /// Which segments there are now.
+    pub(super) fn range(&mut self) -> Result<Range, JournalError> {
+        // It may be read while it is being written.
+        for _ in 0..PATIENCE {
+            self.look()?;
+            if let Some(range) = Range::decode(&self.header.salt, &self.block[..]) {
+                return Ok(range);
+            }
+        }
+        self.range_from_directory()
+    }
+
+    /// Which segments there are, from their files. For a journal whose range a power cut has damaged.
+    pub(super) fn range_from_directory(&self) -> Result<Range, JournalError> {
+        let segments = list_segments(self.dir.as_fd(), self.slot, &self.header.salt)?;
+        let newest = segments.last().copied().unwrap_or(0);
+        let mut oldest = newest + 1;
+        for segment in segments.into_iter().rev() {
+            if segment + 1 != oldest || segment < self.layout.head_segments {
+                break;
+            }
+            oldest = segment;
+        }
+        Ok(Range {
+            oldest: oldest.max(self.layout.head_segments),
+            newest,
+        })
+    }
+
+    /// Goes to the next segment that exists; false if there is none.
+    fn go_on(&mut self, mut range: Range) -> Result<bool, JournalError> {
+        for attempt in 0..PATIENCE {
+            let next = self.header.segment + 1;
+            let next = if next < self.layout.head_segments {
+                next
+            } else {
+                next.max(range.oldest)
+            };
+            if next > range.newest {
+                return Ok(false);
+            }
+            if self.go_to(next)? {
+                return Ok(true);
+            }
+            range = if attempt + 2 < PATIENCE {
+                self.range()?
+            } else {
+                self.range_from_directory()?
+            };
+        }
+        Ok(false)
+    }
+
+    /// Goes to the beginning of a segment; false, and nothing changed, if it does not exist.
+    pub(super) fn go_to(&mut self, segment: u64) -> Result<bool, JournalError> {
+        if segment == 0 {
+            self.overflow = None;
+            self.buffer.clear();
+            (self.header.segment, self.header.start) = (0, Position::default());
+        } else {
+            let file = match open_segment(self.dir.as_fd(), self.slot, segment, OFlags::RDONLY) {
+                Err(Errno::NOENT) => return Ok(false),
+                result => result?,
+            };
+            self.buffer.clear();
+            let Some(index) = self.buffer.fill(file.as_fd(), 0, HEADER_BYTES)? else {
+                self.buffer.clear();
+                return Ok(false);
+            };
+            let header = Header::decode(&self.buffer.bytes[index..index + HEADER_BYTES]);
+            match header {
+                Ok(header) if header.salt == self.header.salt && header.segment == segment => {
+                    self.header = header;
+                    self.overflow = Some(file);
+                }
+                _ => {
+                    self.buffer.clear();
+                    return Ok(false);
+                }
+            }
+        }
+        self.seal = Seal::new(&self.header.salt, segment);
+        self.offset = HEADER_BYTES as u64;
+        Ok(true)
+    }
+
+    /// Goes to the beginning of the newest segment.
+    pub(super) fn go_to_newest(&mut self) -> Result<(), JournalError> {
+        for _ in 0..PATIENCE {
+            let range = self.range()?;
+            if self.go_to(range.newest)? {
+                // A writer that died between making a segment and saying so.
+                while self.go_to(self.header.segment + 1)? {}
+                return Ok(());
+            }
+        }
+        let newest = self.range_from_directory()?.newest;
+        if !self.go_to(newest)? {
+            self.go_to(0)?;
+        }
+        Ok(())
+    }
+
+    /// The records in the spare room of the header block as last looked at, and where the rest of the room
+    /// begins.
+    pub(super) fn spare(&self) -> (Vec<Record>, usize) {
+        let seal = Seal::new(&self.header.salt, 0);
+        let mut records = Vec::new();
+        let mut at = SPARE_AT;
+        while let Some(head) = RecordHead::decode(seal, &self.block[at..]) {
+            let payload = at + RECORD_HEAD_BYTES;
+            let end = payload + head.len;
+            if end > HEADER_BYTES
+                || !seal.fits(at as u64, &self.block[at..], &self.block[payload..end])
+            {
+                break;
+            }
+            records.push(Record {
+                head,
+                payload,
+                in_block: true,
+            });
+            at = end;
+        }
+        (records, at)
+    }
+}

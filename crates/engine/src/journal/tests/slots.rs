@@ -1,0 +1,156 @@
+//! Claiming, retiring, using again, finding again.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::journal::{
+    AppendError, ClaimError, Found, JournalError, MAX_EVENT_BYTES, MAX_SPEC_BYTES, Slot,
+};
+
+#[test]
+fn the_default_temporary_directory() {
+    exercise(tempfile::tempdir().unwrap().path());
+}
+
+#[test]
+fn stale_content_of_a_slot_is_never_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    for round in 0..20 {
+        let (claimed, mut writer) = claim(&mut store);
+        assert_eq!(claimed.slot, Slot(0));
+        let mut follower = store.reader(claimed).unwrap();
+        // Records of one size stand at the same offsets in every round.
+        for n in 0..(500 - round * 20) {
+            append(&mut writer, Stream::Stdout, 60);
+            if n < 20 {
+                assert_eq!(drain(&mut follower).bytes, 60);
+                assert_eq!(
+                    drain(&mut store.reader(claimed).unwrap()).bytes,
+                    writer.position()
+                );
+                let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+                assert_eq!(reopened.position(), writer.position());
+            }
+        }
+        let (_, found) = JournalStore::open(dir.path()).unwrap();
+        assert_eq!(found[0].stdout_bytes, writer.position());
+        store.retire(claimed).unwrap();
+        // What has not been overwritten yet may still be read to the end.
+        while follower.next().is_ok_and(|entry| entry.is_some()) {}
+        assert!(matches!(follower.next(), Err(JournalError::Retired)));
+        assert!(matches!(store.reader(claimed), Err(JournalError::Retired)));
+        assert!(matches!(store.retire(claimed), Err(JournalError::Retired)));
+        assert!(matches!(
+            store.append_end_of_lost(claimed, b""),
+            Err(JournalError::Retired)
+        ));
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn limits_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let bound = MIN_JOURNAL_BYTES - 1;
+    assert!(matches!(store.claim(b"", bound), Err(ClaimError::BoundTooSmall(n)) if n == bound));
+    let spec = vec![1; MAX_SPEC_BYTES + 1];
+    assert!(matches!(
+        store.claim(&spec, 1 << 20),
+        Err(ClaimError::SpecTooLarge(_))
+    ));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let (_, mut writer) = claim(&mut store);
+    let event = vec![0; MAX_EVENT_BYTES + 1];
+    assert!(matches!(
+        writer.append_event(kind::ENDED, &event),
+        Err(AppendError::TooLarge(_))
+    ));
+    assert!(matches!(
+        writer.append_event(kind::SPEC, b""),
+        Err(AppendError::BadKind(kind::SPEC))
+    ));
+}
+
+#[test]
+fn the_largest_spec_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let spec = vec![5; MAX_SPEC_BYTES];
+    let claimed = store.claim(&spec, MIN_JOURNAL_BYTES).unwrap();
+    let mut writer = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    (0..50).for_each(|_| append(&mut writer, Stream::Stdout, 10_000));
+    assert!(disk_use(dir.path()) <= MIN_JOURNAL_BYTES + spec.len() as u64 + 40);
+    let read = drain(&mut store.reader(claimed).unwrap());
+    assert_eq!(read.events[0].1, spec);
+    assert_eq!(JournalStore::open(dir.path()).unwrap().1[0].spec, spec);
+}
+
+#[test]
+fn a_reader_past_the_end_waits_for_output_to_get_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let (claimed, mut writer) = claim(&mut store);
+    let mut reader = store.reader(claimed).unwrap();
+    reader.seek(150).unwrap();
+    append(&mut writer, Stream::Stdout, 100);
+    assert_eq!(reader.next().unwrap(), None);
+    append(&mut writer, Stream::Stderr, 100);
+    assert_eq!(drain(&mut reader).bytes, 50);
+    reader.seek_tail(None, 30).unwrap();
+    assert_eq!(drain(&mut reader).bytes, 30);
+}
+
+#[test]
+fn garbage_is_left_alone_or_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let mut store = fresh(dir.path());
+    let (kept, mut writer) = claim(&mut store);
+    append(&mut writer, Stream::Stdout, 10);
+    fs::write(file("notes.txt"), "not ours").unwrap();
+    fs::write(file("1"), "not a slot's name").unwrap();
+    fs::write(file("000001"), "").unwrap();
+    fs::write(file("000002"), vec![0xAA; 100_000]).unwrap();
+    fs::write(file("000002.7"), "left over").unwrap();
+    fs::write(file("000003.1"), "left over").unwrap();
+    fs::create_dir(file("000004")).unwrap();
+    symlink("/etc/passwd", file("000005")).unwrap();
+    // A header without a first record, and another version's.
+    let mut newer = fs::read(file("000000")).unwrap();
+    fs::write(file("000006"), &newer[..1030]).unwrap();
+    newer[8] = 2;
+    let checksum = crc32fast::hash(&newer[..64]);
+    newer[64..68].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(file("000007"), &newer).unwrap();
+
+    let (mut store, found) = JournalStore::open(dir.path()).unwrap();
+    assert_eq!(
+        found
+            .iter()
+            .map(|found: &Found| found.slot)
+            .collect::<Vec<_>>(),
+        [kept.slot]
+    );
+    assert!(!file("000002.7").exists() && !file("000003.1").exists());
+    let claimed: Vec<u32> = (0..6).map(|_| claim(&mut store).0.slot.0).collect();
+    assert_eq!(claimed, [1, 2, 6, 8, 9, 10]);
+    assert_eq!(fs::read(file("000007")).unwrap(), newer);
+    assert!(file("notes.txt").exists() && file("000004").is_dir() && file("000005").is_symlink());
+}
+
+#[test]
+fn free_slots_are_kept_in_moderation() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let claimed: Vec<Claimed> = (0..300)
+        .map(|_| store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap())
+        .collect();
+    claimed
+        .into_iter()
+        .for_each(|claimed| store.retire(claimed).unwrap());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 256);
+    assert!(JournalStore::open(dir.path()).unwrap().1.is_empty());
+}

@@ -1,0 +1,280 @@
+//! Appending to a journal, within its bound, on a disk that may be full.
+
+mod segments;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{OFlags, ftruncate};
+use rustix::io::Errno;
+
+use super::error::{AppendError, JournalError};
+use super::files::{open_segment, write_all_at};
+use super::format::{
+    Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, Position, RECORD_HEAD_BYTES, REPEAT, Salt,
+    Slot, Stream, kind,
+};
+use super::record::{RecordHead, Seal, now_nanos};
+use super::tape::Tape;
+
+/// Output is not split to use up less than this at the end of a segment.
+const SMALLEST_PIECE: u64 = 4 << 10;
+
+/// An end that is written again at the beginning of later segments, so that it outlives its own.
+#[derive(Debug)]
+struct Sticky {
+    head: RecordHead,
+    payload: Vec<u8>,
+}
+
+/// The segment that is written to.
+#[derive(Debug)]
+struct Segment {
+    index: u64,
+    /// `None` for the first, which is always open.
+    file: Option<OwnedFd>,
+    seal: Seal,
+    /// Where the next record goes.
+    offset: u64,
+    /// How large it may become.
+    limit: u64,
+}
+
+/// The one writer of a journal.
+///
+/// Blocking, without threads and without syncing. A record is written with one call; only when that call
+/// has succeeded does the writer move on, so that the remains of a failed one are overwritten.
+#[derive(Debug)]
+pub(crate) struct JournalWriter {
+    dir: OwnedFd,
+    slot: Slot,
+    salt: Salt,
+    bound: u64,
+    layout: Layout,
+    first: OwnedFd,
+    segment: Segment,
+    /// The oldest segment that is not of the head.
+    oldest: u64,
+    /// Output bytes in each segment from `oldest` on, as far as this writer wrote them.
+    recorded: VecDeque<u64>,
+    position: Position,
+    dropped: u64,
+    sticky: Vec<Sticky>,
+    /// Where the next record goes in the header's spare room.
+    spare: usize,
+}
+
+impl JournalWriter {
+    /// Opens a claimed slot and goes on after its last valid record.
+    pub(crate) fn open(dir: BorrowedFd<'_>, slot: Slot) -> Result<Self, JournalError> {
+        let dir = dir.try_clone_to_owned()?;
+        let mut tape = Tape::open(Arc::new(dir.try_clone()?), slot, None)?;
+        let Header { salt, bound, .. } = *tape.header();
+        let layout = tape.layout();
+        let range = tape.range()?;
+        let first_record = tape
+            .record_in_segment()?
+            .filter(|record| record.head.kind == kind::SPEC);
+        let spec_bytes =
+            first_record.ok_or(JournalError::NotAJournal)?.head.len + RECORD_HEAD_BYTES;
+        if range.newest > 0 {
+            tape.go_to_newest()?;
+        }
+        let mut position = tape.header().start;
+        let mut sticky = Vec::new();
+        let mut spare_position = Position::default();
+        let (spare_records, spare) = tape.spare();
+        for record in spare_records {
+            spare_position = record.head.at;
+            remember(&mut sticky, record.head, tape.payload(&record));
+        }
+        while let Some(record) = tape.record_in_segment()? {
+            if record.head.flags & REPEAT == 0 {
+                position = record.head.end();
+            }
+            if kind::is_sticky(record.head.kind) {
+                remember(&mut sticky, record.head, tape.payload(&record));
+            }
+        }
+        // Bytes that were dropped before an end in the spare room are known from nowhere else.
+        if spare_position.total() > position.total() {
+            position = spare_position;
+        }
+        let index = tape.header().segment;
+        let first = open_segment(dir.as_fd(), slot, 0, OFlags::RDWR)?;
+        let file = match index {
+            0 => None,
+            _ => Some(open_segment(dir.as_fd(), slot, index, OFlags::RDWR)?),
+        };
+        let extra = if index == 0 { spec_bytes as u64 } else { 0 };
+        let mut writer = Self {
+            segment: Segment {
+                index,
+                file,
+                seal: Seal::new(&salt, index),
+                offset: tape.offset(),
+                limit: layout.segment_bytes + extra,
+            },
+            oldest: range.oldest.max(layout.head_segments),
+            recorded: VecDeque::new(),
+            dropped: 0,
+            dir,
+            slot,
+            salt,
+            bound,
+            layout,
+            first,
+            position,
+            sticky,
+            spare,
+        };
+        writer.recorded.resize(writer.tail_segments(), 0);
+        if index != range.newest {
+            writer.write_range(index)?;
+        }
+        Ok(writer)
+    }
+
+    /// Cuts off whatever stands behind the last valid record. Only for the journal of a dead writer, where
+    /// a power cut may have left whole records behind a torn one.
+    pub(super) fn cut_tail(&mut self) -> Result<(), JournalError> {
+        Ok(ftruncate(self.file(), self.segment.offset)?)
+    }
+
+    /// Both streams together: the cursor at the end.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.total()
+    }
+
+    /// Bytes of standard output so far, dropped ones included.
+    pub(crate) fn stdout_bytes(&self) -> u64 {
+        self.position.stdout
+    }
+
+    /// Bytes of standard error so far, dropped ones included.
+    pub(crate) fn stderr_bytes(&self) -> u64 {
+        self.position.stderr
+    }
+
+    /// Output bytes this writer was given that are not in the journal (any more).
+    pub(crate) fn dropped_bytes(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Appends output. What cannot be written is counted and dropped: readers get a gap.
+    pub(crate) fn append_output(
+        &mut self,
+        stream: Stream,
+        bytes: &[u8],
+    ) -> Result<(), AppendError> {
+        let nanos = now_nanos();
+        let mut left = bytes;
+        while !left.is_empty() {
+            match self.append_piece(stream, left, nanos) {
+                Ok(written) => left = &left[written..],
+                Err(errno) => {
+                    let bytes = left.len() as u64;
+                    self.position = self.position.plus(stream, bytes);
+                    self.dropped += bytes;
+                    return Err(AppendError::Dropped {
+                        bytes,
+                        source: errno.into(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn append_piece(&mut self, stream: Stream, bytes: &[u8], nanos: u64) -> Result<usize, Errno> {
+        self.making_room(|writer| {
+            let needed = (bytes.len() as u64).min(SMALLEST_PIECE);
+            if writer.room() < needed {
+                writer.roll()?;
+            }
+            let room = usize::try_from(writer.room()).unwrap_or(usize::MAX);
+            let piece = &bytes[..bytes.len().min(MAX_OUTPUT_BYTES).min(room)];
+            let head = writer.head(stream.kind(), piece, nanos);
+            writer.write(head, piece)?;
+            let written = piece.len() as u64;
+            writer.position = writer.position.plus(stream, written);
+            if let Some(recorded) = writer.recorded.back_mut() {
+                *recorded += written;
+            }
+            Ok(piece.len())
+        })
+    }
+
+    /// Appends an event. [`kind::ENDED`] and [`kind::CLOSED`] have spare room in the first segment's header, so
+    /// that a short one can be recorded on a full disk.
+    pub(crate) fn append_event(&mut self, kind: u8, payload: &[u8]) -> Result<(), AppendError> {
+        if kind <= kind::SPEC {
+            return Err(AppendError::BadKind(kind));
+        }
+        if payload.len() > MAX_EVENT_BYTES {
+            return Err(AppendError::TooLarge(payload.len()));
+        }
+        let head = self.head(kind, payload, now_nanos());
+        let written = self.making_room(|writer| {
+            if writer.room() < payload.len() as u64 {
+                writer.roll()?;
+            }
+            writer.write(head, payload)
+        });
+        if let Err(errno) = written
+            && !(kind::is_sticky(kind) && self.write_to_spare(head, payload))
+        {
+            return Err(AppendError::NotRecorded {
+                kind,
+                source: errno.into(),
+            });
+        }
+        if kind::is_sticky(kind) {
+            remember(&mut self.sticky, head, payload);
+        }
+        Ok(())
+    }
+
+    fn head(&self, kind: u8, payload: &[u8], nanos: u64) -> RecordHead {
+        RecordHead {
+            len: payload.len(),
+            kind,
+            flags: 0,
+            nanos,
+            at: self.position,
+        }
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.segment.file.as_ref().unwrap_or(&self.first).as_fd()
+    }
+
+    /// The largest payload that fits into this segment.
+    fn room(&self) -> u64 {
+        self.segment
+            .limit
+            .saturating_sub(self.segment.offset + RECORD_HEAD_BYTES as u64)
+    }
+
+    fn write(&mut self, head: RecordHead, payload: &[u8]) -> Result<(), Errno> {
+        let offset = self.segment.offset;
+        write_all_at(
+            self.file(),
+            &[&head.encode(self.segment.seal, offset, payload), payload],
+            offset,
+        )?;
+        self.segment.offset = offset + (RECORD_HEAD_BYTES + payload.len()) as u64;
+        Ok(())
+    }
+}
+
+/// Keeps the newest event of each kind.
+fn remember(sticky: &mut Vec<Sticky>, head: RecordHead, payload: &[u8]) {
+    let head = RecordHead { flags: 0, ..head };
+    sticky.retain(|known| known.head.kind != head.kind);
+    sticky.push(Sticky {
+        head,
+        payload: payload.to_vec(),
+    });
+}

@@ -1,0 +1,144 @@
+//! The writer's segments: beginning one, giving up old ones, and the room that is left on a full disk.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::{JournalWriter, Segment};
+use crate::journal::error::is_full;
+use crate::journal::files::{open_segment, unlink_segment, write_all_at};
+use crate::journal::format::{
+    HEADER_BYTES, Header, RANGE_AT, RECORD_HEAD_BYTES, REPEAT, Range, SPARE_AT,
+};
+use crate::journal::record::{RecordHead, Seal};
+
+/// How many segments one append may give up on a full disk: whoever fills the disk takes the room
+/// at once, and the whole history must not go with it.
+const MOST_DROPS: usize = 2;
+
+impl JournalWriter {
+    /// Tries something; on a full disk, gives up old segments for it.
+    pub(super) fn making_room<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let mut drops = 0;
+        loop {
+            match attempt(self) {
+                Err(errno) if is_full(errno) && drops < MOST_DROPS && self.drop_oldest() => {
+                    drops += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// How many segments there are besides the head.
+    pub(super) fn tail_segments(&self) -> usize {
+        usize::try_from((self.segment.index + 1).saturating_sub(self.oldest)).unwrap_or(0)
+    }
+
+    /// Begins a new segment, within the bound.
+    pub(super) fn roll(&mut self) -> Result<(), Errno> {
+        let head = (self.segment.index + 1).min(self.layout.head_segments);
+        while head + self.tail_segments() as u64 >= self.layout.max_segments && self.drop_oldest() {
+        }
+        let index = self.segment.index + 1;
+        // What may be there under this name is from an earlier use of the slot.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let file = open_segment(self.dir.as_fd(), self.slot, index, flags)?;
+        let seal = Seal::new(&self.salt, index);
+        let started = self.write_start(&file, index, seal).and_then(|offset| {
+            self.write_range(index)?;
+            Ok(offset)
+        });
+        match started {
+            Ok(offset) => {
+                let limit = self.layout.segment_bytes;
+                self.segment = Segment {
+                    index,
+                    file: Some(file),
+                    seal,
+                    offset,
+                    limit,
+                };
+                if index >= self.layout.head_segments {
+                    self.recorded.push_back(0);
+                }
+                Ok(())
+            }
+            Err(errno) => {
+                // A failure to remove it changes nothing: the next attempt takes the same name.
+                let _ = unlink_segment(self.dir.as_fd(), self.slot, index);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Writes the header of a new segment, and the end if there is one; where the first record goes.
+    fn write_start(&self, file: &OwnedFd, index: u64, seal: Seal) -> Result<u64, Errno> {
+        let header = Header {
+            salt: self.salt,
+            bound: self.bound,
+            segment: index,
+            start: self.position,
+        };
+        write_all_at(file.as_fd(), &[&header.encode(None)], 0)?;
+        let mut offset = HEADER_BYTES as u64;
+        for sticky in &self.sticky {
+            let head = RecordHead {
+                flags: REPEAT,
+                ..sticky.head
+            };
+            let bytes = head.encode(seal, offset, &sticky.payload);
+            write_all_at(file.as_fd(), &[&bytes, &sticky.payload], offset)?;
+            offset += (bytes.len() + sticky.payload.len()) as u64;
+        }
+        Ok(offset)
+    }
+
+    pub(super) fn write_range(&self, newest: u64) -> Result<(), Errno> {
+        let range = Range {
+            oldest: self.oldest,
+            newest,
+        };
+        write_all_at(
+            self.first.as_fd(),
+            &[&range.encode(&self.salt)],
+            RANGE_AT as u64,
+        )
+    }
+
+    /// Gives up the oldest segment that is neither of the head nor written to.
+    pub(super) fn drop_oldest(&mut self) -> bool {
+        if self.oldest >= self.segment.index {
+            return false;
+        }
+        self.oldest += 1;
+        // Said before it is done, so that a reader that misses the file finds out why. If it cannot be
+        // said, readers find the files that are there by themselves.
+        let _ = self.write_range(self.segment.index);
+        // A file that cannot be removed is in nobody's way but the disk's.
+        let _ = unlink_segment(self.dir.as_fd(), self.slot, self.oldest - 1);
+        self.dropped += self.recorded.pop_front().unwrap_or(0);
+        true
+    }
+
+    /// Writes a record into the spare room of the first segment's header; whether it fits and worked. The room
+    /// was allocated when the slot was claimed, so that it works on a full disk.
+    pub(super) fn write_to_spare(&mut self, head: RecordHead, payload: &[u8]) -> bool {
+        debug_assert!(self.spare >= SPARE_AT, "the spare room begins there");
+        let end = self.spare + RECORD_HEAD_BYTES + payload.len();
+        if end > HEADER_BYTES {
+            return false;
+        }
+        let offset = self.spare as u64;
+        let bytes = head.encode(Seal::new(&self.salt, 0), offset, payload);
+        let written = write_all_at(self.first.as_fd(), &[&bytes, payload], offset).is_ok();
+        if written {
+            self.spare = end;
+        }
+        written
+    }
+}

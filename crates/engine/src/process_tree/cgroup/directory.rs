@@ -1,0 +1,225 @@
+//! One cgroup directory: its processes, its limits, its end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use super::mounts::Version;
+use crate::process_tree::proc_file::pid_from;
+
+/// How long to wait for processes to be frozen. Those that are not by then are stuck in the
+/// kernel, and do not fork either.
+const FREEZE_LIMIT: Duration = Duration::from_millis(5);
+/// How deep a command may have nested cgroups of its own in ours.
+const MAX_DEPTH: usize = 32;
+
+/// A cgroup in one hierarchy.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(super) version: Version,
+    pub(in crate::process_tree) path: PathBuf,
+    /// `cgroup.procs`, open for writing: joining is one call.
+    procs: File,
+}
+
+impl Directory {
+    pub(super) fn create(version: Version, path: PathBuf) -> io::Result<Self> {
+        fs::create_dir(&path)?;
+        match OpenOptions::new()
+            .write(true)
+            .open(path.join("cgroup.procs"))
+        {
+            Ok(procs) => Ok(Self {
+                version,
+                path,
+                procs,
+            }),
+            Err(error) => {
+                let _left = fs::remove_dir(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Moves a process here; 0 is the caller.
+    pub(super) fn add(&self, pid: i32) -> io::Result<()> {
+        (&self.procs).write_all(pid.to_string().as_bytes())
+    }
+
+    pub(super) fn write(&self, file: &str, value: &str) -> io::Result<()> {
+        // Not `fs::write`, which would create it where it is missing.
+        OpenOptions::new()
+            .write(true)
+            .open(self.path.join(file))?
+            .write_all(value.as_bytes())
+    }
+
+    /// The processes in it and in cgroups that were made in it.
+    pub(super) fn members(&self) -> Vec<Pid> {
+        let mut members = Vec::new();
+        for_each_below(&self.path, 0, &mut |directory| {
+            let text = fs::read(directory.join("cgroup.procs")).unwrap_or_default();
+            members.extend(text.split(|byte| *byte == b'\n').filter_map(pid_from));
+        });
+        members
+    }
+
+    /// Whether this process has been moved into it.
+    pub(crate) fn holds_me(&self) -> bool {
+        self.members().contains(&getpid())
+    }
+
+    /// Whether it can be killed in one call.
+    pub(crate) fn has_kill_file(&self) -> bool {
+        self.version == Version::V2
+    }
+
+    /// Kills all that is in it, in one call. v2 only.
+    pub(crate) fn kill_all(&self) -> io::Result<()> {
+        self.write("cgroup.kill", "1")
+    }
+
+    /// Stops everything in it, so that nothing forks. Waits a little until it has happened.
+    pub(crate) fn freeze(&self) -> io::Result<()> {
+        let (file, value) = match self.version {
+            Version::V1 => ("freezer.state", "FROZEN"),
+            Version::V2 => ("cgroup.freeze", "1"),
+        };
+        self.write(file, value)?;
+        let deadline = Instant::now() + FREEZE_LIMIT;
+        let state = self.path.join(if self.version == Version::V1 {
+            file
+        } else {
+            "cgroup.events"
+        });
+        while Instant::now() < deadline {
+            let text = fs::read_to_string(&state)?;
+            if text.trim() == "FROZEN" || text.lines().any(|line| line == "frozen 1") {
+                break;
+            }
+            thread::sleep(Duration::from_micros(20));
+        }
+        Ok(())
+    }
+
+    /// Lets everything in it go on, also what the command itself froze below.
+    pub(crate) fn thaw(&self) {
+        for_each_below(&self.path, 0, &mut |directory| {
+            let (file, value) = match self.version {
+                Version::V1 => ("freezer.state", "THAWED"),
+                Version::V2 => ("cgroup.freeze", "0"),
+            };
+            if let Ok(mut file) = OpenOptions::new().write(true).open(directory.join(file)) {
+                // It is gone, then.
+                let _gone = file.write_all(value.as_bytes());
+            }
+        });
+    }
+
+    /// Kills all that is in it, whatever it is.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        if self.holds_me() {
+            return Err(io::Error::other(
+                "this process has been moved into the cgroup it is to kill",
+            ));
+        }
+        if self.has_kill_file() {
+            return self.kill_all();
+        }
+        self.freeze()?;
+        let pidfds = self
+            .members()
+            .into_iter()
+            .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)));
+        let pidfds = pidfds.collect::<Vec<_>>();
+        // Whoever is still listed now is the one whose pidfd was opened.
+        let members = self.members();
+        for (pid, fd) in pidfds {
+            if members.contains(&pid) {
+                // It is gone, then, or not ours to kill.
+                let _refused = pidfd_send_signal(fd, Signal::KILL);
+            }
+        }
+        self.thaw();
+        Ok(())
+    }
+
+    pub(super) fn limit_memory(&self, bytes: u64) -> io::Result<()> {
+        let bytes = bytes.to_string();
+        match self.version {
+            Version::V2 => {
+                self.write("memory.max", &bytes)?;
+                // Memory that moves to swap is memory still. There may be no swap to be limited.
+                optional(self.write("memory.swap.max", "0"))
+            }
+            Version::V1 => {
+                // The limit with swap is never below the one without, whichever way they change.
+                if self.write("memory.limit_in_bytes", &bytes).is_err() {
+                    optional(self.write("memory.memsw.limit_in_bytes", &bytes))?;
+                    self.write("memory.limit_in_bytes", &bytes)?;
+                }
+                optional(self.write("memory.memsw.limit_in_bytes", &bytes))
+            }
+        }
+    }
+
+    pub(super) fn limit_processes(&self, count: u64) -> io::Result<()> {
+        self.write("pids.max", &count.to_string())
+    }
+}
+
+/// A file that may be missing.
+fn optional(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// How many processes the kernel killed in a cgroup for want of memory.
+pub(super) fn oom_kills(directory: &Path, version: Version) -> Option<u64> {
+    let file = if version == Version::V1 {
+        "memory.oom_control"
+    } else {
+        "memory.events"
+    };
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// A directory and all below it, the deepest first: commands can make cgroups in theirs.
+fn for_each_below(directory: &Path, depth: usize, act: &mut dyn FnMut(&Path)) {
+    if depth < MAX_DEPTH
+        && let Ok(entries) = fs::read_dir(directory)
+    {
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                for_each_below(&entry.path(), depth + 1, act);
+            }
+        }
+    }
+    act(directory);
+}
+
+/// Removes a cgroup with those in it. Fails if a process is in one of them.
+pub(super) fn remove_tree(directory: &Path) -> io::Result<()> {
+    // Nearly always there is nothing in it.
+    match fs::remove_dir(directory) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {}
+    }
+    let mut result = Ok(());
+    for_each_below(directory, 0, &mut |directory| {
+        result = fs::remove_dir(directory)
+    });
+    result
+}

@@ -1,0 +1,142 @@
+//! [`Cgroup`]: the cgroup of an execution, in as many hierarchies as it needs.
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::process::Pid;
+
+use super::detect::Cgroups;
+use super::directory::{Directory, oom_kills, remove_tree};
+use crate::command::Limits;
+
+/// The cgroup of an execution: one directory for ending it, and others for its limits where these
+/// are in other hierarchies.
+///
+/// Dropping it leaves the directories: they may hold processes. [`remove`](Self::remove) removes
+/// them, or [`Cgroups::sweep`] does later.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    cgroups: Cgroups,
+    name: String,
+    /// By hierarchy.
+    directories: Vec<(usize, Arc<Directory>)>,
+}
+
+impl Cgroup {
+    pub(super) fn create(cgroups: Cgroups, name: String, limits: &Limits) -> io::Result<Self> {
+        let kill = cgroups.kill;
+        let mut group = Self {
+            cgroups,
+            name,
+            directories: Vec::new(),
+        };
+        let made = kill.map_or(Ok(()), |index| group.directory(index).map(drop));
+        if let Err(error) = made.and_then(|()| group.add_limits(limits)) {
+            let _left_for_sweep = group.remove();
+            return Err(error);
+        }
+        Ok(group)
+    }
+
+    /// The directory in a hierarchy, made if there is none yet.
+    fn directory(&mut self, index: usize) -> io::Result<Arc<Directory>> {
+        if let Some((_, directory)) = self.directories.iter().find(|(at, _)| *at == index) {
+            return Ok(Arc::clone(directory));
+        }
+        let hierarchy = &self.cgroups.hierarchies[index];
+        let directory = Arc::new(Directory::create(
+            hierarchy.version,
+            hierarchy.own.join(&self.name),
+        )?);
+        // Whoever is in this cgroup is so in all hierarchies.
+        if let Some((_, first)) = self.directories.first() {
+            for pid in first.members() {
+                match directory.add(pid.as_raw_nonzero().get()) {
+                    // It has ended since.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    other => other?,
+                }
+            }
+        }
+        self.directories.push((index, Arc::clone(&directory)));
+        Ok(directory)
+    }
+
+    /// Sets the limits that a cgroup enforces here, of those given. Processes that are in it
+    /// already come under them.
+    pub(crate) fn add_limits(&mut self, limits: &Limits) -> io::Result<()> {
+        if let (Some(bytes), Some(index)) = (limits.memory_bytes, self.cgroups.memory) {
+            self.directory(index)?.limit_memory(bytes)?;
+        }
+        if let (Some(count), Some(index)) = (limits.processes, self.cgroups.processes) {
+            self.directory(index)?.limit_processes(count)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the calling process into it; for a forked child that is about to become the command.
+    pub(crate) fn join_self(&self) -> io::Result<()> {
+        self.directories
+            .iter()
+            .try_for_each(|(_, directory)| directory.add(0))
+    }
+
+    /// Moves a child of this process into it, with all its threads.
+    pub(crate) fn add(&self, pid: Pid) -> io::Result<()> {
+        self.directories
+            .iter()
+            .try_for_each(|(_, directory)| directory.add(pid.as_raw_nonzero().get()))
+    }
+
+    /// Kills all that is in it, without asking what it is. [`Ending`](crate::process_tree::Ending)
+    /// does it with a receipt.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        self.kill_directory()
+            .map_or(Err(io::ErrorKind::Unsupported.into()), |directory| {
+                directory.kill()
+            })
+    }
+
+    /// The processes in it.
+    pub(crate) fn members(&self) -> Vec<Pid> {
+        self.directories
+            .first()
+            .map(|(_, directory)| directory.members())
+            .unwrap_or_default()
+    }
+
+    /// How many of its processes the kernel has killed for want of memory; 0 without a memory limit.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        let mut memory = self
+            .directories
+            .iter()
+            .filter(|(index, _)| Some(*index) == self.cgroups.memory);
+        memory
+            .find_map(|(_, directory)| oom_kills(&directory.path, directory.version))
+            .unwrap_or(0)
+    }
+
+    /// The directory for ending, which an [`Ending`](crate::process_tree::Ending) may outlive us with.
+    pub(crate) fn kill_directory(&self) -> Option<Arc<Directory>> {
+        let found = self
+            .directories
+            .iter()
+            .find(|(index, _)| Some(*index) == self.cgroups.kill)?;
+        Some(Arc::clone(&found.1))
+    }
+
+    /// Removes the directories. Fails while processes are in it, and (for a moment) just after they
+    /// have ended; then to be called again later.
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
+        let mut result = Ok(());
+        self.directories
+            .retain(|(_, directory)| match remove_tree(&directory.path) {
+                Ok(()) => false,
+                Err(error) => {
+                    result = Err(error);
+                    true
+                }
+            });
+        result
+    }
+}

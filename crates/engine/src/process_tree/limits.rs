@@ -1,0 +1,278 @@
+//! Enforcing [`Limits`]: what by a cgroup, what by resource limits, and what not at all.
+
+use std::io;
+
+use rustix::process::Pid;
+
+use super::cgroup::{Cgroups, Support};
+use crate::command::Limits;
+use crate::sys::{self, Resource};
+
+/// Why limits cannot be enforced as they were asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum LimitError {
+    /// A limit of zero, with which nothing could run.
+    #[error("a limit of 0 for {what} would let nothing run; leave it out for no limit")]
+    Zero {
+        /// The limit.
+        what: &'static str,
+    },
+    /// A number that the kernel has no room for.
+    #[error(
+        "{value} is too much for {what}; the most is {most}, and leaving it out means no limit"
+    )]
+    TooLarge {
+        /// The limit.
+        what: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The largest value.
+        most: u64,
+    },
+    /// Processes of root are counted by cgroups only.
+    #[error(
+        "a limit of processes needs a writable cgroup with the pids controller, since the kernel exempts root from \
+         the limit by user; run commands as another user, make such a cgroup available, or leave the limit out"
+    )]
+    ProcessesOfRoot,
+    /// The kernel said no.
+    #[error("the kernel refused the limit for {what}")]
+    Refused {
+        /// The limit.
+        what: &'static str,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Signed in the kernel and in many a C program.
+const MOST_BYTES: u64 = i64::MAX as u64;
+/// The kernel's own bound of process ids (PID_MAX_LIMIT).
+const MOST_PROCESSES: u64 = 4 << 20;
+const MOST_SECONDS: u64 = u32::MAX as u64;
+
+/// One resource limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rule {
+    resource: Resource,
+    what: &'static str,
+    soft: u64,
+    hard: u64,
+}
+
+/// How limits are enforced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    rules: Vec<Rule>,
+    /// The limits that need a cgroup, for [`Cgroups::create`]; nothing if none does.
+    pub(crate) in_cgroup: Limits,
+}
+
+/// Decides how limits are enforced. Nothing is asked of the kernel yet.
+pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<Plan, LimitError> {
+    let Support {
+        memory: memory_cgroup,
+        processes: pids_cgroup,
+        ..
+    } = cgroups.support();
+    let Limits {
+        memory_bytes,
+        cpu_seconds,
+        processes,
+        open_files,
+        file_size_bytes,
+        output_bytes: _,
+    } = *limits;
+    let mut plan = Plan::default();
+    if let Some(bytes) = checked("memory", memory_bytes, 1, MOST_BYTES)? {
+        if memory_cgroup {
+            plan.in_cgroup.memory_bytes = Some(bytes);
+        } else {
+            plan.rule(Resource::AddressSpace, "memory", bytes, bytes);
+        }
+    }
+    if let Some(seconds) = checked("CPU seconds", cpu_seconds, 1, MOST_SECONDS)? {
+        // SIGXCPU at the limit; a program that survives that is killed a second later.
+        plan.rule(Resource::Cpu, "CPU seconds", seconds, seconds + 1);
+    }
+    if let Some(count) = checked("processes", processes, 1, MOST_PROCESSES)? {
+        if pids_cgroup {
+            plan.in_cgroup.processes = Some(count);
+        } else if is_root {
+            return Err(LimitError::ProcessesOfRoot);
+        } else {
+            plan.rule(Resource::Processes, "processes", count, count);
+        }
+    }
+    if let Some(count) = checked("open files", open_files, 1, MOST_BYTES)? {
+        plan.rule(Resource::OpenFiles, "open files", count, count);
+    }
+    // Zero is sensible here: a command that writes no file.
+    if let Some(bytes) = checked("file size", file_size_bytes, 0, MOST_BYTES)? {
+        plan.rule(Resource::FileSize, "file size", bytes, bytes);
+    }
+    Ok(plan)
+}
+
+fn checked(
+    what: &'static str,
+    value: Option<u64>,
+    least: u64,
+    most: u64,
+) -> Result<Option<u64>, LimitError> {
+    match value {
+        Some(value) if value < least => Err(LimitError::Zero { what }),
+        Some(value) if value > most => Err(LimitError::TooLarge { what, value, most }),
+        value => Ok(value),
+    }
+}
+
+impl Plan {
+    fn rule(&mut self, resource: Resource, what: &'static str, soft: u64, hard: u64) {
+        self.rules.push(Rule {
+            resource,
+            what,
+            soft,
+            hard,
+        });
+    }
+
+    /// Whether a cgroup is needed.
+    pub(crate) fn needs_cgroup(&self) -> bool {
+        self.in_cgroup.any_kernel_limit()
+    }
+
+    /// Sets the resource limits of this process; for a forked child that is about to become the command.
+    pub(crate) fn apply_to_self(&self) -> Result<(), LimitError> {
+        self.apply(None)
+    }
+
+    /// Sets the resource limits of a child of this process, a shell that waits for its command. They
+    /// cannot be taken back without privileges.
+    pub(crate) fn apply_to(&self, pid: Pid) -> Result<(), LimitError> {
+        self.apply(Some(pid))
+    }
+
+    fn apply(&self, pid: Option<Pid>) -> Result<(), LimitError> {
+        self.rules.iter().try_for_each(
+            |&Rule {
+                 resource,
+                 what,
+                 soft,
+                 hard,
+             }| {
+                let set = || {
+                    // A stricter limit that holds already stays: raising it may not be ours to do.
+                    let (_, most) = sys::limit(pid, resource)?;
+                    sys::set_limit(pid, resource, soft.min(most), hard.min(most))
+                };
+                set().map_err(|source| LimitError::Refused { what, source })
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_CGROUP: Support = Support {
+        kill: false,
+        memory: false,
+        processes: false,
+    };
+    const CGROUP: Support = Support {
+        kill: true,
+        memory: true,
+        processes: true,
+    };
+
+    fn plan_for(limits: Limits, support: Support, is_root: bool) -> Result<Plan, LimitError> {
+        plan(&limits, &Cgroups::pretend(support), is_root)
+    }
+
+    #[test]
+    fn cgroups_take_what_they_can() {
+        let limits = Limits {
+            memory_bytes: Some(1 << 20),
+            processes: Some(5),
+            ..Limits::default()
+        };
+        let plan = plan_for(limits.clone(), CGROUP, true).unwrap();
+        assert!(plan.needs_cgroup() && plan.rules.is_empty());
+        let plan = plan_for(limits, NO_CGROUP, false).unwrap();
+        assert!(!plan.needs_cgroup());
+        let resources = plan
+            .rules
+            .iter()
+            .map(|rule| rule.resource)
+            .collect::<Vec<_>>();
+        assert_eq!(resources, [Resource::AddressSpace, Resource::Processes]);
+    }
+
+    #[test]
+    fn what_cannot_be_enforced_is_refused() {
+        let limits = Limits {
+            processes: Some(5),
+            ..Limits::default()
+        };
+        let error = plan_for(limits, NO_CGROUP, true).unwrap_err();
+        assert!(matches!(error, LimitError::ProcessesOfRoot));
+        assert!(error.to_string().contains("run commands as another user"));
+        let limits = Limits {
+            memory_bytes: Some(0),
+            ..Limits::default()
+        };
+        assert!(matches!(
+            plan_for(limits, CGROUP, true),
+            Err(LimitError::Zero { what: "memory" })
+        ));
+        let limits = Limits {
+            cpu_seconds: Some(u64::MAX),
+            ..Limits::default()
+        };
+        assert!(matches!(
+            plan_for(limits, CGROUP, true),
+            Err(LimitError::TooLarge { .. })
+        ));
+        assert_eq!(
+            plan_for(Limits::default(), NO_CGROUP, true).unwrap(),
+            Plan::default()
+        );
+    }
+
+    #[test]
+    fn limits_reach_a_waiting_child_and_never_loosen() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        let limits = |files| Limits {
+            open_files: Some(files),
+            cpu_seconds: Some(9),
+            ..Limits::default()
+        };
+        plan_for(limits(20), NO_CGROUP, true)
+            .unwrap()
+            .apply_to(pid)
+            .unwrap();
+        assert_eq!(
+            sys::limit(Some(pid), Resource::OpenFiles).unwrap(),
+            (20, 20)
+        );
+        assert_eq!(sys::limit(Some(pid), Resource::Cpu).unwrap(), (9, 10));
+        plan_for(limits(30), NO_CGROUP, true)
+            .unwrap()
+            .apply_to(pid)
+            .unwrap();
+        assert_eq!(
+            sys::limit(Some(pid), Resource::OpenFiles).unwrap(),
+            (20, 20)
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

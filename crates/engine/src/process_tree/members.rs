@@ -1,0 +1,351 @@
+//! The processes of a [`Scope`] that an ending has met, each with the pidfd it is signalled through.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use super::proc_file::{StartTime, Stat};
+use super::scope::{Facts, Scope};
+use super::tag::{Nonce, Tag};
+use super::walk::{all_with_nonce, command_line, walk};
+use crate::end::{KillReceipt, Killed, Leftover};
+use crate::sys::{self, Resource};
+
+/// The most pidfds that are held at a time. A process beyond that gets one for each signal.
+const MAX_HELD: usize = 512;
+
+/// One process that was found in scope.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) pid: Pid,
+    start: StartTime,
+    /// As it was when the process was first seen.
+    command: String,
+    fd: Option<OwnedFd>,
+    /// Whether its cgroup was killed while it was there.
+    doomed: bool,
+    /// The last signal that reached it.
+    pub(super) sent: Option<Signal>,
+    /// Whether it was there at the last look.
+    pub(super) alive: bool,
+    /// Whether a signal was refused.
+    pub(super) refused: bool,
+}
+
+/// What a look does to the members it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Nothing.
+    Look,
+    /// Sends them a signal once, and makes stopped ones go on.
+    Ask(Signal),
+    /// Forbids them to fork. Without effect on root's processes.
+    Starve,
+    /// Kills them.
+    Kill,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Found {
+    /// Members that are alive (or were, when they were looked at).
+    pub(super) alive: usize,
+    /// How many of them were not known before.
+    pub(super) new: usize,
+    /// Whether somebody may have been missed.
+    pub(super) incomplete: bool,
+}
+
+impl Found {
+    /// Whether there is certainly nobody.
+    pub(super) fn is_empty(self) -> bool {
+        self.alive == 0 && !self.incomplete
+    }
+}
+
+/// All members met so far.
+#[derive(Debug)]
+pub(super) struct Members {
+    scope: Scope,
+    me: Pid,
+    list: Vec<Member>,
+    /// The latest member of each process id.
+    by_pid: HashMap<Pid, usize>,
+    held: usize,
+    adopted: Vec<Nonce>,
+}
+
+/// Whether the process behind a pidfd has ended.
+fn has_ended(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )
+    .is_ok_and(|ready| ready > 0)
+}
+
+impl Members {
+    pub(super) fn new(scope: Scope) -> Self {
+        let me = getpid();
+        Self {
+            scope,
+            me,
+            list: Vec::new(),
+            by_pid: HashMap::new(),
+            held: 0,
+            adopted: Vec::new(),
+        }
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.list.iter()
+    }
+
+    /// Looks at everything in scope, and acts on each living member as soon as it is found: a
+    /// process that forks and exits is only there for a moment.
+    pub(super) fn look(&mut self, act: Act) -> Found {
+        for member in &mut self.list {
+            member.alive = false;
+        }
+        let mut found = Found::default();
+        let me = self.me;
+        if let Scope::Nonce(nonce) = self.scope {
+            let mut roots = all_with_nonce(nonce);
+            for adopted in self.adopted.clone() {
+                roots.extend(all_with_nonce(adopted));
+            }
+            for pid in roots {
+                if self.consider(pid, act, &mut found).is_some() {
+                    found.incomplete |= !walk(pid, &mut |pid| self.consider(pid, act, &mut found));
+                }
+            }
+        } else {
+            found.incomplete = !walk(me, &mut |pid| self.consider(pid, act, &mut found));
+        }
+        found
+    }
+
+    /// Looks at one process, and acts on it if it is in scope. The order matters: first the pidfd, then
+    /// everything that decides (see the module's documentation).
+    fn consider(&mut self, pid: Pid, act: Act, found: &mut Found) -> Option<Stat> {
+        if let Some(&index) = self.by_pid.get(&pid) {
+            let stat = Stat::of(pid)?;
+            if stat.start == self.list[index].start {
+                if !stat.ended && !self.list[index].alive {
+                    self.list[index].alive = true;
+                    found.alive += 1;
+                    self.act(index, act);
+                }
+                return Some(stat);
+            }
+        }
+        let fd = self.open(pid)?;
+        let stat = Stat::of(pid)?;
+        if stat.ended {
+            return Some(stat);
+        }
+        let tag = if self.scope.needs_tag() {
+            Tag::of(pid)
+        } else {
+            None
+        };
+        let parent_is_member = stat
+            .parent
+            .is_some_and(|parent| self.is_living_member(parent));
+        let facts = Facts {
+            pid,
+            parent: stat.parent,
+            parent_is_member,
+            start: stat.start,
+            tag,
+        };
+        if !self.scope.holds(self.me, &facts, &self.adopted) {
+            return Some(stat);
+        }
+        self.adopt(tag);
+        let fd = (self.held < MAX_HELD).then_some(fd);
+        self.held += usize::from(fd.is_some());
+        let member = Member {
+            pid,
+            start: stat.start,
+            command: command_line(pid),
+            fd,
+            doomed: false,
+            sent: None,
+            alive: true,
+            refused: false,
+        };
+        let index = self.list.len();
+        self.list.push(member);
+        self.by_pid.insert(pid, index);
+        found.alive += 1;
+        found.new += 1;
+        self.act(index, act);
+        Some(stat)
+    }
+
+    /// A member with another supervisor's tag is one that this scope's command started.
+    fn adopt(&mut self, tag: Option<Tag>) {
+        let own = match self.scope {
+            Scope::Tree => return,
+            Scope::Command { tag, .. } => tag.nonce(),
+            Scope::Nonce(nonce) => nonce,
+        };
+        if let Some(other) = tag.map(Tag::nonce)
+            && other != own
+            && !self.adopted.contains(&other)
+        {
+            self.adopted.push(other);
+        }
+    }
+
+    /// Whether this id belongs to a member, alive now.
+    fn is_living_member(&self, pid: Pid) -> bool {
+        let Some(&index) = self.by_pid.get(&pid) else {
+            return false;
+        };
+        let member = &self.list[index];
+        match &member.fd {
+            Some(fd) => !has_ended(fd.as_fd()),
+            None => Stat::of(pid).is_some_and(|stat| stat.start == member.start && !stat.ended),
+        }
+    }
+
+    fn open(&mut self, pid: Pid) -> Option<OwnedFd> {
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => Some(fd),
+            Err(Errno::MFILE | Errno::NFILE) => {
+                // They can all be opened again.
+                self.list.iter_mut().for_each(|member| member.fd = None);
+                self.held = 0;
+                pidfd_open(pid, PidfdFlags::empty()).ok()
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn act(&mut self, index: usize, act: Act) {
+        let sent = self.list[index].sent;
+        match act {
+            Act::Look => {}
+            Act::Ask(signal) if sent.is_none() => {
+                if self.send(index, signal) && signal != Signal::CONT {
+                    self.send(index, Signal::CONT);
+                    self.list[index].sent = Some(signal);
+                }
+            }
+            Act::Kill if sent != Some(Signal::KILL) => {
+                self.send(index, Signal::KILL);
+            }
+            Act::Ask(_) | Act::Kill => {}
+            Act::Starve => {
+                // Whoever may raise the limit again is not stopped by it; nothing depends on it.
+                let _ignored =
+                    sys::set_limit(Some(self.list[index].pid), Resource::Processes, 0, 0);
+            }
+        }
+    }
+
+    /// Signals a member through its pidfd.
+    fn send(&mut self, index: usize, signal: Signal) -> bool {
+        let (pid, start) = (self.list[index].pid, self.list[index].start);
+        let opened;
+        let fd = if let Some(fd) = &self.list[index].fd {
+            fd
+        } else {
+            let Some(fd) = self.open(pid) else {
+                return false;
+            };
+            if Stat::of(pid).is_none_or(|stat| stat.start != start) {
+                return false;
+            }
+            opened = fd;
+            &opened
+        };
+        let result = pidfd_send_signal(fd, signal);
+        let member = &mut self.list[index];
+        match result {
+            Ok(()) => {
+                member.sent = Some(signal);
+                member.refused = false;
+                true
+            }
+            Err(error) => {
+                member.refused = error == Errno::PERM;
+                false
+            }
+        }
+    }
+
+    /// Whether a member is alive that nothing has killed yet.
+    pub(super) fn any_unharmed(&self) -> bool {
+        let harmed = |member: &Member| member.doomed || member.sent == Some(Signal::KILL);
+        self.list
+            .iter()
+            .any(|member| member.alive && !harmed(member))
+    }
+
+    /// Notes that something else than a signal of ours kills all that are alive.
+    pub(super) fn mark_killed(&mut self) {
+        self.list
+            .iter_mut()
+            .filter(|member| member.alive)
+            .for_each(|member| member.doomed = true);
+    }
+
+    /// A pidfd of a member that is still there, if one is held. Members that were there at the last
+    /// look and have ended since are noted on the way.
+    pub(super) fn first_alive(&mut self) -> Option<BorrowedFd<'_>> {
+        let position = self.list.iter_mut().position(|member| {
+            let Some(fd) = &member.fd else { return false };
+            member.alive = member.alive && !has_ended(fd.as_fd());
+            member.alive
+        })?;
+        self.list[position].fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The pidfd of the first member that was there at the last look.
+    pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.list
+            .iter()
+            .filter(|member| member.alive)
+            .find_map(|member| member.fd.as_ref())
+            .map(AsFd::as_fd)
+    }
+
+    /// What was done. Members that ended by themselves before a signal reached them are not in it.
+    pub(super) fn receipt(&mut self) -> KillReceipt {
+        let mut receipt = KillReceipt::default();
+        for member in std::mem::take(&mut self.list) {
+            let pid = member.pid.as_raw_nonzero().get().unsigned_abs();
+            if member.alive {
+                receipt.survivors.push(Leftover {
+                    pid,
+                    command: member.command,
+                });
+            } else if let Some(signal) = if member.doomed {
+                Some(Signal::KILL)
+            } else {
+                member.sent
+            } {
+                receipt.killed.push(Killed {
+                    pid,
+                    command: member.command,
+                    signal: signal.as_raw(),
+                });
+            }
+        }
+        receipt
+    }
+}

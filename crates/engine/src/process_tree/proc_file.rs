@@ -1,0 +1,141 @@
+//! Reading files of `/proc`, and what `/proc/<pid>/stat` says.
+
+use std::io;
+use std::str;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read as read_fd, retry_on_intr};
+use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Reads the start of a file into the buffer, in one go where the kernel allows it.
+pub(super) fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let count = retry_on_intr(|| read_fd(&fd, &mut *buffer))?;
+    Ok(&buffer[..count])
+}
+
+/// Reads a whole file.
+pub(super) fn read_all(path: &str) -> io::Result<Vec<u8>> {
+    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut content = vec![0; 4096];
+    let mut length = 0;
+    loop {
+        match read_fd(&fd, &mut content[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if length == content.len() {
+            content.resize(length * 2, 0);
+        }
+    }
+    content.truncate(length);
+    Ok(content)
+}
+
+/// The process ids (or, of a `task` directory, thread ids) that a directory lists.
+pub(super) fn ids_in(directory: &str) -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| pid_from(entry.ok()?.file_name().as_encoded_bytes()))
+        .collect()
+}
+
+/// A process id in decimal.
+pub(super) fn pid_from(text: &[u8]) -> Option<Pid> {
+    Pid::from_raw(
+        str::from_utf8(text)
+            .ok()?
+            .parse::<i32>()
+            .ok()
+            .filter(|id| *id > 0)?,
+    )
+}
+
+/// When a process started, in clock ticks (10 ms) since the machine did. With the process id it names a
+/// process: no id is used twice within a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StartTime(u64);
+
+impl StartTime {
+    /// The start time of a process that starts now.
+    pub(crate) fn now() -> Self {
+        let now = clock_gettime(ClockId::Boottime);
+        let ticks = rustix::param::clock_ticks_per_second();
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+        Self(seconds * ticks + nanos * ticks / 1_000_000_000)
+    }
+}
+
+/// What `/proc/<pid>/stat` says about a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) parent: Option<Pid>,
+    /// Whether it has ended and only waits to be reaped.
+    pub(super) ended: bool,
+    pub(super) threads: u32,
+    pub(super) start: StartTime,
+}
+
+impl Stat {
+    /// Looks a process up. `None` if there is none of that id.
+    pub(super) fn of(pid: Pid) -> Option<Self> {
+        let mut buffer = [0; 1024];
+        Self::parse(read(&format!("/proc/{pid}/stat"), &mut buffer).ok()?)
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        // The name, in parentheses, may hold anything, parentheses and blanks included.
+        let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
+        let mut fields = str::from_utf8(&text[after_name..])
+            .ok()?
+            .split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let threads = fields.nth(15)?.parse().ok()?;
+        let start = fields.nth(1)?.parse().ok()?;
+        Some(Self {
+            parent: Pid::from_raw(parent),
+            // A first thread that has ended shows as a zombie while the others go on.
+            ended: matches!(state, "Z" | "X" | "x") && threads <= 1,
+            threads,
+            start: StartTime(start),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_parsed_whatever_the_name() {
+        let text = b"42 (a ) S 1) Z 7 42 42 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 12345 0 0 18446744073709551615";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!(stat.parent, Pid::from_raw(7));
+        assert!(stat.ended);
+        assert_eq!((stat.threads, stat.start), (1, StartTime(12345)));
+        assert_eq!(Stat::parse(b"42 (cut"), None);
+    }
+
+    #[test]
+    fn a_zombie_with_threads_has_not_ended() {
+        let text = b"42 (x) Z 7 42 42 0 -1 4 0 0 0 0 1 2 3 4 20 0 3 0 12345 0";
+        assert!(!Stat::parse(text).unwrap().ended);
+    }
+
+    #[test]
+    fn start_times_are_of_one_clock() {
+        let before = StartTime::now();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let start = Stat::of(pid).unwrap().start;
+        assert!(before <= start && start <= StartTime::now());
+        child.wait().unwrap();
+    }
+}

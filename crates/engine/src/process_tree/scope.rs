@@ -1,0 +1,149 @@
+//! [`Scope`]: which processes are meant.
+
+use rustix::process::Pid;
+
+use super::proc_file::StartTime;
+use super::tag::{Nonce, Tag};
+
+/// Which processes are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everything below this process.
+    Tree,
+    /// What one command of a session started: processes below this one with the command's tag, and
+    /// those below them that lost theirs. Never the shell, never another command's.
+    Command {
+        /// The command's tag.
+        tag: Tag,
+        /// The session's shell.
+        shell: Pid,
+        /// When the command started. It decides about processes that have no tag (`ulimit -R` changes
+        /// it) and whose parents tell nothing: those that started since are the command's. Without
+        /// it they are nobody's. Start times have a grain of 10 ms, so a process of an earlier
+        /// command is mistaken only if it also lost its tag and started within that time.
+        since: Option<StartTime>,
+    },
+    /// Everything on the machine that carries a tag of this supervisor, and what is below; for
+    /// cleaning up after one that was killed. Never this process.
+    Nonce(Nonce),
+}
+
+/// What is known about a process that may be in scope.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) pid: Pid,
+    pub(super) parent: Option<Pid>,
+    /// Whether the parent is known to be in scope, and alive when this was found out.
+    pub(super) parent_is_member: bool,
+    pub(super) start: StartTime,
+    pub(super) tag: Option<Tag>,
+}
+
+impl Scope {
+    /// Whether the decision needs the tag.
+    pub(super) fn needs_tag(&self) -> bool {
+        !matches!(self, Self::Tree)
+    }
+
+    /// Whether a process is in scope. `me` is the calling process; `adopted` are supervisors that
+    /// ran inside the scope (a command may itself run an engine), whose tags replaced the scope's.
+    pub(super) fn holds(&self, me: Pid, facts: &Facts, adopted: &[Nonce]) -> bool {
+        if facts.pid == me {
+            return false;
+        }
+        match self {
+            Self::Tree => facts.parent == Some(me) || facts.parent_is_member,
+            Self::Command { tag, shell, since } => {
+                facts.pid != *shell
+                    && match facts.tag {
+                        Some(own) if own.nonce() == tag.nonce() => own == *tag,
+                        Some(other) => facts.parent_is_member || adopted.contains(&other.nonce()),
+                        None => {
+                            let orphan = facts.parent == Some(me) || facts.parent == Some(*shell);
+                            let recent = since.is_some_and(|since| facts.start >= since);
+                            facts.parent_is_member || orphan && recent
+                        }
+                    }
+            }
+            Self::Nonce(nonce) => {
+                let known = |tag: Tag| tag.nonce() == *nonce || adopted.contains(&tag.nonce());
+                facts.parent_is_member || facts.tag.is_some_and(known)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(id: i32) -> Pid {
+        Pid::from_raw(id).unwrap()
+    }
+
+    #[test]
+    fn a_command_holds_its_own_and_never_anothers() {
+        let (mine, foreign) = (Nonce::random(), Nonce::random());
+        let (me, shell, since) = (pid(10), pid(11), StartTime::now());
+        let scope = Scope::Command {
+            tag: Tag::new(mine, 5),
+            shell,
+            since: Some(since),
+        };
+        let facts = |tag, parent, parent_is_member| Facts {
+            pid: pid(99),
+            parent: Some(parent),
+            parent_is_member,
+            start: since,
+            tag,
+        };
+        let holds = |facts| scope.holds(me, &facts, &[]);
+        assert!(holds(facts(Some(Tag::new(mine, 5)), me, false)));
+        assert!(!holds(facts(Some(Tag::new(mine, 4)), me, false)));
+        assert!(
+            !holds(facts(Some(Tag::new(mine, 4)), pid(50), true)),
+            "another command's, whoever its parent is"
+        );
+        assert!(
+            holds(facts(Some(Tag::new(foreign, 1)), pid(50), true)),
+            "an engine inside the command"
+        );
+        assert!(!holds(facts(Some(Tag::new(foreign, 1)), me, false)));
+        assert!(scope.holds(
+            me,
+            &facts(Some(Tag::new(foreign, 1)), me, false),
+            &[foreign]
+        ));
+        assert!(
+            holds(facts(None, shell, false)),
+            "untagged since the command started"
+        );
+        assert!(!holds(facts(None, pid(50), false)));
+        let own_shell = Facts {
+            pid: shell,
+            ..facts(Some(Tag::new(mine, 5)), me, false)
+        };
+        assert!(!holds(own_shell));
+        let careful = Scope::Command {
+            tag: Tag::new(mine, 5),
+            shell,
+            since: None,
+        };
+        assert!(!careful.holds(me, &facts(None, shell, false), &[]));
+    }
+
+    #[test]
+    fn nobody_ends_himself() {
+        let nonce = Nonce::random();
+        let me = pid(10);
+        let facts = Facts {
+            pid: me,
+            parent: Some(me),
+            parent_is_member: true,
+            start: StartTime::now(),
+            tag: Some(Tag::new(nonce, 0)),
+        };
+        assert!(!Scope::Nonce(nonce).holds(me, &facts, &[]));
+        assert!(!Scope::Tree.holds(me, &facts, &[]));
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Tag`]: which supervisor and which of its commands a process belongs to.
+
+use std::fmt;
+use std::io;
+
+use rustix::process::Pid;
+
+use super::proc_file;
+use crate::id;
+use crate::sys::{self, Resource};
+
+const COUNTER_BITS: u32 = 20;
+const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+const NONCE_MASK: u64 = (1 << 42) - 1;
+/// Tells a tag from a limit that somebody set: as microseconds this is 146,000 years. Bit 63 stays
+/// clear, so a tag never looks like "unlimited".
+const MARKER: u64 = 1 << 62;
+
+/// 42 random bits that name a supervisor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Nonce(u64);
+
+impl Nonce {
+    /// Makes one that no other supervisor on this machine has.
+    pub(crate) fn random() -> Self {
+        Self(u64::from_ne_bytes(id::random()) & NONCE_MASK)
+    }
+
+    /// The nonce with this value, if it is one; for reading it back from a record.
+    pub(crate) fn from_value(value: u64) -> Option<Self> {
+        (value <= NONCE_MASK).then_some(Self(value))
+    }
+
+    /// The value, for a record.
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:011x}", self.0)
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonce({self})")
+    }
+}
+
+/// A supervisor's [`Nonce`] with the number of one of its commands, as it is stored in the soft
+/// `RLIMIT_RTTIME` of the command's processes.
+///
+/// Fork, exec, `setsid`, `nohup` and `env -i` keep it. It limits nothing: it applies to processes
+/// that are scheduled in real time only, and would allow those 146,000 years.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    /// The tag of a supervisor's command. The number wraps after 2²⁰ commands: a process that a
+    /// session's command left behind is taken for one of the 1,048,576th command after it.
+    pub(crate) fn new(nonce: Nonce, command: u64) -> Self {
+        Self(MARKER | nonce.0 << COUNTER_BITS | command & COUNTER_MASK)
+    }
+
+    fn decode(limit: u64) -> Option<Self> {
+        (limit & !(MARKER - 1) == MARKER).then_some(Self(limit))
+    }
+
+    /// The supervisor's part.
+    pub(crate) fn nonce(self) -> Nonce {
+        Nonce(self.0 >> COUNTER_BITS & NONCE_MASK)
+    }
+
+    /// The command's part.
+    pub(crate) fn command(self) -> u64 {
+        self.0 & COUNTER_MASK
+    }
+
+    fn set(self, pid: Option<Pid>) -> io::Result<()> {
+        let (_, hard) = sys::limit(pid, Resource::RealTime)?;
+        if hard < self.0 {
+            // Raising it takes privileges, and somebody lowered it on purpose.
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the hard limit of real-time scheduling (ulimit -R) leaves no room for a tag",
+            ));
+        }
+        sys::set_limit(pid, Resource::RealTime, self.0, hard)
+    }
+
+    /// Gives a process this tag; what it starts from now on inherits it.
+    pub(crate) fn set_on(self, pid: Pid) -> io::Result<()> {
+        self.set(Some(pid))
+    }
+
+    /// Gives this process the tag; for a forked child that is about to become the command.
+    pub(crate) fn set_on_self(self) -> io::Result<()> {
+        self.set(None)
+    }
+
+    /// The tag of a process, if it has one (and there is such a process).
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        let soft = match sys::limit(Some(pid), Resource::RealTime) {
+            Ok((soft, _)) => soft,
+            // Another user's: the limits can still be read.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let text = proc_file::read_all(&format!("/proc/{pid}/limits")).ok()?;
+                soft_realtime_limit(&String::from_utf8_lossy(&text))?
+            }
+            Err(_) => return None,
+        };
+        Self::decode(soft)
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tag({}:{})", self.nonce(), self.command())
+    }
+}
+
+/// The soft limit in the text of `/proc/<pid>/limits`. Unlimited is `None`.
+fn soft_realtime_limit(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_holds_both_parts_and_is_no_ordinary_limit() {
+        let nonce = Nonce::random();
+        let tag = Tag::new(nonce, (1 << 20) + 7);
+        assert_eq!((tag.nonce(), tag.command()), (nonce, 7));
+        assert_eq!(Tag::decode(tag.0), Some(tag));
+        for limit in [0, 1_000_000, MARKER - 1, u64::MAX, 1 << 63] {
+            assert_eq!(Tag::decode(limit), None);
+        }
+        assert_eq!(Nonce::from_value(nonce.value()), Some(nonce));
+        assert_eq!(Nonce::from_value(u64::MAX), None);
+    }
+
+    #[test]
+    fn limits_are_read_from_text_too() {
+        let text = std::fs::read_to_string("/proc/self/limits").unwrap();
+        assert_eq!(soft_realtime_limit(&text), None);
+        let text = "Max realtime priority     0  0\nMax realtime timeout      4611686018427387911  unlimited  us\n";
+        assert_eq!(
+            soft_realtime_limit(text)
+                .and_then(Tag::decode)
+                .unwrap()
+                .command(),
+            7
+        );
+    }
+}

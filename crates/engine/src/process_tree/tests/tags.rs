@@ -1,0 +1,69 @@
+//! What keeps a tag, and what a walk sees.
+
+use super::*;
+
+alone! {
+    fn everything_that_detaches_keeps_its_tag() {
+        let tag = Tag::new(Nonce::random(), 77);
+        let texts = [
+            "exec sleep 30",
+            "exec setsid sleep 30",
+            "(setsid sleep 30 &)",
+            "(sleep 30 &)",
+            "exec env -i setsid sleep 30",
+            "exec nohup sleep 30 2>/dev/null",
+        ];
+        for text in texts {
+            start(text, Some(tag), None);
+            until("it is up", || commands() == ["sleep 30"]);
+            assert_eq!(live().into_iter().map(Tag::of).collect::<Vec<_>>(), [Some(tag)], "{text}");
+            end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+            reap_all();
+        }
+    }
+
+    fn a_lowered_hard_limit_is_an_error() {
+        let shell = start("ulimit -R 1000000; exec sleep 30", None, None);
+        until("it is up", || commands() == ["sleep 30"]);
+        let error = Tag::new(Nonce::random(), 1).set_on(shell).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+        assert_eq!(Tag::of(shell), None);
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+    }
+
+    fn children_are_seen_at_once() {
+        let children = walk::ChildrenFile::open().unwrap();
+        assert!(!children.any_besides(None).unwrap());
+        let first = start("sleep 30", None, None);
+        assert!(children.any_besides(None).unwrap());
+        assert!(!children.any_besides(Some(first)).unwrap());
+        start("(sleep 30 &)", None, None);
+        assert!(children.any_besides(Some(first)).unwrap());
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+        reap_all();
+        assert!(!children.any_besides(None).unwrap());
+    }
+
+    fn children_of_every_thread_are_found() {
+        let text = "import threading, subprocess, time
+def start(): subprocess.Popen(['sleep', '30']); time.sleep(30)
+threading.Thread(target=start).start()
+threading.Thread(target=start).start()";
+        start(&format!("exec python3 -c \"{text}\""), None, None);
+        until("all are up", || commands().iter().filter(|line| *line == "sleep 30").count() == 2);
+        assert_eq!(live().len(), 3);
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+    }
+
+    fn command_lines_are_bounded_text() {
+        let long = "é".repeat(300);
+        let pid = start_argv(&["/bin/bash", "-c", "sleep 30; :", &long], None, None);
+        until("it is up", || commands().iter().any(|line| line == "sleep 30"));
+        let line = walk::command_line(pid);
+        assert!(line.starts_with("/bin/bash -c sleep 30; : éé"), "{line}");
+        assert!(line.len() <= 256 && !line.contains('\u{fffd}'), "{line}");
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+        let zombie = walk::command_line(pid);
+        assert!(zombie == "[bash]" || zombie == "[]", "{zombie}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Whether a command waits for input: what the kernel says its threads are blocked in.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::{fstat, stat};
+use rustix::io::ioctl_fionread;
+use rustix::process::Pid;
+
+use super::proc_file::{self, ids_in};
+use crate::sys;
+
+/// The most descriptors a waiting program may watch at a time and still be understood.
+const MAX_WATCHED: usize = 64;
+
+/// Whether a command waits for its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A thread of it is blocked reading it, and nothing is there to be read.
+    Yes,
+    /// None is.
+    No,
+    /// The kernel does not let us see what some of its processes do.
+    Unknown,
+}
+
+/// The file that standard input is: device and inode.
+type Identity = (u64, u64);
+
+/// A system call that a thread is blocked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blocked {
+    /// Reading from this descriptor.
+    Reading(u64),
+    /// In `poll`, with so many entries at this address.
+    Polling(u64, u64),
+    /// In `select`, with so many bits at this address.
+    Selecting(u64, u64),
+    /// In something else, or running.
+    Elsewhere,
+}
+
+/// Whether any of these processes waits for input. `stdin` is the command's standard input: either
+/// end of the pipe, or the terminal itself (not its master).
+pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
+    let Ok(identity) = fstat(&stdin).map(|stat| (stat.st_dev, stat.st_ino)) else {
+        return Waiting::Unknown;
+    };
+    match ioctl_fionread(&stdin) {
+        Ok(0) => {}
+        Ok(_) => return Waiting::No,
+        Err(_) => return Waiting::Unknown,
+    }
+    let mut answer = Waiting::No;
+    for pid in members {
+        for thread in ids_in(&format!("/proc/{pid}/task")) {
+            match thread_waits(*pid, thread, identity) {
+                Ok(true) => return Waiting::Yes,
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    answer = Waiting::Unknown
+                }
+                // Gone meanwhile.
+                Err(_) => {}
+            }
+        }
+    }
+    answer
+}
+
+fn thread_waits(pid: Pid, thread: Pid, stdin: Identity) -> io::Result<bool> {
+    let mut buffer = [0; 256];
+    let line = proc_file::read(&format!("/proc/{pid}/task/{thread}/syscall"), &mut buffer)?;
+    let refers = |fd: u64| -> io::Result<bool> {
+        let file = stat(format!("/proc/{pid}/fd/{fd}"))?;
+        Ok((file.st_dev, file.st_ino) == stdin)
+    };
+    let watched = match parse(&String::from_utf8_lossy(line)) {
+        Blocked::Reading(fd) => return refers(fd),
+        Blocked::Polling(address, count) => polled(pid, address, count)?,
+        Blocked::Selecting(address, bits) => selected(pid, address, bits)?,
+        Blocked::Elsewhere => return Ok(false),
+    };
+    // One that watches other things too may be waiting for those.
+    for fd in &watched {
+        if !refers(*fd)? {
+            return Ok(false);
+        }
+    }
+    Ok(!watched.is_empty())
+}
+
+fn parse(line: &str) -> Blocked {
+    let mut words = line.split_ascii_whitespace();
+    let Some(number) = words
+        .next()
+        .and_then(|word| word.parse::<libc::c_long>().ok())
+    else {
+        return Blocked::Elsewhere;
+    };
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (Some(first), Some(second)) = (argument(), argument()) else {
+        return Blocked::Elsewhere;
+    };
+    match number {
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_splice => Blocked::Reading(first),
+        libc::SYS_ppoll => Blocked::Polling(first, second),
+        libc::SYS_pselect6 => Blocked::Selecting(second, first),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll => Blocked::Polling(first, second),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select => Blocked::Selecting(second, first),
+        _ => Blocked::Elsewhere,
+    }
+}
+
+/// A copy of another process's memory. Nothing if it is not what it was said to be.
+fn memory(pid: Pid, address: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; length];
+    let address = usize::try_from(address).map_err(io::Error::other)?;
+    let count = if address == 0 {
+        0
+    } else {
+        sys::read_memory(pid, address, &mut buffer)?
+    };
+    buffer.truncate(if count == length { count } else { 0 });
+    Ok(buffer)
+}
+
+/// The descriptors that a `poll` watches for input.
+fn polled(pid: Pid, address: u64, count: u64) -> io::Result<Vec<u64>> {
+    let Some(count) = usize::try_from(count)
+        .ok()
+        .filter(|count| *count <= MAX_WATCHED)
+    else {
+        return Ok(Vec::new());
+    };
+    let entries = memory(pid, address, count * 8)?;
+    Ok(entries
+        .chunks_exact(8)
+        .filter_map(|entry| input_of(entry.first_chunk()?))
+        .collect())
+}
+
+/// The descriptor of a `struct pollfd`, if it is watched for input.
+fn input_of(entry: &[u8; 8]) -> Option<u64> {
+    let [a, b, c, d, events @ .., _, _] = *entry;
+    let input = i16::from_ne_bytes(events) & libc::POLLIN != 0;
+    // A negative one is ignored by the kernel.
+    u64::try_from(i32::from_ne_bytes([a, b, c, d]))
+        .ok()
+        .filter(|_| input)
+}
+
+/// The descriptors that a `select` watches for input.
+fn selected(pid: Pid, address: u64, bits: u64) -> io::Result<Vec<u64>> {
+    let Some(bytes) = usize::try_from(bits.div_ceil(64) * 8)
+        .ok()
+        .filter(|bytes| *bytes <= 128)
+    else {
+        return Ok(Vec::new());
+    };
+    let set = memory(pid, address, bytes)?;
+    let words = set
+        .chunks_exact(8)
+        .filter_map(|word| Some(u64::from_ne_bytes(*word.first_chunk()?)));
+    let mut fds = Vec::new();
+    for (base, word) in (0..).step_by(64).zip(words) {
+        fds.extend(
+            (0..64)
+                .filter(|bit| word >> bit & 1 == 1)
+                .map(|bit| base + bit)
+                .filter(|fd| *fd < bits),
+        );
+    }
+    Ok(fds)
+}

@@ -1,0 +1,42 @@
+# Prints a snapshot of the shell whose subshell sources this. A line before this one sets the last status.
+__sandcrab=("$__sandcrab_status" "$-" "$(\unset -f typeset; \typeset -f alias builtin cd declare enable set shopt trap umask unalias unset)" \
+  "$(\unset -f trap; \trap -p)") 2>/dev/null
+\unset -f alias builtin compgen declare enable mapfile printf set shopt trap umask 2>/dev/null
+\trap - DEBUG ERR RETURN
+\set +eux
+\printf '# status %d\n' "${__sandcrab[0]}"
+\declare -f
+\mapfile -t __sandcrab_names < <(\declare -F)
+for __sandcrab_name in "${__sandcrab_names[@]}"; do
+  case $__sandcrab_name in
+    'declare -f '*) ;;
+    *) \printf '%s\n' "$__sandcrab_name" ;;
+  esac
+done
+\printf '{\ncd -- %q\n' "$PWD"
+\mapfile -t __sandcrab_names < <(\compgen -v)
+for __sandcrab_name in "${__sandcrab_names[@]}"; do
+  case $__sandcrab_name in
+    BASH | BASHOPTS | BASHPID | BASH_ALIASES | BASH_ARG[CV] | BASH_ARGV0 | BASH_CMDS | BASH_COMMAND) ;;
+    BASH_EXECUTION_STRING | BASH_LINENO | BASH_MONOSECONDS | BASH_SOURCE | BASH_SUBSHELL | BASH_VERSINFO) ;;
+    BASH_VERSION | COMP_WORDBREAKS | DIRSTACK | EPOCHREALTIME | EPOCHSECONDS | EUID | FUNCNAME | GROUPS) ;;
+    HISTCMD | LINENO | MAPFILE | PIPESTATUS | PPID | RANDOM | SECONDS | SHELLOPTS | SRANDOM | UID | _ | __sandcrab*) ;;
+    *) \declare -p -- "$__sandcrab_name" ;;
+  esac
+done
+\printf 'set --'
+(($# == 0)) || \printf ' %q' "$@"
+\printf '\n'
+\umask -p
+\alias -p
+\set +o
+\shopt -p
+\enable -n
+case ${__sandcrab[1]} in *u*) \printf 'set -u\n' ;; esac
+case ${__sandcrab[1]} in *x*) \printf 'set -x\n' ;; esac
+case ${__sandcrab[1]} in *e*) \printf 'set -e\n' ;; esac
+case ${__sandcrab[1]} in *r*) \printf 'set -r\n' ;; esac
+[[ -z ${__sandcrab[3]} ]] || \printf '%s\n' "${__sandcrab[3]}"
+\printf '}\n'
+[[ -z ${__sandcrab[2]} ]] || \printf '%s\n' "${__sandcrab[2]}"
+\printf '# end\n'

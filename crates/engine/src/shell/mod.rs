@@ -1,0 +1,286 @@
+//! A bash kept for commands to come.
+//!
+//! [`Shell`] starts a bash, hands it one command at a time with its three descriptors, says when the
+//! command is done and with which status, interrupts it, and takes snapshots of the shell's state. Its
+//! owner is a supervisor: single-threaded, the parent of bash, and the one who reads the command's
+//! output, reaps, and ends what the command has started.
+//!
+//! # Two drivers
+//!
+//! [`Driver::Loaded`] puts an object of ours (`getter.c`) into bash. The command's text goes to bash's own parser,
+//! so the shell behaves as bash behaves when it reads a script, and nothing of ours can be seen in it.
+//! [`Driver::Portable`] needs nothing but bash: it is an interactive bash without a terminal
+//! that gets one line a command. It is less exact; `tests.rs` has the list of differences.
+//!
+//! # What ends a shell
+//!
+//! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`How::Exit`], after the
+//! EXIT trap has been run. With the loaded driver the shell is still there, with the state the command has
+//! left; with the portable one its process ends and nothing is reported but that. `exec program`
+//! replaces the shell with either driver, and a failed `exec` ends it. A signal that the shell has no trap for
+//! ends the command ([`How::Signal`], loaded) or the shell (portable). So the owner treats the end of the
+//! process as the end of the command, with the status it has reaped.
+//!
+//! # What a command may change
+//!
+//! Everything, and it lasts; but for descriptors 0 to 2, which are the command's, and the variables and the
+//! directory given with a [`Job`], which are put back afterwards whatever the command did to them.
+
+mod loaded;
+mod portable;
+mod probe;
+mod snapshot;
+mod spawn;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+pub(crate) use probe::{find_bash, probe};
+pub(crate) use snapshot::{Snapshot, SnapshotError};
+
+/// How a shell is driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// With an object loaded into bash.
+    Loaded,
+    /// With lines on the standard input of an interactive bash.
+    Portable,
+}
+
+impl Driver {
+    /// The driver's name.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Loaded => "loaded",
+            Self::Portable => "portable",
+        }
+    }
+}
+
+/// How to start a shell.
+pub(crate) struct ShellConfig<'a> {
+    pub(crate) driver: Driver,
+    /// The bash to run.
+    pub(crate) bash: &'a Path,
+    /// The complete environment. `BASH_ENV` is given to the commands, but not read by the shell itself;
+    /// `SHELLOPTS`, `BASHOPTS` and exported functions with names of ours are left out.
+    pub(crate) env: &'a [(OsString, OsString)],
+    /// Where it starts.
+    pub(crate) cwd: &'a Path,
+    /// Run in the child before bash is: joins a cgroup, sets limits. It must not allocate.
+    pub(crate) in_child: &'a mut dyn FnMut() -> io::Result<()>,
+}
+
+impl fmt::Debug for ShellConfig<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShellConfig")
+            .field("driver", &self.driver)
+            .field("bash", &self.bash)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A command for a shell.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job<'a> {
+    /// Shell text, without NUL bytes.
+    pub(crate) text: &'a [u8],
+    pub(crate) stdin: BorrowedFd<'a>,
+    pub(crate) stdout: BorrowedFd<'a>,
+    pub(crate) stderr: BorrowedFd<'a>,
+    /// Variables to export, or to unset, for this command only.
+    pub(crate) env: &'a [(OsString, Option<OsString>)],
+    /// The directory for this command only. Afterwards the shell is back where it was, also if the
+    /// command has used `cd`.
+    pub(crate) cwd: Option<&'a Path>,
+    /// The shell's only command, as `bash -c` runs it: the shell ends with it, there is no [`Report::Done`], and
+    /// the status is that of the process. Loaded driver only.
+    pub(crate) once: bool,
+}
+
+/// What a shell has to say.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// It has started and takes commands. (Commands may be given before; they wait.)
+    Ready,
+    /// The command is done, and everything bash itself had to write has been written.
+    Done(Done),
+    /// The snapshot that was asked for.
+    Snapshot(Result<Snapshot, SnapshotError>),
+}
+
+/// The end of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// What `$?` is.
+    pub(crate) status: i32,
+    pub(crate) how: How,
+    /// What bash and the children it has waited for have used. Unknown to the portable driver.
+    pub(crate) usage: Option<ShellUsage>,
+}
+
+/// How a command came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// At the end of its text; also after a syntax error, with status 2.
+    Normal,
+    /// By `exit` or by an error that ends a script.
+    Exit,
+    /// By [`Shell::interrupt`].
+    Interrupted,
+    /// By a signal for which the shell had no trap. The status is 128 and its number.
+    Signal,
+}
+
+/// What a command has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShellUsage {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    /// The largest resident set of bash or a child it has waited for. (Children smaller than one of an
+    /// earlier command do not show.)
+    pub(crate) max_rss_bytes: u64,
+}
+
+/// A bash.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    pid: Pid,
+    link: Link,
+    snapshot: Option<snapshot::Reader>,
+}
+
+#[derive(Debug)]
+enum Link {
+    Loaded(loaded::Link),
+    Portable(portable::Link),
+}
+
+impl Shell {
+    /// Starts a bash. Returns when it has been forked; [`Report::Ready`] comes later.
+    pub(crate) fn start(config: ShellConfig<'_>) -> io::Result<Self> {
+        let (pid, link) = match config.driver {
+            Driver::Loaded => {
+                loaded::Link::start(config).map(|(pid, link)| (pid, Link::Loaded(link)))
+            }
+            Driver::Portable => {
+                portable::Link::start(config).map(|(pid, link)| (pid, Link::Portable(link)))
+            }
+        }?;
+        Ok(Self {
+            pid,
+            link,
+            snapshot: None,
+        })
+    }
+
+    /// Its process, which the caller reaps.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The descriptors to wait on for reading. They may differ after each call of another method.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let link = match &self.link {
+            Link::Loaded(link) => link.poll_fds(),
+            Link::Portable(link) => link.poll_fds(),
+        };
+        link.into_iter()
+            .flatten()
+            .chain(self.snapshot.as_ref().map(snapshot::Reader::fd))
+    }
+
+    /// Takes a report, if there is one. Call it until there is none.
+    ///
+    /// A command can close the descriptor over which the shell reports. That is no error here: the loaded
+    /// driver comes back over another, and from a shell that has died nothing comes at all. So the end of the process
+    /// is the one sign of death.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Report>> {
+        let report = match &mut self.link {
+            Link::Loaded(link) => link.receive(self.pid)?,
+            Link::Portable(link) => link.receive()?,
+        };
+        if report.is_some() {
+            return Ok(report);
+        }
+        let Some(result) = self.snapshot.as_mut().and_then(snapshot::Reader::read) else {
+            return Ok(None);
+        };
+        self.snapshot = None;
+        Ok(Some(Report::Snapshot(result)))
+    }
+
+    /// Gives the shell a command. One at a time: the next one after [`Report::Done`].
+    pub(crate) fn run(&mut self, job: Job<'_>) -> io::Result<()> {
+        match &mut self.link {
+            Link::Loaded(link) => link.run(&job, None),
+            Link::Portable(link) => link.run(self.pid, &job),
+        }
+    }
+
+    /// Unwinds the running command and keeps the shell's state. Everything the command has started must
+    /// be ended by the caller: bash waits for a program in the foreground.
+    ///
+    /// Call it again every few milliseconds until the command is done. A signal can come just before bash
+    /// begins to wait; and bash without our object takes a SIGINT that its child did not die of as meant for the
+    /// child.
+    pub(crate) fn interrupt(&mut self) -> io::Result<()> {
+        match &mut self.link {
+            Link::Loaded(_) => loaded::interrupt(self.pid),
+            Link::Portable(link) => link.interrupt(self.pid),
+        }
+    }
+
+    /// Tells the shell that there will be no more commands. It runs its EXIT trap and ends.
+    pub(crate) fn disconnect(&mut self) {
+        match &mut self.link {
+            Link::Loaded(link) => link.disconnect(),
+            Link::Portable(link) => link.disconnect(),
+        }
+    }
+
+    /// Asks for a snapshot, for when no command is running. The loaded driver takes it in a fork, and
+    /// commands need not wait for it. A snapshot asked for before is given up.
+    pub(crate) fn snapshot(&mut self) -> io::Result<()> {
+        let (reader, writer) = snapshot::Reader::new()?;
+        match &mut self.link {
+            Link::Loaded(link) => link.snapshot(&writer)?,
+            Link::Portable(link) => link.snapshot(writer)?,
+        }
+        self.snapshot = Some(reader);
+        Ok(())
+    }
+
+    /// Brings a fresh shell to the state of the snapshot; [`Report::Done`] says when. What the restored
+    /// state prints or fails with goes nowhere. Start that shell with an empty environment.
+    pub(crate) fn restore(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let null = rustix::fs::open(
+            "/dev/null",
+            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )?;
+        let null = std::os::fd::AsFd::as_fd(&null);
+        let text = snapshot.restore_text();
+        let job = Job {
+            text: &text,
+            stdin: null,
+            stdout: null,
+            stderr: null,
+            env: &[],
+            cwd: None,
+            once: false,
+        };
+        match &mut self.link {
+            Link::Loaded(link) => link.run(&job, Some(snapshot.status())),
+            Link::Portable(link) => link.restore(self.pid, &job, snapshot.status()),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The portable driver: an interactive bash without a terminal.
+//!
+//! Bash reads one line a command, which sources the command's text from a descriptor of the supervisor
+//! (`/proc/<pid>/fd/<n>`) with the command's own three descriptors in place. A second line reports `$?` in the text of an
+//! arithmetic error: that has no word in it, so nothing the user defines can be in its way.
+//! SIGINT takes an interactive bash back to its top level, and so to that second line.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use rustix::process::Pid;
+
+use super::spawn::{self, Start};
+use super::{Done, How, Job, Report, ShellConfig};
+use crate::sys;
+
+/// Longer lines are not given to bash, which reads them byte by byte. Only the environment makes them long.
+const MAX_LINE_BYTES: usize = 32 << 10;
+
+/// Removes what makes an interactive shell different from another.
+const BOOT: &[u8] = b"shopt -u expand_aliases
+unset -v HISTFILE HISTFILESIZE HISTSIZE PS1 PS2 MAILCHECK
+";
+
+/// Prints a snapshot; to be sourced in a subshell. The order is that of `getter.c`.
+const DUMP: &[u8] = include_bytes!("dump.bash");
+
+/// The connection to a shell.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// None when there are no more to come.
+    lines: Option<OwnedFd>,
+    reports: OwnedFd,
+    /// The other end of `reports`, which bash opens anew for each one.
+    report_to: OwnedFd,
+    received: Vec<u8>,
+    sequence: u32,
+    /// What bash has been given and not yet reported on.
+    pending: VecDeque<Pending>,
+    /// The last command's status.
+    status: i32,
+    /// The running command's, when it has been reported before the shell went back to its directory.
+    kept: Option<i32>,
+    /// Whether the running command has been interrupted.
+    interrupted: bool,
+}
+
+#[derive(Debug)]
+struct Pending {
+    sequence: u32,
+    what: What,
+    /// Bash opens these by their numbers in our process.
+    _held: Vec<OwnedFd>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    Boot,
+    Command,
+    Restore { status: i32 },
+    Snapshot,
+}
+
+impl Link {
+    pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
+        let (stdin, lines) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (reports, report_to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&reports, true)?;
+        rustix::io::ioctl_fionbio(&lines, true)?;
+        let pid = Start {
+            bash: config.bash,
+            args: &[
+                "--norc",
+                "--noprofile",
+                "--noediting",
+                "+o",
+                "history",
+                "+o",
+                "histexpand",
+                "-i",
+            ],
+            env: spawn::environment(config.env, &["SHELLOPTS", "BASHOPTS", "TMOUT"])?,
+            cwd: config.cwd,
+            stdin: stdin.as_fd(),
+            inherited: &[],
+            in_child: config.in_child,
+        }
+        .start()?;
+        let mut link = Self {
+            lines: Some(lines),
+            reports,
+            report_to,
+            received: Vec::new(),
+            sequence: 0,
+            pending: VecDeque::new(),
+            status: 0,
+            kept: None,
+            interrupted: false,
+        };
+        let boot = spawn::sealed_file("boot", &[BOOT])?;
+        let line = format!("\\. {}", path(boot.as_fd())).into_bytes();
+        link.send(line, What::Boot, vec![boot])?;
+        Ok((pid, link))
+    }
+
+    pub(super) fn poll_fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [Some(self.reports.as_fd()), None]
+    }
+
+    pub(super) fn run(&mut self, shell: Pid, job: &Job<'_>) -> io::Result<()> {
+        self.source(shell, job, What::Command)
+    }
+
+    pub(super) fn restore(&mut self, shell: Pid, job: &Job<'_>, status: i32) -> io::Result<()> {
+        self.source(shell, job, What::Restore { status })
+    }
+
+    fn source(&mut self, shell: Pid, job: &Job<'_>, what: What) -> io::Result<()> {
+        let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        if job.once {
+            return unsupported("the portable driver runs no single commands");
+        }
+        let text = spawn::sealed_file("command", &[job.text])?;
+        let mut held = vec![text];
+        for fd in [job.stdin, job.stdout, job.stderr] {
+            held.push(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
+        }
+        let redirections = format!(
+            " 0<{} 1>{} 2>{}",
+            path(held[1].as_fd()),
+            path(held[2].as_fd()),
+            path(held[3].as_fd())
+        );
+        // `$?` for the command. Any other value would need a command that the user can redefine. (Nothing in
+        // these lines is a word that could be an alias; and a status in front of `&&` or `||` is not errexit's.)
+        let mut line = if self.status == 0 {
+            b"((1)); ".to_vec()
+        } else {
+            b"((0)) && ((1)); ".to_vec()
+        };
+        if let Some(cwd) = job.cwd {
+            line.extend_from_slice(b"\\builtin cd -- ");
+            quote(&mut line, cwd.as_os_str());
+            line.extend_from_slice(format!(" 2>{} && ", path(held[3].as_fd())).as_bytes());
+        }
+        for (name, value) in job.env {
+            let Some(value) = value else {
+                return unsupported("the portable driver unsets no variables");
+            };
+            if !is_name(name) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "not a name for a variable",
+                ));
+            }
+            line.extend_from_slice(name.as_bytes());
+            line.push(b'=');
+            quote(&mut line, value);
+            line.push(b' ');
+        }
+        line.extend_from_slice(b"\\. ");
+        line.extend_from_slice(path(held[0].as_fd()).as_bytes());
+        line.extend_from_slice(redirections.as_bytes());
+        let mut back = Vec::new();
+        if job.cwd.is_some() {
+            let here =
+                rustix::fs::readlink(format!("/proc/{}/cwd", shell.as_raw_nonzero()), Vec::new())?;
+            back.extend_from_slice(b"\\builtin cd -- ");
+            quote(&mut back, OsStr::from_bytes(here.as_bytes()));
+        }
+        self.send_and(line, &back, what, held)
+    }
+
+    pub(super) fn snapshot(&mut self, writer: OwnedFd) -> io::Result<()> {
+        let status = format!("__sandcrab_status={}\n", self.status);
+        let dump = spawn::sealed_file("dump", &[status.as_bytes(), DUMP])?;
+        let line = format!("( \\. {} ) 1>{}", path(dump.as_fd()), path(writer.as_fd()));
+        self.send(line.into_bytes(), What::Snapshot, vec![dump, writer])
+    }
+
+    fn send(&mut self, line: Vec<u8>, what: What, held: Vec<OwnedFd>) -> io::Result<()> {
+        self.send_and(line, b"", what, held)
+    }
+
+    /// Sends a line, a report on it, perhaps a line to run afterwards, and a last report.
+    fn send_and(
+        &mut self,
+        mut line: Vec<u8>,
+        after: &[u8],
+        what: What,
+        held: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.interrupted = false;
+        let to = path(self.report_to.as_fd());
+        if !after.is_empty() {
+            line.extend_from_slice(b"\n");
+            line.extend_from_slice(
+                format!("(($?,{},0+)) 2>{to} || ((1))\n", self.sequence).as_bytes(),
+            );
+            line.extend_from_slice(after);
+        }
+        line.extend_from_slice(
+            format!("\n(($?,{},1+)) 2>{to} || ((1))\n", self.sequence).as_bytes(),
+        );
+        if line.len() > MAX_LINE_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "too much environment for the portable driver",
+            ));
+        }
+        let Some(lines) = &self.lines else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        // Never comes up short: the pipe is empty but for a snapshot's line.
+        let written = rustix::io::write(lines, &line)?;
+        if written != line.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.pending.push_back(Pending {
+            sequence: self.sequence,
+            what,
+            _held: held,
+        });
+        Ok(())
+    }
+
+    pub(super) fn receive(&mut self) -> io::Result<Option<Report>> {
+        loop {
+            while let Some(end) = self.received.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
+                if let Some(report) = self.decode(&line) {
+                    return Ok(Some(report));
+                }
+            }
+            let mut bytes = [0; 4096];
+            match rustix::io::read(&self.reports, &mut bytes) {
+                Ok(0) | Err(Errno::AGAIN) => return Ok(None),
+                Ok(n) => self.received.extend_from_slice(&bytes[..n]),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        self.lines = None;
+    }
+
+    /// Sends bash what makes an interactive shell give up a command.
+    pub(super) fn interrupt(&mut self, shell: Pid) -> io::Result<()> {
+        self.interrupted = true;
+        sys::send_signal(shell, libc::SIGCONT)?;
+        sys::send_signal(shell, libc::SIGINT)
+    }
+
+    /// Takes the numbers out of `bash: ((: 3,17,1+: syntax error: …`, whose words depend on the locale.
+    fn decode(&mut self, line: &[u8]) -> Option<Report> {
+        let expression = line.split(|b| *b == b':').find_map(|part| {
+            let numbers = part.trim_ascii().strip_suffix(b"+")?;
+            let mut numbers = str::from_utf8(numbers)
+                .ok()?
+                .split(',')
+                .map(str::parse::<u32>);
+            Some((
+                numbers.next()?.ok()?,
+                numbers.next()?.ok()?,
+                numbers.next()?.ok()?,
+            ))
+        });
+        let (status, sequence, last) = expression?;
+        let pending = self.pending.front().filter(|p| p.sequence == sequence)?;
+        let what = pending.what;
+        if last == 0 {
+            self.kept = i32::try_from(status).ok();
+            return None;
+        }
+        let kept = self.kept.take();
+        drop(self.pending.pop_front());
+        match what {
+            What::Boot => Some(Report::Ready),
+            What::Snapshot => None,
+            What::Restore { status } => {
+                self.status = status;
+                Some(Report::Done(Done {
+                    status,
+                    how: How::Normal,
+                    usage: None,
+                }))
+            }
+            What::Command => {
+                self.status = kept.unwrap_or_else(|| i32::try_from(status).unwrap_or(1));
+                let mut how = How::Normal;
+                if self.interrupted && self.status > 128 {
+                    (how, self.status) = (How::Interrupted, 128 + libc::SIGINT);
+                }
+                Some(Report::Done(Done {
+                    status: self.status,
+                    how,
+                    usage: None,
+                }))
+            }
+        }
+    }
+}
+
+/// The descriptor's name for another process.
+fn path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
+}
+
+fn quote(line: &mut Vec<u8>, value: &OsStr) {
+    line.push(b'\'');
+    for byte in value.as_bytes() {
+        match byte {
+            b'\'' => line.extend_from_slice(b"'\\''"),
+            _ => line.push(*byte),
+        }
+    }
+    line.push(b'\'');
+}
+
+fn is_name(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    !name.is_empty()
+        && !name[0].is_ascii_digit()
+        && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+}

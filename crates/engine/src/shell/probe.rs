@@ -1,0 +1,156 @@
+//! Finds bash, and which driver works with it.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::WaitOptions;
+
+use super::{Driver, Job, Report, Shell, ShellConfig, loaded};
+use crate::sys;
+
+/// How long a shell may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The bash of this machine: the first on the path, or where it usually is.
+pub(crate) fn find_bash() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/bin", "/usr/bin", "/usr/local/bin"].map(PathBuf::from))
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join("bash"))
+        .find(|bash| {
+            bash.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
+}
+
+/// Which driver to use with this bash, and if it is not the loaded one, why.
+///
+/// Starts a shell and has it run a few commands. For the single-threaded; it waits for the shell by itself.
+pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
+    if !loaded::is_built() {
+        return (
+            Driver::Portable,
+            Some("this build has no object for bash: there was no C compiler".into()),
+        );
+    }
+    match try_loaded(bash) {
+        Ok(()) => (Driver::Loaded, None),
+        Err(reason) => (Driver::Portable, Some(reason)),
+    }
+}
+
+fn try_loaded(bash: &Path) -> Result<(), String> {
+    let env = [(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))];
+    let mut shell = Shell::start(ShellConfig {
+        driver: Driver::Loaded,
+        bash,
+        env: &env,
+        cwd: Path::new("/"),
+        in_child: &mut || Ok(()),
+    })
+    .map_err(|e| format!("a shell could not be started: {e}"))?;
+    let result = converse(&mut shell);
+    // The shell is not reaped yet, so this can only hit the shell. It may have ended by itself.
+    drop(sys::send_signal(shell.pid(), libc::SIGKILL));
+    drop(rustix::process::waitpid(
+        Some(shell.pid()),
+        WaitOptions::empty(),
+    ));
+    result
+}
+
+/// Each has to end with this status, and the second has to find what the first has left.
+const QUESTIONS: &[(&[u8], i32)] = &[
+    (b"f() { local y=4; (exit $((y + $1))); }; x=3; f $x", 7),
+    (
+        b"[[ $?$x$- == 73*[!i]* && $(f 1; echo $?) == 5 ]] && return 9",
+        9,
+    ),
+    (b"exit 11", 11),
+    (b"f 'unterminated", 2),
+    (b"set -e; false", 1),
+    (b"[[ $x == 3 ]]", 0),
+];
+
+fn converse(shell: &mut Shell) -> Result<(), String> {
+    let failed = |e: io::Error| format!("the shell could not be talked to: {e}");
+    let null = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(failed)?;
+    let null = null.as_fd();
+    let deadline = Instant::now() + PATIENCE;
+    match wait(shell, deadline)? {
+        Report::Ready => {}
+        other => return Err(format!("the shell began with {other:?}")),
+    }
+    for (text, status) in QUESTIONS {
+        let job = Job {
+            text,
+            stdin: null,
+            stdout: null,
+            stderr: null,
+            env: &[],
+            cwd: None,
+            once: false,
+        };
+        shell.run(job).map_err(failed)?;
+        match wait(shell, deadline)? {
+            Report::Done(done) if done.status == *status => {}
+            other => {
+                return Err(format!(
+                    "the shell answered {:?} with {other:?}",
+                    String::from_utf8_lossy(text)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, String> {
+    loop {
+        if let Some(report) = shell
+            .receive()
+            .map_err(|e| format!("the shell could not be heard: {e}"))?
+        {
+            return Ok(report);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err("the shell did not answer in time".into());
+        }
+        if let Ok(Some((_, status))) =
+            rustix::process::waitid(rustix::process::WaitId::Pid(shell.pid()), peek())
+                .map(|s| s.map(|s| ((), s)))
+        {
+            return Err(match status.exit_status() {
+                Some(code) => format!("bash did not load the object (it ended with {code})"),
+                None => "bash died of the object".into(),
+            });
+        }
+        // Not longer than 20 ms, since the end of the process makes nothing readable.
+        let tick = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(left.min(Duration::from_millis(20)).subsec_nanos()),
+        };
+        let mut fds: Vec<_> = shell
+            .poll_fds()
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        drop(rustix::event::poll(&mut fds, Some(&tick)));
+    }
+}
+
+fn peek() -> rustix::process::WaitIdOptions {
+    use rustix::process::WaitIdOptions;
+    WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT
+}

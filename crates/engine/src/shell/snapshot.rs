@@ -1,0 +1,117 @@
+//! Snapshots: shell text that brings a fresh bash to the state of another.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::pipe::PipeFlags;
+use thiserror::Error;
+
+/// The last line of a complete snapshot.
+const END: &[u8] = b"# end\n";
+/// The first line begins with this; the number after it is `$?`.
+const STATUS: &[u8] = b"# status ";
+/// No shell's state should need more.
+pub(crate) const MAX_SNAPSHOT_BYTES: usize = 64 << 20;
+
+/// Run before the text. A shell has these variables from the start, so the text does not remove them if the user
+/// has; and some functions cannot be parsed without extended patterns.
+const PREPARE: &[u8] = b"shopt -s extglob
+unset -v HISTFILE HISTFILESIZE HISTSIZE HOSTNAME HOSTTYPE IFS MACHTYPE MAILCHECK OLDPWD OPTERR OPTIND OSTYPE PATH \
+PS1 PS2 PS4 PWD SHELL SHLVL TERM
+";
+
+/// A shell's state: directory, variables, functions, aliases, options, umask, traps and positional parameters.
+///
+/// Not in it: descriptors, limits, the directory stack, the hash table, completions, `$!` and jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    text: Vec<u8>,
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, Error)]
+pub(crate) enum SnapshotError {
+    /// The process that wrote it ended early.
+    #[error("the shell's state was written only in part ({0} bytes)")]
+    Incomplete(usize),
+    /// The state has more than [`MAX_SNAPSHOT_BYTES`].
+    #[error("the shell's state is too large")]
+    TooLarge,
+    #[error("the shell's state could not be read")]
+    Read(#[from] io::Error),
+}
+
+impl Snapshot {
+    /// Takes what [`Snapshot::as_bytes`] gave.
+    pub(crate) fn from_bytes(text: Vec<u8>) -> Result<Self, SnapshotError> {
+        if text.starts_with(STATUS) && text.ends_with(END) {
+            Ok(Self { text })
+        } else {
+            Err(SnapshotError::Incomplete(text.len()))
+        }
+    }
+
+    /// The snapshot as it may be stored.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// `$?` at the time.
+    pub(crate) fn status(&self) -> i32 {
+        let digits = self.text[STATUS.len()..]
+            .split(|b| *b == b'\n')
+            .next()
+            .unwrap_or_default();
+        str::from_utf8(digits)
+            .ok()
+            .and_then(|s| s.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// The text to be run by a fresh bash.
+    pub(crate) fn restore_text(&self) -> Vec<u8> {
+        [PREPARE, &self.text].concat()
+    }
+}
+
+/// Reads a snapshot from a pipe, as it comes.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pipe: OwnedFd,
+    text: Vec<u8>,
+}
+
+impl Reader {
+    /// A reader, and the end for the writer, which may block.
+    pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
+        let (pipe, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Ok((
+            Self {
+                pipe,
+                text: Vec::new(),
+            },
+            writer,
+        ))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Reads what is there. Some when that was the end.
+    pub(super) fn read(&mut self) -> Option<Result<Snapshot, SnapshotError>> {
+        loop {
+            self.text.reserve(64 << 10);
+            match rustix::io::read(&self.pipe, rustix::buffer::spare_capacity(&mut self.text)) {
+                Ok(0) => return Some(Snapshot::from_bytes(std::mem::take(&mut self.text))),
+                Ok(_) if self.text.len() > MAX_SNAPSHOT_BYTES => {
+                    return Some(Err(SnapshotError::TooLarge));
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return None,
+                Err(e) => return Some(Err(SnapshotError::Read(e.into()))),
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Runs shells as a supervisor does, over both drivers.
+
+mod cases;
+mod harness;
+mod more;

@@ -1,0 +1,380 @@
+//! The supervisor's part: pipes, polling, reaping.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, WaitOptions};
+
+use crate::shell::{
+    Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash,
+};
+use crate::sys;
+
+/// How a command ended, as the supervisor sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done {
+        status: i32,
+        how: How,
+    },
+    /// The shell's process ended: exit code, or minus the signal.
+    Died(i32),
+    /// Nothing happened in time; the shell was killed.
+    Hung,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) ended: Ended,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    pub(super) took: Duration,
+    pub(super) done: Option<Done>,
+}
+
+impl Outcome {
+    pub(super) fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(super) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    pub(super) fn status(&self) -> i32 {
+        match self.ended {
+            Ended::Done { status, .. } => status,
+            other => panic!("{other:?}: {}{}", self.out(), self.err()),
+        }
+    }
+}
+
+/// How to run a command in a test.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) stdin: Option<&'a [u8]>,
+    /// A pipe that is kept open, with nothing in it.
+    pub(super) open_stdin: bool,
+    pub(super) env: &'a [(OsString, Option<OsString>)],
+    pub(super) cwd: Option<&'a Path>,
+    pub(super) once: bool,
+    /// When to interrupt it.
+    pub(super) interrupt: Option<Duration>,
+    pub(super) patience: Duration,
+}
+
+impl Default for Run<'_> {
+    fn default() -> Self {
+        Self {
+            stdin: None,
+            open_stdin: false,
+            env: &[],
+            cwd: None,
+            once: false,
+            interrupt: None,
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A shell under test, in a directory of its own.
+pub(super) struct Session {
+    pub(super) shell: Shell,
+    pub(super) directory: tempfile::TempDir,
+    /// Children of the shell at the last look, to be ended with it.
+    reaped: Option<i32>,
+}
+
+pub(super) fn bash() -> PathBuf {
+    find_bash().expect("bash is installed")
+}
+
+impl Session {
+    pub(super) fn new(driver: Driver) -> Self {
+        Self::with_env(driver, &[])
+    }
+
+    pub(super) fn with_env(driver: Driver, more: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut env = vec![
+            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("HOME".into(), directory.path().as_os_str().to_owned()),
+            ("LANG".into(), "C.UTF-8".into()),
+        ];
+        env.extend(
+            more.iter()
+                .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+        );
+        Self::start(driver, &env, directory)
+    }
+
+    pub(super) fn empty(driver: Driver) -> Self {
+        Self::start(driver, &[], tempfile::tempdir().unwrap())
+    }
+
+    fn start(driver: Driver, env: &[(OsString, OsString)], directory: tempfile::TempDir) -> Self {
+        let shell = Shell::start(ShellConfig {
+            driver,
+            bash: &bash(),
+            env,
+            cwd: &directory.path().canonicalize().unwrap(),
+            in_child: &mut || Ok(()),
+        })
+        .unwrap();
+        let mut session = Self {
+            shell,
+            directory,
+            reaped: None,
+        };
+        match session.report(Duration::from_secs(10)) {
+            Some(Report::Ready) => {}
+            other => panic!("the shell began with {other:?}, {:?}", session.died()),
+        }
+        session
+    }
+
+    /// The exit code of the shell, or minus its signal, if it has ended.
+    pub(super) fn died(&mut self) -> Option<i32> {
+        if self.reaped.is_none() {
+            let (_, status) =
+                rustix::process::waitpid(Some(self.shell.pid()), WaitOptions::NOHANG).ok()??;
+            self.reaped = status
+                .exit_status()
+                .or(status.terminating_signal().map(|s| -s));
+        }
+        self.reaped
+    }
+
+    /// Waits for a report.
+    pub(super) fn report(&mut self, patience: Duration) -> Option<Report> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(report) = self.shell.receive().unwrap() {
+                return Some(report);
+            }
+            if self.died().is_some() || Instant::now() > deadline {
+                return self.shell.receive().unwrap();
+            }
+            let mut fds: Vec<_> = self
+                .shell
+                .poll_fds()
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                .collect();
+            poll(&mut fds, Duration::from_millis(10));
+        }
+    }
+
+    pub(super) fn run(&mut self, text: &str) -> Outcome {
+        self.run_with(text.as_bytes(), Run::default())
+    }
+
+    /// Runs a command that is interrupted after a while.
+    pub(super) fn interrupted(&mut self, text: &str) -> Outcome {
+        let how = Run {
+            interrupt: Some(Duration::from_millis(150)),
+            patience: Duration::from_secs(3),
+            ..Run::default()
+        };
+        self.run_with(text.as_bytes(), how)
+    }
+
+    pub(super) fn run_with(&mut self, text: &[u8], how: Run<'_>) -> Outcome {
+        let (out, out_writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let (err, err_writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let (stdin, kept) = stdin(how);
+        for fd in [&out, &err] {
+            rustix::io::ioctl_fionbio(fd, true).unwrap();
+        }
+        let started = Instant::now();
+        self.shell
+            .run(Job {
+                text,
+                stdin: stdin.as_fd(),
+                stdout: out_writer.as_fd(),
+                stderr: err_writer.as_fd(),
+                env: how.env,
+                cwd: how.cwd,
+                once: how.once,
+            })
+            .unwrap();
+        drop((out_writer, err_writer, stdin));
+        let mut outcome = Outcome {
+            ended: Ended::Hung,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            took: Duration::ZERO,
+            done: None,
+        };
+        let mut interrupt_at = how.interrupt.map(|after| started + after);
+        let deadline = started + how.patience;
+        loop {
+            read(&out, &mut outcome.stdout);
+            read(&err, &mut outcome.stderr);
+            if let Some(Report::Done(done)) = self.shell.receive().unwrap() {
+                outcome.ended = Ended::Done {
+                    status: done.status,
+                    how: done.how,
+                };
+                outcome.done = Some(done);
+                break;
+            }
+            if let Some(code) = self.died() {
+                outcome.ended = Ended::Died(code);
+                break;
+            }
+            let now = Instant::now();
+            if now > deadline {
+                self.kill();
+                break;
+            }
+            if interrupt_at.is_some_and(|at| now >= at) {
+                self.shell.interrupt().unwrap();
+                self.kill_children();
+                interrupt_at = Some(now + Duration::from_millis(20));
+            }
+            let tick = interrupt_at
+                .map_or(deadline, |at| at.min(deadline))
+                .saturating_duration_since(now);
+            let mut fds: Vec<_> = self
+                .shell
+                .poll_fds()
+                .chain([out.as_fd(), err.as_fd()])
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                .collect();
+            poll(&mut fds, tick.min(Duration::from_millis(5)));
+        }
+        outcome.took = started.elapsed();
+        read(&out, &mut outcome.stdout);
+        read(&err, &mut outcome.stderr);
+        drop(kept);
+        outcome
+    }
+
+    pub(super) fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
+        self.shell.snapshot().unwrap();
+        match self.report(Duration::from_secs(10)) {
+            Some(Report::Snapshot(result)) => result,
+            other => panic!("{other:?} in place of a snapshot"),
+        }
+    }
+
+    pub(super) fn restore(&mut self, snapshot: &Snapshot) {
+        self.shell.restore(snapshot).unwrap();
+        match self.report(Duration::from_secs(10)) {
+            Some(Report::Done(_)) => {}
+            other => panic!("{other:?} when restoring; died: {:?}", self.died()),
+        }
+    }
+
+    /// Runs a command with everything from /dev/null, as quickly as can be.
+    pub(super) fn round_trip(&mut self, text: &str) -> Duration {
+        let null = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .unwrap();
+        let null = null.as_fd();
+        let started = Instant::now();
+        self.shell
+            .run(Job {
+                text: text.as_bytes(),
+                stdin: null,
+                stdout: null,
+                stderr: null,
+                env: &[],
+                cwd: None,
+                once: false,
+            })
+            .unwrap();
+        while !matches!(self.shell.receive().unwrap(), Some(Report::Done(_))) {
+            let mut fds: Vec<_> = self
+                .shell
+                .poll_fds()
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                .collect();
+            poll(&mut fds, Duration::from_millis(900));
+        }
+        started.elapsed()
+    }
+
+    /// Closes our end of the connection.
+    pub(super) fn disconnect(&mut self) {
+        self.shell.disconnect();
+    }
+
+    fn children(&self) -> Vec<Pid> {
+        let mut found = Vec::new();
+        let mut parents = vec![self.shell.pid()];
+        while let Some(parent) = parents.pop() {
+            let pid = parent.as_raw_nonzero();
+            let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+                .unwrap_or_default();
+            for child in list
+                .split_whitespace()
+                .filter_map(|s| Pid::from_raw(s.parse().ok()?))
+            {
+                found.push(child);
+                parents.push(child);
+            }
+        }
+        found
+    }
+
+    fn kill_children(&self) {
+        for child in self.children() {
+            drop(sys::send_signal(child, libc::SIGKILL));
+        }
+    }
+
+    fn kill(&mut self) {
+        if self.reaped.is_none() {
+            self.kill_children();
+            drop(sys::send_signal(self.shell.pid(), libc::SIGKILL));
+            drop(rustix::process::waitpid(
+                Some(self.shell.pid()),
+                WaitOptions::empty(),
+            ));
+            self.reaped = Some(-9);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn stdin(how: Run<'_>) -> (OwnedFd, Option<OwnedFd>) {
+    if how.open_stdin || how.stdin.is_some() {
+        let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let mut writer = std::fs::File::from(writer);
+        writer.write_all(how.stdin.unwrap_or_default()).unwrap();
+        return (reader, how.open_stdin.then(|| writer.into()));
+    }
+    (std::fs::File::open("/dev/null").unwrap().into(), None)
+}
+
+fn read(from: &OwnedFd, to: &mut Vec<u8>) {
+    loop {
+        to.reserve(64 << 10);
+        match rustix::io::read(from, rustix::buffer::spare_capacity(to)) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn poll(fds: &mut [PollFd<'_>], tick: Duration) {
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(tick.min(Duration::from_millis(900)).subsec_nanos()),
+    };
+    drop(rustix::event::poll(fds, Some(&tick)));
+}

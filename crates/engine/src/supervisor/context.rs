@@ -1,0 +1,118 @@
+//! What every supervisor inherits from its zygote.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use crate::process_tree::{CgroupChoice, Cgroups};
+use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
+use crate::shell::{self, Driver};
+
+/// The names of the folders in a state directory.
+pub(crate) const JOURNALS: &str = "journals";
+pub(crate) const SUPERVISORS: &str = "supervisors";
+pub(crate) const SNAPSHOTS: &str = "snapshots";
+
+/// The folders of a state directory, held open so that no path is ever too long or moved away.
+#[derive(Debug)]
+pub(crate) struct Folders {
+    pub(crate) journals: OwnedFd,
+    pub(crate) supervisors: OwnedFd,
+    pub(crate) snapshots: OwnedFd,
+}
+
+impl Folders {
+    pub(crate) fn open(state_dir: &Path) -> io::Result<Self> {
+        let folder = |name: &str| {
+            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+            openat(CWD, state_dir.join(name), flags, Mode::empty())
+        };
+        Ok(Self {
+            journals: folder(JOURNALS)?,
+            supervisors: folder(SUPERVISORS)?,
+            snapshots: folder(SNAPSHOTS)?,
+        })
+    }
+}
+
+/// What every supervisor inherits from its zygote.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) folders: Folders,
+    /// Hangs up when the engine that started the zygote is gone.
+    pub(crate) lifeline: OwnedFd,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) open_files: Option<u64>,
+    pub(crate) bash: Option<PathBuf>,
+    pub(crate) driver: Option<Driver>,
+    pub(crate) cgroups: Cgroups,
+}
+
+impl Context {
+    pub(crate) fn new(folders: Folders, lifeline: OwnedFd) -> Self {
+        Self {
+            folders,
+            lifeline,
+            env: Vec::new(),
+            cwd: PathBuf::from("/"),
+            open_files: None,
+            bash: None,
+            driver: None,
+            cgroups: Cgroups::detect(CgroupChoice::Off),
+        }
+    }
+
+    /// Takes new settings, probing the machine for what they ask.
+    pub(crate) fn configure(&mut self, settings: Settings) -> Capabilities {
+        self.env = apply(Vec::new(), &settings.env);
+        self.cwd = OsString::from(settings.cwd).into();
+        self.open_files = settings.open_files;
+        self.cgroups = Cgroups::detect(match settings.cgroups {
+            CgroupSetting::Auto => CgroupChoice::Auto,
+            CgroupSetting::Off => CgroupChoice::Off,
+            CgroupSetting::V1 => CgroupChoice::V1,
+            CgroupSetting::V2 => CgroupChoice::V2,
+        });
+        self.bash = shell::find_bash();
+        let mut reason = None;
+        self.driver = self.bash.as_deref().map(|bash| match settings.driver {
+            DriverChoice::Portable => Driver::Portable,
+            DriverChoice::Loaded => Driver::Loaded,
+            DriverChoice::Auto => {
+                let (driver, why) = shell::probe(bash);
+                reason = why;
+                driver
+            }
+        });
+        Capabilities {
+            bash: self.bash.as_ref().map(|p| p.as_os_str().into()),
+            driver: self.driver.map_or("none", Driver::as_str).into(),
+            driver_reason: reason,
+            cgroups: self
+                .cgroups
+                .describe()
+                .map(|(purpose, place)| format!("{purpose}: {place}"))
+                .join("; "),
+        }
+    }
+}
+
+/// An environment with changes made to it; later ones win.
+pub(crate) fn apply(
+    mut env: Vec<(OsString, OsString)>,
+    changes: &[Variable],
+) -> Vec<(OsString, OsString)> {
+    for Variable { name, value } in changes {
+        let name = OsString::from_vec(name.0.clone());
+        env.retain(|(n, _)| *n != name);
+        if let Some(value) = value {
+            env.push((name, OsString::from_vec(value.0.clone())));
+        }
+    }
+    env
+}

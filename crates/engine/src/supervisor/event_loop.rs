@@ -1,0 +1,489 @@
+//! One supervisor, from its first to its last breath.
+//!
+//! Single-threaded: wait for something to happen, deal with it, see what follows from it, wait
+//! again. There is no timer but the next deadline, so a supervisor with nothing to do sleeps.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::process::{Signal, WaitId, WaitIdOptions, set_child_subreaper, setsid, waitid};
+
+use super::context::Context;
+use super::job::{Exit, Job, Pumped, raw};
+use super::link::Link;
+use super::run::AfterPrelude;
+use super::session::Session;
+use super::shell_children::ShellChildren;
+use super::zygote::socket_name;
+use crate::end::{EndReason, KillReceipt};
+use crate::journal::Stream;
+use crate::process_tree::walk::ChildrenFile;
+use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Step};
+use crate::protocol::{Answer, Role, Stage};
+use crate::shell::Shell;
+use crate::sys;
+
+/// How often an end that the disk had no room for is tried again.
+const END_RETRY: Duration = Duration::from_millis(500);
+
+/// Why processes are being ended, and so what follows when they are gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// Somebody asked; the receipt answers this request.
+    Kill { request: u64 },
+    /// A deadline passed or a limit was reached.
+    Cause,
+    /// The command has returned, and what it left is to go; then it has ended.
+    Leftovers { slot: u32 },
+    /// Everything is to go; then the supervisor goes too.
+    Quit { request: u64 },
+}
+
+/// Processes that are being ended.
+#[derive(Debug)]
+pub(super) struct EndingTask {
+    pub(super) ending: Ending,
+    pub(super) purpose: Purpose,
+    /// When it is to be looked at again.
+    pub(super) wake_at: Instant,
+}
+
+/// A supervisor.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    pub(super) context: Context,
+    pub(super) nonce: Nonce,
+    pub(super) link: Link,
+    pub(super) role: Role,
+    pub(super) shell: Option<Shell>,
+    pub(super) session: Option<Session>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) endings: Vec<EndingTask>,
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) buffer: Vec<u8>,
+    /// How many commands there were, for their tags.
+    pub(super) commands: u64,
+    /// What orphans that were reaped here have used.
+    pub(super) orphans: Exit,
+    pub(super) after_prelude: Option<AfterPrelude>,
+    pub(super) quitting: bool,
+    pub(super) children: ChildrenFile,
+    pub(super) shell_children: ShellChildren,
+    signals: OwnedFd,
+    engine_gone: bool,
+    leaving: bool,
+}
+
+/// What woke the loop.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Listener,
+    Engine,
+    Signals,
+    Lifeline,
+    Shell,
+    Output(u32, Stream),
+    Stdin(u32),
+    Ending,
+    Adopted(u32),
+}
+
+impl Supervisor {
+    /// Runs in a process just forked from the zygote, until the work is over.
+    pub(super) fn start(context: Context, nonce: u64, listener: OwnedFd) -> ! {
+        match Self::new(context, nonce, listener) {
+            Ok(mut supervisor) => {
+                supervisor.warm_up();
+                while !supervisor.is_over() {
+                    supervisor.turn();
+                }
+                supervisor.leave();
+                sys::exit_now(0)
+            }
+            Err(_) => sys::exit_now(1),
+        }
+    }
+
+    fn new(context: Context, nonce: u64, listener: OwnedFd) -> std::io::Result<Self> {
+        sys::reset_signals();
+        // A command's `kill -1` or a closing terminal must not end the one who keeps its record.
+        for signal in [
+            libc::SIGHUP,
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGTERM,
+            libc::SIGPIPE,
+            libc::SIGALRM,
+        ]
+        .into_iter()
+        .chain([
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+            libc::SIGTSTP,
+            libc::SIGTTIN,
+            libc::SIGTTOU,
+        ]) {
+            sys::ignore_signal(signal);
+        }
+        let signals = sys::signalfd(&[libc::SIGCHLD])?;
+        let _ = setsid();
+        set_child_subreaper(Some(rustix::process::getpid()))?;
+        let _ = rustix::thread::set_name(c"sandcrab-super");
+        let nonce = Nonce::from_value(nonce).ok_or(rustix::io::Errno::INVAL)?;
+        Ok(Self {
+            cgroup: None,
+            context,
+            nonce,
+            link: Link::new(listener),
+            role: Role::Ready,
+            shell: None,
+            session: None,
+            jobs: Vec::new(),
+            endings: Vec::new(),
+            buffer: Vec::new(),
+            commands: 0,
+            orphans: Exit::default(),
+            after_prelude: None,
+            quitting: false,
+            children: ChildrenFile::open()?,
+            shell_children: ShellChildren::default(),
+            signals,
+            engine_gone: false,
+            leaving: false,
+        })
+    }
+
+    /// One turn of the loop.
+    fn turn(&mut self) {
+        for source in self.wait() {
+            let now = Instant::now();
+            match source {
+                Source::Listener => {
+                    for envelope in self.link.accept() {
+                        self.handle(envelope);
+                    }
+                }
+                Source::Engine => {
+                    for envelope in self.link.receive() {
+                        self.handle(envelope);
+                    }
+                    self.link.flush();
+                }
+                Source::Lifeline => self.engine_gone = true,
+                Source::Shell => self.hear_shell(now),
+                Source::Output(slot, stream) => self.pump(slot, stream, now),
+                Source::Stdin(slot) => self.write_stdin(slot),
+                Source::Signals => self.reap(now),
+                // The step that follows every turn looks at it.
+                Source::Ending => {}
+                Source::Adopted(slot) => self.adopted_ended(slot, now),
+            }
+        }
+        self.follow_up(Instant::now());
+    }
+
+    /// Waits until something happens or a deadline passes. What has to be seen first comes first:
+    /// requests before the end of an engine, a shell's report before its death.
+    fn wait(&self) -> Vec<Source> {
+        let mut sources = vec![Source::Listener];
+        let mut fds = vec![PollFd::from_borrowed_fd(
+            self.link.listener(),
+            PollFlags::IN,
+        )];
+        let mut watch = |source, fd, flags: PollFlags| {
+            sources.push(source);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        };
+        if let Some(engine) = self.link.engine() {
+            let room = if self.link.has_unsent() {
+                PollFlags::OUT
+            } else {
+                PollFlags::empty()
+            };
+            watch(Source::Engine, engine, PollFlags::IN | room);
+        }
+        for fd in self.shell.iter().flat_map(Shell::poll_fds) {
+            watch(Source::Shell, fd, PollFlags::IN);
+        }
+        if let Some(session) = &self.session {
+            for fd in session.poll_fds() {
+                watch(Source::Shell, fd, PollFlags::IN);
+            }
+        }
+        for job in &self.jobs {
+            for (stream, fd) in job.outputs() {
+                watch(Source::Output(job.slot, stream), fd, PollFlags::IN);
+            }
+            if let (Stage::Running, Some(fd)) = (job.stage, &job.adopted) {
+                watch(Source::Adopted(job.slot), fd.as_fd(), PollFlags::IN);
+            }
+            if let Some(fd) = job.stdin_to_write() {
+                watch(Source::Stdin(job.slot), fd, PollFlags::OUT);
+            }
+        }
+        for fd in self.endings.iter().flat_map(|task| task.ending.poll_fds()) {
+            watch(Source::Ending, fd, PollFlags::IN);
+        }
+        watch(Source::Signals, self.signals.as_fd(), PollFlags::IN);
+        if self.role == Role::Ready && !self.engine_gone {
+            watch(
+                Source::Lifeline,
+                self.context.lifeline.as_fd(),
+                PollFlags::empty(),
+            );
+        }
+        let timeout = self.next_deadline().map(|at| {
+            let wait = at.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            }
+        });
+        // Interrupted or out of memory: as good as a wake-up for nothing.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let happened =
+            |(source, fd): (Source, PollFd<'_>)| (!fd.revents().is_empty()).then_some(source);
+        sources.into_iter().zip(fds).filter_map(happened).collect()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let jobs = self
+            .jobs
+            .iter()
+            .filter_map(|job| job.deadline().map(|(at, _)| at));
+        let endings = self.endings.iter().map(|task| task.wake_at);
+        let session = self.session.as_ref().and_then(Session::wake_at);
+        let retry = self
+            .jobs
+            .iter()
+            .any(|job| job.has_unwritten_end())
+            .then(|| Instant::now() + END_RETRY);
+        jobs.chain(endings).chain(session).chain(retry).min()
+    }
+
+    /// Everything that follows from what has happened.
+    fn follow_up(&mut self, now: Instant) {
+        self.keep_deadlines(now);
+        self.step_endings(now);
+        if self.session.is_some() {
+            self.advance_session(now);
+        }
+        self.tell_news();
+        self.close_finished();
+    }
+
+    fn keep_deadlines(&mut self, now: Instant) {
+        let passed: Vec<_> = self
+            .jobs
+            .iter()
+            .filter_map(|job| {
+                job.deadline()
+                    .filter(|(at, _)| *at <= now)
+                    .map(|(_, why)| (job.slot, why))
+            })
+            .collect();
+        for (slot, reason) in passed {
+            self.end_for_cause(slot, reason, now);
+        }
+    }
+
+    /// Ends a running job because of a deadline or a limit.
+    pub(super) fn end_for_cause(&mut self, slot: u32, reason: EndReason, now: Instant) {
+        let Some(job) = self.jobs.iter().find(|job| job.slot == slot) else {
+            return;
+        };
+        let grace = if reason == EndReason::OutputLimit {
+            Duration::ZERO
+        } else {
+            job.command.timeout_grace
+        };
+        let signal = if grace.is_zero() {
+            Signal::KILL
+        } else {
+            Signal::TERM
+        };
+        self.end_processes(slot, reason, signal, grace, Purpose::Cause, now);
+    }
+
+    /// Starts to end the processes of a running job.
+    pub(super) fn end_processes(
+        &mut self,
+        slot: u32,
+        reason: EndReason,
+        signal: Signal,
+        grace: Duration,
+        purpose: Purpose,
+        now: Instant,
+    ) {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        job.cause.get_or_insert((reason, signal.as_raw()));
+        let scope = self.scope_of(slot);
+        if self.session.is_some() {
+            self.interrupt_shell(slot, grace, now);
+        }
+        // A session's cgroup holds more than this command; a run's holds nothing else.
+        let cgroup = if scope == Scope::Tree {
+            self.cgroup.as_ref()
+        } else {
+            None
+        };
+        let ending = Ending::new(scope, signal, grace, cgroup);
+        self.endings.push(EndingTask {
+            ending,
+            purpose,
+            wake_at: now,
+        });
+    }
+
+    fn step_endings(&mut self, now: Instant) {
+        let mut index = 0;
+        while index < self.endings.len() {
+            match self.endings[index].ending.step(now) {
+                Step::Wait { until } => {
+                    self.endings[index].wake_at = until;
+                    index += 1;
+                }
+                Step::Done(receipt) => {
+                    let task = self.endings.remove(index);
+                    self.ending_done(task.purpose, receipt, now);
+                }
+            }
+        }
+        if !self.endings.is_empty() {
+            // What was just killed may already be waiting to be reaped.
+            self.reap(now);
+        }
+    }
+
+    fn ending_done(&mut self, purpose: Purpose, receipt: KillReceipt, now: Instant) {
+        match purpose {
+            Purpose::Kill { request } => {
+                // The leader's end is found by reaping; it is there when the receipt is.
+                self.reap(now);
+                self.link.send(request, &Answer::Receipt(receipt));
+            }
+            Purpose::Cause => self.reap(now),
+            Purpose::Leftovers { slot } => self.end_now(slot),
+            Purpose::Quit { request } => {
+                self.reap(now);
+                self.end_everything(now);
+                self.link.send(request, &Answer::Receipt(receipt));
+                self.leaving = true;
+            }
+        }
+    }
+
+    fn pump(&mut self, slot: u32, stream: Stream, now: Instant) {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        if job.pump(stream, &mut self.buffer, now) == Pumped::Limit && job.cause.is_none() {
+            self.end_for_cause(slot, EndReason::OutputLimit, now);
+        }
+    }
+
+    fn tell_news(&mut self) {
+        for job in &mut self.jobs {
+            if let Some(position) = job.take_news() {
+                self.link.send(
+                    0,
+                    &Answer::Grew {
+                        slot: job.slot,
+                        position,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Lets go of jobs that have ended and of which nothing more will come.
+    fn close_finished(&mut self) {
+        let mut index = 0;
+        while index < self.jobs.len() {
+            let job = &mut self.jobs[index];
+            let done = job.stage == Stage::Ended && job.retry_end() && job.is_silent();
+            if !done {
+                index += 1;
+                continue;
+            }
+            let mut job = self.jobs.remove(index);
+            self.link.send(
+                0,
+                &Answer::Closed {
+                    slot: job.slot,
+                    position: job.position(),
+                },
+            );
+            if let Some(cgroup) = &mut job.cgroup {
+                drop(cgroup.remove());
+            }
+            if self.jobs.is_empty() && self.buffer.capacity() > 4 << 10 {
+                self.buffer = Vec::new();
+            }
+        }
+    }
+
+    /// Reaps every child that has ended.
+    pub(super) fn reap(&mut self, now: Instant) {
+        let mut discarded = [0; 512];
+        while rustix::io::read(&self.signals, &mut discarded).is_ok_and(|n| n == discarded.len()) {}
+        // Its last words come before its death.
+        self.hear_shell(now);
+        self.continue_stopped_shell();
+        while let Some(reaped) = sys::reap() {
+            self.child_ended(&reaped, now);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        if self.leaving {
+            return true;
+        }
+        match self.role {
+            Role::Ready => self.engine_gone && self.link.engine().is_none(),
+            Role::Run => self.jobs.is_empty() && self.endings.is_empty() && no_children(),
+            Role::Session(_) => false,
+        }
+    }
+
+    fn leave(&mut self) {
+        drop(self.link.finish());
+        let _ = unlinkat(
+            &self.context.folders.supervisors,
+            socket_name(self.nonce.value()),
+            AtFlags::empty(),
+        );
+        if let Some(shell) = &self.shell {
+            // Ours and not reaped yet, so the number is still its.
+            let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
+            while sys::reap_one(shell.pid()) {}
+        }
+        if let Some(cgroup) = &mut self.cgroup {
+            drop(cgroup.remove());
+        }
+    }
+
+    /// What a newly connected engine is told.
+    pub(super) fn welcome(&self) -> Answer {
+        let held = self.jobs.iter().map(|job| crate::protocol::Held {
+            slot: job.slot,
+            stage: job.stage,
+            pid: job.pid.map(raw),
+        });
+        Answer::Welcome {
+            version: crate::protocol::VERSION,
+            pid: raw(rustix::process::getpid()),
+            role: self.role,
+            held: held.collect(),
+        }
+    }
+}
+
+fn no_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}

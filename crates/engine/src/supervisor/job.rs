@@ -1,0 +1,458 @@
+//! One execution in a supervisor's hands: its pipes, its journal, its deadlines, its end.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, openat, seek};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionread, read, write};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::process::Pid;
+
+use crate::end::{End, EndReason, Leftover, Usage};
+use crate::journal::{JournalWriter, Stream, kind};
+use crate::process_tree::{Cgroup, StartTime, Tag};
+use crate::protocol::{Bytes, Command, Stage, WireStdin};
+use crate::wire;
+
+/// How much is read from a pipe at a time, and how large a busy pipe is made.
+const READ: usize = 256 << 10;
+const BUSY_PIPE: usize = 1 << 20;
+/// A read this long means the pipe was full: the writer is faster than we wake.
+const FULL_PIPE: usize = 64 << 10;
+/// The most bytes given to standard input that wait for the command to read them.
+const MAX_STDIN_BACKLOG: usize = 64 << 20;
+
+/// The ends of a command's pipes that the command gets.
+#[derive(Debug)]
+pub(crate) struct Stdio {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Standard input that is open for writing.
+#[derive(Debug)]
+struct StdinPipe {
+    end: OwnedFd,
+    unwritten: Vec<u8>,
+    written: usize,
+    /// Requests to answer when so many bytes have been written.
+    waiting: Vec<(usize, u64)>,
+    accepted: usize,
+    close: bool,
+}
+
+/// How the program itself came to its end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Exit {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) max_rss_bytes: u64,
+    /// The session's shell ended with it.
+    pub(crate) shell_ended: bool,
+}
+
+impl Exit {
+    /// Adds what others have used that belong to it.
+    pub(crate) fn add_usage(&mut self, other: &Self) {
+        self.user += other.user;
+        self.system += other.system;
+        self.max_rss_bytes = self.max_rss_bytes.max(other.max_rss_bytes);
+    }
+}
+
+/// What reading a stream brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pumped {
+    Open,
+    Eof,
+    /// The output limit is reached.
+    Limit,
+}
+
+/// One execution.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) slot: u32,
+    pub(crate) command: Command,
+    pub(crate) stage: Stage,
+    pub(crate) pid: Option<Pid>,
+    pub(crate) tag: Tag,
+    /// Why the supervisor ended it, if it did, and with which signal.
+    pub(crate) cause: Option<(EndReason, i32)>,
+    pub(crate) restored: Option<Duration>,
+    /// When it started, in the kernel's reckoning.
+    pub(crate) since: Option<StartTime>,
+    /// A process that another command left behind, watched through this descriptor.
+    pub(crate) adopted: Option<OwnedFd>,
+    /// A cgroup of this command alone, for its limits.
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) oom_kills: u64,
+    /// The end it will have when its leftovers are gone.
+    pub(crate) pending_end: Option<End>,
+    /// The position beyond which the engine wants to hear of output.
+    pub(crate) follow: Option<u64>,
+    journal: JournalWriter,
+    outputs: [Option<OwnedFd>; 2],
+    grown: [bool; 2],
+    stdin: Option<StdinPipe>,
+    started: Instant,
+    last_output: Instant,
+    end_unwritten: Option<Vec<u8>>,
+}
+
+impl Job {
+    pub(crate) fn new(command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
+        Self {
+            slot: command.slot,
+            command,
+            stage: Stage::Queued,
+            pid: None,
+            tag,
+            cause: None,
+            restored: None,
+            since: None,
+            adopted: None,
+            cgroup: None,
+            oom_kills: 0,
+            pending_end: None,
+            follow: None,
+            journal,
+            outputs: [None, None],
+            grown: [false; 2],
+            stdin: None,
+            started: now,
+            last_output: now,
+            end_unwritten: None,
+        }
+    }
+
+    /// Makes the pipes and returns the command's ends of them.
+    pub(crate) fn open_stdio(&mut self) -> rustix::io::Result<Stdio> {
+        // Descriptors above the first ten: the command's own numbers stay free in our children too.
+        let pipe = || -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&reader, true)?;
+            Ok((reader, writer))
+        };
+        let (out, stdout) = pipe()?;
+        let (err, stderr) = pipe()?;
+        let stdin = match std::mem::replace(&mut self.command.stdin, WireStdin::Null) {
+            WireStdin::Null => null()?,
+            WireStdin::Bytes(Bytes(bytes)) => file_of(&bytes)?,
+            WireStdin::Open => {
+                let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(&end, true)?;
+                self.stdin = Some(StdinPipe {
+                    end,
+                    unwritten: Vec::new(),
+                    written: 0,
+                    waiting: Vec::new(),
+                    accepted: 0,
+                    close: false,
+                });
+                reader
+            }
+        };
+        self.outputs = [Some(out), Some(err)];
+        Ok(Stdio {
+            stdin,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Notes that the program runs.
+    pub(crate) fn started(&mut self, pid: Pid, now: Instant) {
+        self.stage = Stage::Running;
+        self.pid = Some(pid);
+        self.started = now;
+        self.last_output = now;
+        // A journal that cannot take this still takes the end, which is what counts.
+        drop(
+            self.journal
+                .append_event(kind::STARTED, &wire::to_bytes(&raw(pid))),
+        );
+    }
+
+    /// The descriptors to read from, if they are still open.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = (Stream, BorrowedFd<'_>)> {
+        let streams = [Stream::Stdout, Stream::Stderr];
+        streams
+            .into_iter()
+            .zip(&self.outputs)
+            .filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
+    }
+
+    /// Whether nothing more can be written to it.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.outputs.iter().all(Option::is_none) && self.end_unwritten.is_none()
+    }
+
+    /// Reads what is there on one stream into the journal.
+    pub(crate) fn pump(&mut self, stream: Stream, buffer: &mut Vec<u8>, now: Instant) -> Pumped {
+        self.pump_at_most(stream, buffer, now, BUSY_PIPE)
+    }
+
+    fn pump_at_most(
+        &mut self,
+        stream: Stream,
+        buffer: &mut Vec<u8>,
+        now: Instant,
+        mut most: usize,
+    ) -> Pumped {
+        let index = stream as usize;
+        while most > 0 {
+            let Some(fd) = &self.outputs[index] else {
+                return Pumped::Eof;
+            };
+            let wanted = most.min(READ);
+            // Idle supervisors keep a small buffer: a page is enough for most commands.
+            if buffer.len() < wanted && (buffer.is_empty() || self.grown[index]) {
+                buffer.resize(if self.grown[index] { READ } else { 4 << 10 }, 0);
+            }
+            let wanted = wanted.min(buffer.len());
+            match read(fd, &mut buffer[..wanted]) {
+                Ok(0) => {
+                    self.outputs[index] = None;
+                    return Pumped::Eof;
+                }
+                Ok(n) => {
+                    most -= n;
+                    self.last_output = now;
+                    if n == buffer.len() && !self.grown[index] {
+                        self.grown[index] = true;
+                    } else if n >= FULL_PIPE && self.grown[index] {
+                        let _ = fcntl_setpipe_size(fd, BUSY_PIPE);
+                    }
+                    if self.record(stream, &buffer[..n]) {
+                        return Pumped::Limit;
+                    }
+                    if n < wanted {
+                        return Pumped::Open;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Pumped::Open,
+                Err(_) => {
+                    self.outputs[index] = None;
+                    return Pumped::Eof;
+                }
+            }
+        }
+        Pumped::Open
+    }
+
+    /// Appends output; says whether the limit is reached.
+    fn record(&mut self, stream: Stream, bytes: &[u8]) -> bool {
+        let limit = self.command.limits.output_bytes.unwrap_or(u64::MAX);
+        let room = limit.saturating_sub(self.journal.position());
+        let kept = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
+        // What the disk has no room for is counted as a gap by the journal itself.
+        drop(self.journal.append_output(stream, &bytes[..kept]));
+        kept < bytes.len() && self.stage == Stage::Running
+    }
+
+    /// Reads what was in the pipes when the command came to its end: all it wrote itself is there.
+    /// Not more than that, or a child that floods the pipe could delay the end for ever.
+    pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let Some(fd) = &self.outputs[stream as usize] else {
+                continue;
+            };
+            let waiting = ioctl_fionread(fd).unwrap_or(0);
+            let most = usize::try_from(waiting).unwrap_or(usize::MAX);
+            if most > 0 {
+                self.pump_at_most(stream, buffer, now, most);
+            }
+        }
+    }
+
+    /// The next moment at which a deadline may pass, and which.
+    pub(crate) fn deadline(&self) -> Option<(Instant, EndReason)> {
+        if self.stage != Stage::Running || self.cause.is_some() {
+            return None;
+        }
+        let wall = self
+            .command
+            .timeout
+            .and_then(|t| self.started.checked_add(t));
+        let idle = self
+            .command
+            .idle_timeout
+            .and_then(|t| self.last_output.checked_add(t));
+        match (wall, idle) {
+            (Some(wall), Some(idle)) if idle < wall => Some((idle, EndReason::IdleTimeout)),
+            (Some(wall), _) => Some((wall, EndReason::Timeout)),
+            (None, Some(idle)) => Some((idle, EndReason::IdleTimeout)),
+            (None, None) => None,
+        }
+    }
+
+    /// What its end is, given how the program came to it.
+    pub(crate) fn end_of(&self, exit: Exit, leftovers: Vec<Leftover>, now: Instant) -> End {
+        let out_of_memory = self
+            .cgroup
+            .as_ref()
+            .is_some_and(|c| c.oom_kills() > self.oom_kills);
+        let killed = exit.signal == Some(libc::SIGKILL) || exit.code == Some(128 + libc::SIGKILL);
+        let reason = match self.cause {
+            Some((cause, _)) => cause,
+            None if out_of_memory && killed => EndReason::Oom,
+            None if exit.signal.is_some() => EndReason::Signaled,
+            None => EndReason::Exited,
+        };
+        let exit_code = match reason {
+            EndReason::Timeout | EndReason::IdleTimeout => Some(124),
+            EndReason::Lost => None,
+            _ => exit.code.or_else(|| exit.signal.map(|s| 128 + s)),
+        };
+        End {
+            reason,
+            exit_code,
+            signal: exit.signal,
+            usage: Usage {
+                user: exit.user,
+                system: exit.system,
+                max_rss_bytes: exit.max_rss_bytes,
+                wall: now.saturating_duration_since(self.started),
+            },
+            leftovers,
+            shell_ended: exit.shell_ended,
+            restored: self.restored,
+        }
+    }
+
+    /// Records the end. If the disk has no room for it, [`Job::retry_end`] tries again.
+    pub(crate) fn finish(&mut self, end: &End) {
+        self.stage = Stage::Ended;
+        self.stdin = None;
+        self.end_unwritten = Some(wire::to_bytes(end));
+        self.retry_end();
+    }
+
+    /// Tries to record an end that could not be recorded; says whether it is done.
+    pub(crate) fn retry_end(&mut self) -> bool {
+        if let Some(end) = &self.end_unwritten
+            && self.journal.append_event(kind::ENDED, end).is_ok()
+        {
+            self.end_unwritten = None;
+        }
+        self.end_unwritten.is_none()
+    }
+
+    pub(crate) fn has_unwritten_end(&self) -> bool {
+        self.end_unwritten.is_some()
+    }
+
+    /// Stops listening to what it left behind.
+    pub(crate) fn hang_up(&mut self) {
+        self.outputs = [None, None];
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.journal.position()
+    }
+
+    /// Whether the engine asked to hear of output up to here, and has not been told.
+    pub(crate) fn take_news(&mut self) -> Option<u64> {
+        let position = self.position();
+        self.follow
+            .take_if(|seen| *seen < position)
+            .map(|_| position)
+    }
+
+    /// The descriptor to wait on before writing to standard input, if anything is to be written.
+    pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
+        self.stdin
+            .as_ref()
+            .filter(|s| !s.unwritten.is_empty())
+            .map(|s| s.end.as_fd())
+    }
+
+    /// Our end of its standard input.
+    pub(crate) fn stdin_end(&self) -> Option<BorrowedFd<'_>> {
+        self.stdin.as_ref().map(|s| s.end.as_fd())
+    }
+
+    /// Takes bytes for standard input; `false` if it is not open or too much waits already.
+    pub(crate) fn give_stdin(&mut self, request: u64, bytes: &[u8], close: bool) -> bool {
+        let Some(stdin) = &mut self.stdin else {
+            return false;
+        };
+        if stdin.close || stdin.unwritten.len() + bytes.len() > MAX_STDIN_BACKLOG {
+            return false;
+        }
+        stdin.unwritten.extend_from_slice(bytes);
+        stdin.accepted += bytes.len();
+        stdin.waiting.push((stdin.accepted, request));
+        stdin.close |= close;
+        true
+    }
+
+    /// Writes what it can to standard input. Returns the requests that are done, and those that never
+    /// will be because nobody reads any more.
+    pub(crate) fn write_stdin(&mut self) -> (Vec<u64>, Vec<u64>) {
+        let Some(stdin) = &mut self.stdin else {
+            return Default::default();
+        };
+        let mut broken = false;
+        let mut sent = 0;
+        while sent < stdin.unwritten.len() {
+            match write(&stdin.end, &stdin.unwritten[sent..]) {
+                Ok(n) => sent += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    broken = true;
+                    break;
+                }
+            }
+        }
+        stdin.unwritten.drain(..sent);
+        stdin.written += sent;
+        let written = stdin.written;
+        let (done, waiting) = stdin.waiting.drain(..).partition(|(at, _)| *at <= written);
+        stdin.waiting = waiting;
+        let numbers =
+            |list: Vec<(usize, u64)>| list.into_iter().map(|(_, r)| r).collect::<Vec<_>>();
+        let failed = if broken {
+            std::mem::take(&mut stdin.waiting)
+        } else {
+            Vec::new()
+        };
+        if broken || (stdin.close && stdin.unwritten.is_empty()) {
+            self.stdin = None;
+        }
+        (numbers(done), numbers(failed))
+    }
+}
+
+/// A process id as a plain number.
+pub(crate) fn raw(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
+/// `/dev/null`, for reading.
+pub(crate) fn null() -> rustix::io::Result<OwnedFd> {
+    openat(
+        rustix::fs::CWD,
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+}
+
+/// A file in memory that holds these bytes, positioned at its start.
+pub(crate) fn file_of(bytes: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let file = memfd_create("stdin", MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let n = write(&file, rest)?;
+        rest = &rest[n..];
+    }
+    seek(&file, SeekFrom::Start(0))?;
+    fcntl_dupfd_cloexec(&file, 10)
+}

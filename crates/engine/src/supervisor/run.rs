@@ -1,0 +1,560 @@
+//! A supervisor as the owner of one run: a stateless command or a background process.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+use super::context::apply;
+use super::event_loop::{EndingTask, Purpose, Supervisor};
+use super::job::{Exit, Job, Stdio, file_of, raw};
+use super::spawn::{Child, spawn};
+use crate::command::{LeftoverPolicy, Limits};
+use crate::end::{End, EndReason, Leftover, Usage};
+use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
+use crate::protocol::{
+    Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin,
+};
+use crate::shell::{self, Driver, Shell, ShellConfig, Snapshot};
+use crate::sys::{self, Reaped, Resource};
+
+/// A text longer than the kernel takes as one argument is read from a descriptor instead.
+const MAX_ARGUMENT: usize = 100 << 10;
+/// The descriptors it and a prelude are read from: high, so that the text may use the low ones.
+const TEXT_FD: i32 = 250;
+const PRELUDE_FD: i32 = 251;
+
+/// A command that waits for its prelude to be over.
+#[derive(Debug)]
+pub(super) struct AfterPrelude {
+    slot: u32,
+    stdio: Stdio,
+}
+
+/// What a shell starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The environment of this sandbox.
+    Fresh,
+    /// Nothing: a snapshot will give it everything.
+    Empty,
+}
+
+impl Supervisor {
+    /// Starts a shell before anybody asks, if it can serve any command.
+    pub(super) fn warm_up(&mut self) {
+        self.cgroup = self.make_cgroup("", &Limits::default()).ok();
+        if self.context.driver == Some(Driver::Loaded) {
+            self.shell = self.start_shell(Start::Fresh).ok();
+        }
+    }
+
+    /// Starts a shell with the environment and folder of this sandbox.
+    pub(super) fn start_shell(&self, start: Start) -> io::Result<Shell> {
+        let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let tag = Tag::new(self.nonce, 0);
+        let plan = Plan::default();
+        let mut in_child = || self.prepare_child(tag, &plan, None);
+        Shell::start(ShellConfig {
+            driver,
+            bash,
+            env: if start == Start::Fresh {
+                &self.context.env
+            } else {
+                &[]
+            },
+            cwd: &self.context.cwd,
+            in_child: &mut in_child,
+        })
+    }
+
+    /// A cgroup of this supervisor, if cgroups serve anything here.
+    pub(super) fn make_cgroup(&self, name: &str, limits: &Limits) -> io::Result<Cgroup> {
+        let support = self.context.cgroups.support();
+        if !support.kill && !limits.any_kernel_limit() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.context.cgroups.create(self.nonce, name, limits)
+    }
+
+    /// What a newborn child does to itself: join its cgroup, carry its tag, take its limits.
+    fn prepare_child(&self, tag: Tag, plan: &Plan, own: Option<&Cgroup>) -> io::Result<()> {
+        for cgroup in [self.cgroup.as_ref(), own].into_iter().flatten() {
+            cgroup.join_self()?;
+        }
+        // Without a tag the tree still tells what belongs to a run.
+        drop(tag.set_on_self());
+        if let Some(open_files) = self.context.open_files {
+            let (_, hard) = sys::limit(None, Resource::OpenFiles)?;
+            sys::set_limit(None, Resource::OpenFiles, open_files.min(hard), hard)?;
+        }
+        plan.apply_to_self().map_err(io::Error::other)
+    }
+
+    /// Starts the command this supervisor is for.
+    pub(super) fn start_run(&mut self, command: Command, now: Instant) {
+        let slot = command.slot;
+        if let Err(why) = self.try_start_run(command, now) {
+            self.not_started(slot, why, now);
+        }
+    }
+
+    fn try_start_run(&mut self, command: Command, now: Instant) -> Result<(), Refusal> {
+        let plan = limits::plan(&command.limits, &self.context.cgroups, is_root())
+            .map_err(|e| Refusal::Limit(e.to_string()))?;
+        let job = self.new_job(command, now)?;
+        let slot = job.slot;
+        self.jobs.push(job);
+        if plan.needs_cgroup() {
+            let cgroup = self.make_cgroup("-limits", &plan.in_cgroup);
+            let cgroup = cgroup.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
+            let job = self.job(slot)?;
+            job.oom_kills = cgroup.oom_kills();
+            job.cgroup = Some(cgroup);
+        }
+        let job = self.job(slot)?;
+        let stdio = job
+            .open_stdio()
+            .map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        let loaded = self.context.driver == Some(Driver::Loaded);
+        let job = self.job(slot)?;
+        let plain = job.command.env.iter().all(is_plain);
+        if loaded && plain && matches!(job.command.program, WireProgram::Shell(_)) {
+            if job.command.prelude.is_some() {
+                self.drop_ready_shell();
+                self.shell = self.start_shell(Start::Empty).ok();
+            }
+            self.start_in_ready_shell(slot, stdio, &plan, now)
+        } else {
+            self.drop_ready_shell();
+            self.start_cold(slot, stdio, &plan, now)
+        }
+    }
+
+    pub(super) fn job(&mut self, slot: u32) -> Result<&mut Job, Refusal> {
+        self.jobs
+            .iter_mut()
+            .find(|job| job.slot == slot)
+            .ok_or(Refusal::NoSuchExecution)
+    }
+
+    /// A shell that is up already takes the command, as `bash -c` would have.
+    fn start_in_ready_shell(
+        &mut self,
+        slot: u32,
+        stdio: Stdio,
+        plan: &Plan,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let index = self
+            .jobs
+            .iter()
+            .position(|job| job.slot == slot)
+            .ok_or(Refusal::NoSuchExecution)?;
+        let job = &mut self.jobs[index];
+        let shell = self
+            .shell
+            .as_mut()
+            .ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
+        let pid = shell.pid();
+        check_folder(job.command.cwd.as_ref())?;
+        drop(job.tag.set_on(pid));
+        if let Some(cgroup) = &job.cgroup {
+            cgroup
+                .add(pid)
+                .map_err(|e| Refusal::os(&e, "apply the limits"))?;
+        }
+        plan.apply_to(pid)
+            .map_err(|e| Refusal::Limit(e.to_string()))?;
+        let failed = |e: io::Error| Refusal::os(&e, "hand the command to the shell");
+        if let Some(prelude) = job.command.prelude.take() {
+            let snapshot =
+                Snapshot::from_bytes(prelude.0).map_err(|e| failed(io::Error::other(e)))?;
+            shell.restore(&snapshot).map_err(failed)?;
+            self.after_prelude = Some(AfterPrelude { slot, stdio });
+        } else {
+            run_once(shell, job, &stdio).map_err(failed)?;
+        }
+        self.jobs[index].started(pid, now);
+        self.link.send(
+            0,
+            &Answer::Started {
+                slot,
+                pid: raw(pid),
+            },
+        );
+        Ok(())
+    }
+
+    /// Goes on with the command when the state it starts from is there.
+    pub(super) fn prelude_done(&mut self) {
+        let Some(AfterPrelude { slot, stdio }) = self.after_prelude.take() else {
+            return;
+        };
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        if let Some(shell) = &mut self.shell
+            && run_once(shell, job, &stdio).is_err()
+        {
+            // It has gone; its death is the job's end.
+            let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
+        }
+    }
+
+    pub(super) fn drop_ready_shell(&mut self) {
+        if let Some(shell) = self.shell.take() {
+            // Our child, not reaped, so the number is its own.
+            let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
+        }
+    }
+
+    /// A new process: an argv, or `bash -c` where no ready shell can take the command.
+    fn start_cold(
+        &mut self,
+        slot: u32,
+        stdio: Stdio,
+        plan: &Plan,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let index = self
+            .jobs
+            .iter()
+            .position(|job| job.slot == slot)
+            .ok_or(Refusal::NoSuchExecution)?;
+        let job = &self.jobs[index];
+        let env = apply(self.context.env.clone(), &job.command.env);
+        let cwd = job
+            .command
+            .cwd
+            .clone()
+            .map_or_else(|| self.context.cwd.clone(), path_of);
+        let mut inherited = Vec::new();
+        let mut program = None;
+        let argv = match &job.command.program {
+            WireProgram::Argv(argv) => argv.iter().cloned().map(OsString::from).collect(),
+            WireProgram::Shell(text) => {
+                let mut file = |bytes: &[u8], fd: i32| -> Result<(), Refusal> {
+                    let file =
+                        file_of(bytes).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
+                    inherited.push((file, fd));
+                    Ok(())
+                };
+                let mut script = Vec::new();
+                if let Some(prelude) = &job.command.prelude {
+                    let snapshot = Snapshot::from_bytes(prelude.0.clone());
+                    let text = snapshot
+                        .map_err(|e| Refusal::NoShell(e.to_string()))?
+                        .restore_text();
+                    file(&text, PRELUDE_FD)?;
+                    script.extend(
+                        format!(". /proc/self/fd/{PRELUDE_FD}; exec {PRELUDE_FD}<&-\n").bytes(),
+                    );
+                }
+                if text.0.len() > MAX_ARGUMENT {
+                    file(&text.0, TEXT_FD)?;
+                    script.extend(format!(". /proc/self/fd/{TEXT_FD}").bytes());
+                } else {
+                    script.extend(&text.0);
+                }
+                program = self.context.bash.clone();
+                shell_argv(program.is_some(), script)
+            }
+        };
+        let (tag, own) = (job.tag, job.cgroup.as_ref());
+        let mut in_child = || self.prepare_child(tag, plan, own);
+        let pid = spawn(Child {
+            program,
+            argv,
+            env: &env,
+            cwd: &cwd,
+            stdio,
+            inherited,
+            in_child: &mut in_child,
+        })?;
+        self.jobs[index].started(pid, now);
+        self.link.send(
+            0,
+            &Answer::Started {
+                slot,
+                pid: raw(pid),
+            },
+        );
+        Ok(())
+    }
+
+    /// The command could not be started: the engine is told why, the record says so for later.
+    pub(super) fn not_started(&mut self, slot: u32, why: Refusal, now: Instant) {
+        let code = match why {
+            Refusal::BadProgram(libc::ENOENT) => 127,
+            _ => 126,
+        };
+        if let Some(index) = self.jobs.iter().position(|job| job.slot == slot) {
+            let mut job = self.jobs.remove(index);
+            job.hang_up();
+            let exit = Exit {
+                code: Some(code),
+                ..Exit::default()
+            };
+            let end = job.end_of(exit, Vec::new(), now);
+            job.finish(&End {
+                usage: Usage::default(),
+                ..end
+            });
+        }
+        self.link.send(0, &Answer::NotStarted { slot, why });
+    }
+
+    /// A child has ended: the shell, a command, or an orphan that came to us.
+    pub(super) fn child_ended(&mut self, reaped: &Reaped, now: Instant) {
+        let is_shell = self
+            .shell
+            .as_ref()
+            .is_some_and(|shell| shell.pid() == reaped.pid);
+        let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
+        let slot = self.jobs.iter().find(own).map(|job| job.slot);
+        let exit = Exit {
+            code: reaped.code,
+            signal: reaped.signal,
+            user: reaped.user,
+            system: reaped.system,
+            max_rss_bytes: reaped.max_rss_bytes,
+            shell_ended: false,
+        };
+        match (is_shell, self.role) {
+            (true, Role::Session(_)) => self.shell_ended(exit, now),
+            (true, Role::Ready) => self.shell = None,
+            _ => match slot {
+                Some(slot) => self.complete(slot, exit, now),
+                None => self.orphans.add_usage(&exit),
+            },
+        }
+        if is_shell && self.role == Role::Run {
+            self.shell = None;
+        }
+    }
+
+    /// The program has returned. What it wrote is in the pipes; what it left is in the tree.
+    pub(super) fn complete(&mut self, slot: u32, mut exit: Exit, now: Instant) {
+        let leftovers = self.leftovers(slot);
+        if self.role == Role::Run {
+            exit.add_usage(&std::mem::take(&mut self.orphans));
+        }
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        job.drain(&mut self.buffer, now);
+        let end = job.end_of(exit, leftovers, now);
+        let kill = job.command.leftovers == LeftoverPolicy::Kill && !end.leftovers.is_empty();
+        job.pending_end = Some(end);
+        if kill {
+            let scope = self.scope_of(slot);
+            let cgroup = if scope == Scope::Tree {
+                self.cgroup.as_ref()
+            } else {
+                None
+            };
+            let ending = Ending::new(scope, Signal::KILL, std::time::Duration::ZERO, cgroup);
+            let purpose = Purpose::Leftovers { slot };
+            self.endings.push(EndingTask {
+                ending,
+                purpose,
+                wake_at: now,
+            });
+        } else {
+            self.end_now(slot);
+        }
+    }
+
+    /// Gives a job the end that was prepared for it.
+    pub(super) fn end_now(&mut self, slot: u32) {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        let Some(end) = job.pending_end.take() else {
+            return;
+        };
+        job.finish(&end);
+        let position = job.position();
+        self.link.send(
+            0,
+            &Answer::Ended {
+                slot,
+                end,
+                position,
+            },
+        );
+    }
+
+    /// What a job that has just returned has left running.
+    fn leftovers(&mut self, slot: u32) -> Vec<Leftover> {
+        let ended_by_us = self
+            .jobs
+            .iter()
+            .any(|job| job.slot == slot && job.cause.is_some());
+        if ended_by_us || !self.may_have_leftovers() {
+            return Vec::new();
+        }
+        let members = self.scope_of(slot).members();
+        members
+            .into_iter()
+            .map(|pid| Leftover {
+                pid: raw(pid),
+                command: walk::command_line(pid),
+            })
+            .collect()
+    }
+
+    /// Ends a job because its session ends.
+    pub(super) fn end_with_session(&mut self, slot: u32, now: Instant) {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        job.drain(&mut self.buffer, now);
+        if job.stage != Stage::Ended && job.pending_end.is_none() {
+            job.cause = Some((EndReason::SessionEnded, libc::SIGKILL));
+            let exit = Exit {
+                signal: Some(libc::SIGKILL),
+                ..Exit::default()
+            };
+            job.pending_end = Some(job.end_of(exit, Vec::new(), now));
+        }
+        self.end_now(slot);
+        if let Ok(job) = self.job(slot) {
+            job.hang_up();
+        }
+    }
+
+    /// Makes a process that a command left behind an execution of its own.
+    pub(super) fn adopt_process(
+        &mut self,
+        slot: u32,
+        pid: u32,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let pid = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or(Refusal::NoSuchExecution)?;
+        let gone = |e: rustix::io::Errno| Refusal::os(&e.into(), "find the process");
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(gone)?;
+        if !Scope::Tree.members().contains(&pid) {
+            return Err(Refusal::NoSuchExecution);
+        }
+        let command = Command {
+            slot,
+            program: WireProgram::Argv(Vec::new()),
+            env: Vec::new(),
+            cwd: None,
+            stdin: WireStdin::Null,
+            timeout: None,
+            idle_timeout: None,
+            timeout_grace: std::time::Duration::ZERO,
+            limits: Limits::default(),
+            leftovers: LeftoverPolicy::Keep,
+            prelude: None,
+        };
+        let mut job = self.new_job(command, now)?;
+        for pid in std::iter::once(pid).chain(walk::descendants(pid)) {
+            drop(job.tag.set_on(pid));
+        }
+        job.adopted = Some(pidfd);
+        job.started(pid, now);
+        self.jobs.push(job);
+        Ok(())
+    }
+
+    /// An adopted process has ended that is not our child: how is not known.
+    pub(super) fn adopted_ended(&mut self, slot: u32, now: Instant) {
+        // If it is our child after all, reaping tells more.
+        self.reap(now);
+        let running = |job: &&Job| job.slot == slot && job.stage == Stage::Running;
+        if self.jobs.iter().any(|job| running(&job)) {
+            self.complete(slot, Exit::default(), now);
+        }
+    }
+}
+
+fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
+    let WireProgram::Shell(text) = &job.command.program else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let env = shell_env(&job.command.env);
+    let cwd = job.command.cwd.clone().map(path_of);
+    shell.run(shell::Job {
+        text: &text.0,
+        stdin: stdio.stdin.as_fd(),
+        stdout: stdio.stdout.as_fd(),
+        stderr: stdio.stderr.as_fd(),
+        env: &env,
+        cwd: cwd.as_deref(),
+        once: true,
+    })
+}
+
+pub(super) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Changes to an environment, as a shell takes them.
+pub(super) fn shell_env(changes: &[Variable]) -> Vec<(OsString, Option<OsString>)> {
+    changes
+        .iter()
+        .map(|v| (v.name.clone().into(), v.value.clone().map(Into::into)))
+        .collect()
+}
+
+pub(super) fn path_of(bytes: Bytes) -> PathBuf {
+    OsString::from_vec(bytes.0).into()
+}
+
+/// Whether a shell that is up can take this variable as if it had started with it: bash reads some
+/// only when it starts, and keeps names that are not its own kind of name aside.
+fn is_plain(variable: &Variable) -> bool {
+    const READ_AT_START: [&[u8]; 6] = [
+        b"BASHOPTS",
+        b"BASH_ENV",
+        b"ENV",
+        b"IFS",
+        b"POSIXLY_CORRECT",
+        b"SHELLOPTS",
+    ];
+    let name = variable.name.0.as_slice();
+    let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    name.iter().all(word)
+        && name.first().is_some_and(|b| !b.is_ascii_digit())
+        && !READ_AT_START.contains(&name)
+        && !name.starts_with(b"BASH_FUNC")
+}
+
+/// Refuses a folder that a command could not run in, before it is handed to a shell.
+pub(super) fn check_folder(cwd: Option<&Bytes>) -> Result<(), Refusal> {
+    let Some(cwd) = cwd else { return Ok(()) };
+    let path = path_of(cwd.clone());
+    let bad = |e: rustix::io::Errno| Refusal::BadCwd(e.raw_os_error());
+    openat(
+        CWD,
+        &path,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(bad)?;
+    rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(bad)
+}
+
+fn shell_argv(bash: bool, script: Vec<u8>) -> Vec<OsString> {
+    let mut argv: Vec<OsString> = if bash {
+        vec!["bash".into(), "--norc".into(), "--noprofile".into()]
+    } else {
+        vec!["/bin/sh".into()]
+    };
+    argv.extend(["-c".into(), OsString::from_vec(script)]);
+    argv
+}

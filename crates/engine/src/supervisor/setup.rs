@@ -1,0 +1,80 @@
+//! Shell text that a supervisor writes itself.
+
+use crate::protocol::{Bytes, Variable};
+
+/// A word in single quotes.
+pub(super) fn quote(word: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in word {
+        match byte {
+            b'\'' => quoted.extend(b"'\\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// An argv as shell text.
+pub(super) fn quoted(argv: &[Bytes]) -> Vec<u8> {
+    argv.iter()
+        .map(|word| quote(&word.0))
+        .collect::<Vec<_>>()
+        .join(&b' ')
+}
+
+/// Text that makes changes to an environment and goes to a folder.
+pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
+    let mut text = Vec::new();
+    for Variable { name, value } in env {
+        match value {
+            Some(value) => {
+                text.extend(b"\\builtin export -- ");
+                text.extend(&name.0);
+                text.push(b'=');
+                text.extend(quote(&value.0));
+            }
+            None => {
+                text.extend(b"\\builtin unset -v -- ");
+                text.extend(&name.0);
+            }
+        }
+        text.push(b'\n');
+    }
+    if let Some(cwd) = cwd {
+        text.extend(b"\\builtin cd -- ");
+        text.extend(quote(&cwd.0));
+        text.extend(b" && \\builtin unset -v OLDPWD\n");
+    }
+    text
+}
+
+/// Whether a text looks as if it may end its shell.
+pub(super) fn looks_fatal(text: &[u8]) -> bool {
+    const SIGNS: [&[u8]; 9] = [
+        b"exit", b"exec", b"kill", b"$$", b"BASHPID", b"set -", b"suspend", b"ulimit", b"logout",
+    ];
+    SIGNS
+        .iter()
+        .any(|sign| text.windows(sign.len()).any(|window| window == *sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoting_keeps_every_byte() {
+        assert_eq!(quote(b"it's\n$x \xff"), b"'it'\\''s\n$x \xff'");
+        assert_eq!(
+            quoted(&[Bytes(b"echo".to_vec()), Bytes(b"".to_vec())]),
+            b"'echo' ''"
+        );
+    }
+
+    #[test]
+    fn fatal_looks() {
+        assert!(looks_fatal(b"kill -9 $$") && looks_fatal(b"exit") && looks_fatal(b"set -e"));
+        assert!(!looks_fatal(b"true") && !looks_fatal(b""));
+    }
+}

@@ -1,0 +1,161 @@
+//! The zygote: a small single-threaded process that forks supervisors.
+//!
+//! It is the engine's own program, executed again and caught by [`crate::init`] before anything else
+//! has run, so that its heap is small and a fork of it cheap. Standard input is its socket to
+//! the engine, standard output the lifeline, a pipe whose other end only the engine holds.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
+use super::context::{Context, Folders};
+use super::event_loop::Supervisor;
+use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteAnswer, ZygoteRequest, frame};
+use crate::sys::{self, Fork};
+
+/// The name in `argv[0]` that makes a process a zygote.
+pub(crate) const ZYGOTE: &str = "sandcrab-zygote";
+
+/// What a supervisor is born with.
+#[derive(Debug)]
+struct Newborn {
+    context: Context,
+    nonce: Nonce,
+    listener: OwnedFd,
+}
+
+/// Turns this process into the zygote if it was started as one; otherwise returns.
+pub(crate) fn enter_if_asked() {
+    let mut arguments = std::env::args_os();
+    if arguments.next().as_deref() != Some(OsString::from(ZYGOTE).as_os_str()) {
+        return;
+    }
+    let code = match arguments
+        .next()
+        .map(|state_dir| serve(Path::new(&state_dir)))
+    {
+        Some(Ok(Some(Newborn {
+            context,
+            nonce,
+            listener,
+        }))) => Supervisor::start(context, nonce, listener),
+        Some(Ok(None)) => 0,
+        Some(Err(_)) => 1,
+        None => 2,
+    };
+    sys::exit_now(code);
+}
+
+/// Serves the engine until it is gone. Returns a newborn in each forked child, so that everything
+/// that is the zygote's own has been dropped there.
+fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
+    // Above the first ten, which belong to commands, and closed in every program they run.
+    let control = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 10)?;
+    let lifeline = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 10)?;
+    let null = openat(
+        CWD,
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    // Of no terminal and no group: what ends the engine's group must not end the work.
+    let _ = rustix::process::setsid();
+    sys::reset_signals();
+    for signal in [
+        libc::SIGPIPE,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGCHLD,
+    ] {
+        sys::ignore_signal(signal);
+    }
+    let _ = rustix::thread::set_name(c"sandcrab-zygote");
+
+    let mut control = UnixStream::from(control);
+    let mut context = Context::new(Folders::open(state_dir)?, lifeline);
+    let mut frames = FrameBuffer::default();
+    let mut chunk = vec![0; 16 << 10];
+    loop {
+        let n = match control.read(&mut chunk) {
+            Ok(0) => return Ok(None),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        frames.extend(&chunk[..n]);
+        while let Some(envelope) = frames.next::<ZygoteRequest>().map_err(io::Error::other)? {
+            let answer = match envelope.body {
+                ZygoteRequest::Configure(settings) => {
+                    ZygoteAnswer::Configured(context.configure(*settings))
+                }
+                ZygoteRequest::Fork(nonce) => match fork_supervisor(&context, nonce) {
+                    Ok(Forked::Child(listener)) => {
+                        return Ok(Some(Newborn {
+                            context,
+                            nonce,
+                            listener,
+                        }));
+                    }
+                    Ok(Forked::Parent(pid)) => ZygoteAnswer::Forked(pid),
+                    Err(e) => ZygoteAnswer::Refused(Refusal::os(&e, "fork a supervisor")),
+                },
+            };
+            control.write_all(&frame(envelope.request, &answer))?;
+        }
+    }
+}
+
+enum Forked {
+    Child(OwnedFd),
+    Parent(u32),
+}
+
+/// Binds the supervisor's socket before forking, so that whoever is told of the fork can connect.
+fn fork_supervisor(context: &Context, nonce: Nonce) -> io::Result<Forked> {
+    let folder = &context.folders.supervisors;
+    let listener = listen_as(folder, nonce)?;
+    match sys::fork() {
+        Ok(Fork::Child) => Ok(Forked::Child(listener)),
+        Ok(Fork::Parent(pid)) => Ok(Forked::Parent(pid.as_raw_nonzero().get().unsigned_abs())),
+        Err(e) => {
+            let _ = unlinkat(folder, socket_name(nonce), AtFlags::empty());
+            Err(e)
+        }
+    }
+}
+
+/// The name of a supervisor's socket in its folder.
+pub(crate) fn socket_name(nonce: Nonce) -> String {
+    format!("{nonce:012x}")
+}
+
+/// The address of a supervisor's socket: through the open folder, so that the length of the state
+/// directory's path does not matter (an address holds 108 bytes).
+pub(crate) fn socket_address(folder: &OwnedFd, nonce: Nonce) -> io::Result<SocketAddrUnix> {
+    let path = format!(
+        "/proc/self/fd/{}/{}",
+        folder.as_raw_fd(),
+        socket_name(nonce)
+    );
+    Ok(SocketAddrUnix::new(path)?)
+}
+
+fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    bind(&socket, &socket_address(folder, nonce)?)?;
+    listen(&socket, 16)?;
+    // Low numbers are for commands.
+    Ok(fcntl_dupfd_cloexec(&socket, 10)?)
+}

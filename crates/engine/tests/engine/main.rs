@@ -1,0 +1,6 @@
+//! The engine through its public API, with real shells and real processes.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+mod runs;
