@@ -11,8 +11,7 @@ const SOURCE: &str = "src/shell/getter.c";
 fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
     println!("cargo::rerun-if-changed=build.rs");
-    let output =
-        PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("getter.so");
+    let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("getter.so");
     if let Err(reason) = compile(&output) {
         println!("cargo::warning=shells will use the portable driver: {reason}");
         fs::write(&output, []).expect("OUT_DIR is writable");
@@ -37,14 +36,7 @@ fn compile(output: &Path) -> Result<(), String> {
         .map_err(|e| e.to_string())?;
     let result = compiler
         .to_command()
-        .args([
-            "-std=gnu11",
-            "-shared",
-            "-s",
-            "-Wl,-z,nodelete",
-            "-Wl,-z,now",
-            "-o",
-        ])
+        .args(["-std=gnu11", "-shared", "-s", "-Wl,-z,nodelete", "-Wl,-z,now", "-o"])
         .arg(output)
         .arg(SOURCE)
         .output()
@@ -52,9 +44,5 @@ fn compile(output: &Path) -> Result<(), String> {
     if result.status.success() {
         return Ok(());
     }
-    Err(String::from_utf8_lossy(&result.stderr)
-        .lines()
-        .next()
-        .unwrap_or("the C compiler failed")
-        .into())
+    Err(String::from_utf8_lossy(&result.stderr).lines().next().unwrap_or("the C compiler failed").into())
 }

@@ -27,9 +27,7 @@ static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
 /// Bounds the life of this process and of everything it forks. Every fixture calls it first.
 pub fn start() {
-    let seconds = std::env::var(LIFETIME_VARIABLE)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let seconds = std::env::var(LIFETIME_VARIABLE).ok().and_then(|text| text.parse().ok());
     start_for(seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs));
 }
 
@@ -41,9 +39,7 @@ pub fn start_for(lifetime: Duration) {
 
 /// Asks the kernel for SIGALRM at the deadline: it ends the process whatever it is doing.
 fn arm() {
-    let left = DEADLINE.get().map_or(DEFAULT_LIFETIME, |end| {
-        end.saturating_duration_since(Instant::now())
-    });
+    let left = DEADLINE.get().map_or(DEFAULT_LIFETIME, |end| end.saturating_duration_since(Instant::now()));
     let seconds = libc::c_uint::try_from(left.as_secs()).unwrap_or(libc::c_uint::MAX);
     // SAFETY: neither call has preconditions; SIG_DFL is a valid disposition.
     unsafe {
@@ -87,10 +83,7 @@ pub fn end(code: i32) -> ! {
 pub fn leave_session() {
     // SAFETY: setsid has no preconditions.
     if unsafe { libc::setsid() } < 0 {
-        fail(&format!(
-            "could not start a session: {}",
-            io::Error::last_os_error()
-        ));
+        fail(&format!("could not start a session: {}", io::Error::last_os_error()));
     }
 }
 
@@ -114,10 +107,7 @@ pub fn ignore_signal(signal: i32) {
 
 /// Dies of a signal without leaving a core file. Returns if the signal does not kill.
 pub fn die_of(signal: i32) {
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is initialised; SIG_DFL is a valid disposition; kill has no preconditions.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);

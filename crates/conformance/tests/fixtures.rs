@@ -43,13 +43,7 @@ fn output(command: Command) -> Vec<u8> {
 }
 
 fn signal(pid: &str, signal: &str) {
-    assert!(
-        Command::new("kill")
-            .args([signal, pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
 }
 
 /// The fields of a process after its name: state, parent, group, session, …
@@ -63,10 +57,7 @@ fn stat(pid: &str) -> Option<Vec<String>> {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "waited in vain for: {what}"
-        );
+        assert!(start.elapsed() < Duration::from_secs(10), "waited in vain for: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -99,11 +90,7 @@ fn escapes_session() {
     let text = String::from_utf8(output(fixture!("escapes_session"))).unwrap();
     let pid = text.trim_end();
     let own = stat(&std::process::id().to_string()).unwrap();
-    assert_ne!(
-        stat(pid).unwrap()[3],
-        own[3],
-        "the daemon stayed in the session"
-    );
+    assert_ne!(stat(pid).unwrap()[3], own[3], "the daemon stayed in the session");
     signal(pid, "-KILL");
     wait_until("the daemon's end", || stat(pid).is_none());
 }
@@ -130,12 +117,7 @@ fn floods_output() {
         bytes
     });
     let mut bytes = Vec::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_end(&mut bytes)
-        .unwrap();
+    child.stdout.take().unwrap().read_to_end(&mut bytes).unwrap();
     assert!(child.wait().unwrap().success());
     for (seed, got) in [(5, bytes), (6, errors.join().unwrap())] {
         let mut expected = vec![0; BYTES];
@@ -249,16 +231,8 @@ fn a_wrong_argument_is_refused_in_a_sentence() {
     let mut command = fixture!("forks_deep", "many");
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut text = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    assert_eq!(
-        text,
-        "forks_deep: argument 1, the depth, cannot be \"many\".\n"
-    );
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "forks_deep: argument 1, the depth, cannot be \"many\".\n");
     assert_eq!(child.wait().unwrap().code(), Some(2));
 }
 

@@ -91,23 +91,11 @@ pub struct Limits {
 impl Limits {
     /// Whether a limit is set that the kernel enforces (all but the output).
     pub fn any_kernel_limit(&self) -> bool {
-        let Self {
-            memory_bytes,
-            cpu_seconds,
-            processes,
-            open_files,
-            file_size_bytes,
-            output_bytes: _,
-        } = self;
-        [
-            memory_bytes,
-            cpu_seconds,
-            processes,
-            open_files,
-            file_size_bytes,
-        ]
-        .iter()
-        .any(|limit| limit.is_some())
+        let Self { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes: _ } =
+            self;
+        [memory_bytes, cpu_seconds, processes, open_files, file_size_bytes]
+            .iter()
+            .any(|limit| limit.is_some())
     }
 }
 

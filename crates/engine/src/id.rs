@@ -128,10 +128,7 @@ mod tests {
         assert_eq!("a..b".parse::<SessionId>(), Err(IdError::LooksLikePath));
         assert_eq!(".hidden".parse::<SessionId>(), Err(IdError::LooksLikePath));
         assert_eq!("a\0".parse::<SessionId>(), Err(IdError::BadCharacter('\0')));
-        assert_eq!(
-            "x".repeat(129).parse::<SessionId>(),
-            Err(IdError::TooLong(129))
-        );
+        assert_eq!("x".repeat(129).parse::<SessionId>(), Err(IdError::TooLong(129)));
         assert!("build:42@main_v1.2-rc".parse::<ExecutionId>().is_ok());
     }
 

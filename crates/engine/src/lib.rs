@@ -14,15 +14,15 @@ mod sys;
 mod wire;
 
 pub use command::{
-    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES,
-    Program, SessionEndPolicy, Stdin,
+    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program,
+    SessionEndPolicy, Stdin,
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, Usage};
 pub use engine::{
-    CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution,
-    ExecutionInfo, Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output,
-    ReadError, Retention, Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError,
-    Status, Stream, StreamOutput, SupervisorProgram,
+    CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution, ExecutionInfo,
+    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, ReadError, Retention, Session,
+    SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream, StreamOutput,
+    SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 

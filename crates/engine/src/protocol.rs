@@ -105,9 +105,7 @@ impl Command {
             slot,
             program: match &spec.program {
                 Program::Shell(text) => WireProgram::Shell(Bytes(text.clone())),
-                Program::Argv(argv) => {
-                    WireProgram::Argv(argv.iter().map(|a| a.as_os_str().into()).collect())
-                }
+                Program::Argv(argv) => WireProgram::Argv(argv.iter().map(|a| a.as_os_str().into()).collect()),
             },
             env: variables(&spec.env),
             cwd: spec.cwd.as_ref().map(|p| p.as_os_str().into()),
@@ -308,10 +306,7 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// A failed call of the kernel, and what it was for.
     pub(crate) fn os(error: &std::io::Error, doing: &str) -> Self {
-        Self::Os {
-            errno: error.raw_os_error().unwrap_or(libc::EIO),
-            doing: doing.into(),
-        }
+        Self::Os { errno: error.raw_os_error().unwrap_or(libc::EIO), doing: doing.into() }
     }
 }
 
@@ -571,12 +566,12 @@ impl FrameBuffer {
             return Ok(None);
         };
         self.taken += 4 + length;
-        minicbor::decode::<Envelope<T>>(body)
-            .map(Some)
-            .map_err(|_| match minicbor::decode::<EnvelopeHead>(body) {
+        minicbor::decode::<Envelope<T>>(body).map(Some).map_err(|_| {
+            match minicbor::decode::<EnvelopeHead>(body) {
                 Ok(head) => FrameError::Unknown(head.request),
                 Err(_) => FrameError::Malformed,
-            })
+            }
+        })
     }
 }
 
@@ -586,11 +581,7 @@ mod tests {
 
     #[test]
     fn frames_survive_any_split() {
-        let request = Request::WriteStdin {
-            slot: 7,
-            bytes: Bytes(vec![0, 255, 10]),
-            close: true,
-        };
+        let request = Request::WriteStdin { slot: 7, bytes: Bytes(vec![0, 255, 10]), close: true };
         let bytes = [frame(1, &request), frame(2, &Request::Snapshot)].concat();
         for cut in 0..bytes.len() {
             let mut buffer = FrameBuffer::default();
@@ -630,22 +621,13 @@ mod tests {
         let mut buffer = FrameBuffer::default();
         buffer.extend(&frame(5, &Future::Signal(3, 15, "new")));
         let envelope = buffer.next::<Request>().unwrap().unwrap();
-        assert_eq!(
-            envelope.body,
-            Request::Signal {
-                slot: 3,
-                signal: 15
-            }
-        );
+        assert_eq!(envelope.body, Request::Signal { slot: 3, signal: 15 });
     }
 
     #[test]
     fn a_frame_longer_than_the_limit_is_refused_before_it_is_read() {
         let mut buffer = FrameBuffer::default();
         buffer.extend(&u32::MAX.to_le_bytes());
-        assert!(matches!(
-            buffer.next::<Request>(),
-            Err(FrameError::TooLong(_))
-        ));
+        assert!(matches!(buffer.next::<Request>(), Err(FrameError::TooLong(_))));
     }
 }

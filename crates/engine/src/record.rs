@@ -83,10 +83,7 @@ impl SessionRecord {
             nonce,
             name: spec.name.clone(),
             env: variables(&spec.env),
-            cwd: spec
-                .cwd
-                .as_ref()
-                .map(|p| Bytes(p.as_os_str().as_bytes().to_vec())),
+            cwd: spec.cwd.as_ref().map(|p| Bytes(p.as_os_str().as_bytes().to_vec())),
         }
     }
 }

@@ -15,11 +15,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Which side of a fork this is.
@@ -42,12 +38,8 @@ pub(crate) fn fork() -> io::Result<Fork> {
 
 /// Replaces the program. Returns only on failure.
 pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Result<Infallible> {
-    let pointers = |list: &[CString]| {
-        list.iter()
-            .map(|s| s.as_ptr())
-            .chain([ptr::null()])
-            .collect::<Vec<_>>()
-    };
+    let pointers =
+        |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>();
     let (argv, env) = (pointers(argv), pointers(env));
     // SAFETY: both arrays end with a null pointer and their strings outlive the call.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
@@ -67,20 +59,11 @@ pub(crate) struct PreparedExec {
 
 impl PreparedExec {
     pub(crate) fn new(path: CString, argv: Vec<CString>, env: Vec<CString>) -> Self {
-        let pointers = |list: &[CString]| {
-            list.iter()
-                .map(|s| s.as_ptr())
-                .chain([ptr::null()])
-                .collect::<Vec<_>>()
-        };
+        let pointers =
+            |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>();
         let (argv_pointers, env_pointers) = (pointers(&argv), pointers(&env));
         let strings = argv.into_iter().chain(env).collect();
-        Self {
-            path,
-            argv: argv_pointers,
-            env: env_pointers,
-            _strings: strings,
-        }
+        Self { path, argv: argv_pointers, env: env_pointers, _strings: strings }
     }
 
     /// Replaces the program. Returns only on failure.
@@ -130,11 +113,7 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) })?;
     // SAFETY: the set is initialised; -1 asks for a new descriptor, which nobody else owns.
     unsafe {
-        let fd = check(libc::signalfd(
-            -1,
-            &raw const set,
-            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
-        ))?;
+        let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
@@ -194,9 +173,7 @@ pub(crate) fn reap() -> Option<Reaped> {
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         user: timeval(usage.ru_utime),
         system: timeval(usage.ru_stime),
-        max_rss_bytes: u64::try_from(usage.ru_maxrss)
-            .unwrap_or(0)
-            .saturating_mul(1024),
+        max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
     })
 }
 
@@ -233,53 +210,24 @@ fn prlimit(
 
 /// The soft and the hard limit of a process, or of this one. `u64::MAX` is no limit.
 pub(crate) fn limit(pid: Option<Pid>, resource: Resource) -> io::Result<(u64, u64)> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     prlimit(pid, resource, None, Some(&mut limit))?;
     Ok((limit.rlim_cur, limit.rlim_max))
 }
 
 /// Sets the soft and the hard limit of a process, or of this one.
-pub(crate) fn set_limit(
-    pid: Option<Pid>,
-    resource: Resource,
-    soft: u64,
-    hard: u64,
-) -> io::Result<()> {
-    prlimit(
-        pid,
-        resource,
-        Some(libc::rlimit {
-            rlim_cur: soft,
-            rlim_max: hard,
-        }),
-        None,
-    )
+pub(crate) fn set_limit(pid: Option<Pid>, resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
+    prlimit(pid, resource, Some(libc::rlimit { rlim_cur: soft, rlim_max: hard }), None)
 }
 
 /// Copies memory of another process, from `address` on. Returns how many bytes were there.
 pub(crate) fn read_memory(pid: Pid, address: usize, buffer: &mut [u8]) -> io::Result<usize> {
-    let local = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: ptr::without_provenance_mut(address),
-        iov_len: buffer.len(),
-    };
+    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let remote = libc::iovec { iov_base: ptr::without_provenance_mut(address), iov_len: buffer.len() };
     // SAFETY: the local vector is the buffer, which is valid for writing; the remote address is
     // looked up in the other process and never dereferenced here.
     let count = unsafe {
-        libc::process_vm_readv(
-            pid.as_raw_nonzero().get(),
-            &raw const local,
-            1,
-            &raw const remote,
-            1,
-            0,
-        )
+        libc::process_vm_readv(pid.as_raw_nonzero().get(), &raw const local, 1, &raw const remote, 1, 0)
     };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }

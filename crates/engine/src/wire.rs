@@ -13,8 +13,7 @@ pub(crate) mod micros {
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
-        e.u64(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))?
-            .ok()
+        e.u64(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))?.ok()
     }
 
     pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Duration, DecodeError> {
@@ -35,15 +34,10 @@ pub(crate) mod optional_micros {
         e: &mut Encoder<W>,
         c: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
-        value
-            .map(|d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
-            .encode(e, c)
+        value.map(|d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX)).encode(e, c)
     }
 
-    pub(crate) fn decode<'b, C>(
-        d: &mut Decoder<'b>,
-        c: &mut C,
-    ) -> Result<Option<Duration>, DecodeError> {
+    pub(crate) fn decode<'b, C>(d: &mut Decoder<'b>, c: &mut C) -> Result<Option<Duration>, DecodeError> {
         Ok(Option::<u64>::decode(d, c)?.map(Duration::from_micros))
     }
 

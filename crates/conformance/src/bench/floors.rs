@@ -68,9 +68,7 @@ impl Floors {
 
 /// Call this first in `main`: it is how the benchmark becomes the writer of [`pipe_rate`].
 pub fn init() {
-    let bytes = std::env::var(WRITER_VARIABLE)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let bytes = std::env::var(WRITER_VARIABLE).ok().and_then(|text| text.parse().ok());
     if let Some(bytes) = bytes {
         let written = write_flood(&io::stdout(), bytes);
         crate::fixture::end(i32::from(written.is_err()));
@@ -94,10 +92,7 @@ pub fn write_flood(stream: &impl AsFd, bytes: u64) -> io::Result<()> {
 
 fn bash() -> Command {
     let mut command = Command::new("bash");
-    command
-        .args(["--norc", "--noprofile"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.args(["--norc", "--noprofile"]).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
@@ -108,10 +103,7 @@ fn warm_up(samples: usize) -> usize {
 /// How long a bash that is up already takes to read one line and answer it, over pipes, with a pause
 /// before each line.
 pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
-    let mut child = bash()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = bash().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("bash was started without pipes"));
     };
@@ -147,9 +139,7 @@ pub fn bash_spawn(samples: usize) -> io::Result<Stats> {
         let status = bash().args(["-c", "true"]).status()?;
         let time = start.elapsed();
         if !status.success() {
-            return Err(io::Error::other(format!(
-                "bash -c true ended with {status}"
-            )));
+            return Err(io::Error::other(format!("bash -c true ended with {status}")));
         }
         if number >= warm_up(samples) {
             times.push(time);
@@ -206,10 +196,7 @@ fn write_twice(path: &Path, bytes: u64) -> io::Result<Duration> {
 }
 
 /// Bytes in a time, as a rate.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate is shown with three digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a rate is shown with three digits")]
 pub fn rate(bytes: u64, time: Duration) -> Measure {
     Measure::BytesPerSecond(bytes as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE))
 }

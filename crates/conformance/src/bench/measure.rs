@@ -34,11 +34,7 @@ impl Measure {
 /// Shows an amount in the largest unit that leaves at least one before the point, with three digits.
 fn scaled(f: &mut fmt::Formatter<'_>, amount: f64, units: &[(f64, &str)]) -> fmt::Result {
     let smallest = units.last().copied().unwrap_or((1.0, ""));
-    let (size, unit) = units
-        .iter()
-        .copied()
-        .find(|unit| amount >= unit.0)
-        .unwrap_or(smallest);
+    let (size, unit) = units.iter().copied().find(|unit| amount >= unit.0).unwrap_or(smallest);
     let value = amount / size;
     let digits = match value {
         ..10.0 => 2,
@@ -51,11 +47,7 @@ fn scaled(f: &mut fmt::Formatter<'_>, amount: f64, units: &[(f64, &str)]) -> fmt
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Time(time) => scaled(
-                f,
-                time.as_secs_f64(),
-                &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
-            ),
+            Self::Time(time) => scaled(f, time.as_secs_f64(), &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]),
             Self::BytesPerSecond(rate) => scaled(f, rate, &[(1e9, "GB/s"), (1e6, "MB/s")]),
             Self::PerSecond(rate) => write!(f, "{rate:.0} /s"),
             Self::Bytes(size) => scaled(f, size, &[(1e9, "GB"), (1e6, "MB"), (1e3, "KB")]),
@@ -108,15 +100,9 @@ mod tests {
     #[test]
     fn amounts_have_three_digits_and_a_fitting_unit() {
         let shown = |measure: Measure| measure.to_string();
-        assert_eq!(
-            shown(Measure::Time(Duration::from_nanos(71_240))),
-            "71.2 µs"
-        );
+        assert_eq!(shown(Measure::Time(Duration::from_nanos(71_240))), "71.2 µs");
         assert_eq!(shown(Measure::Time(Duration::from_nanos(120))), "0.12 µs");
-        assert_eq!(
-            shown(Measure::Time(Duration::from_micros(1_400))),
-            "1.40 ms"
-        );
+        assert_eq!(shown(Measure::Time(Duration::from_micros(1_400))), "1.40 ms");
         assert_eq!(shown(Measure::BytesPerSecond(2.5e9)), "2.50 GB/s");
         assert_eq!(shown(Measure::Bytes(320e3)), "320 KB");
         assert_eq!(shown(Measure::PerSecond(8_000.4)), "8000 /s");

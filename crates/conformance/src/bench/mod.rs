@@ -8,9 +8,7 @@ mod measure;
 mod stats;
 mod table;
 
-pub use floors::{
-    Floors, bash_round_trip, bash_spawn, file_write_rate, init, pipe_rate, rate, write_flood,
-};
+pub use floors::{Floors, bash_round_trip, bash_spawn, file_write_rate, init, pipe_rate, rate, write_flood};
 pub use measure::{Bar, Measure};
 pub use stats::Stats;
 pub use table::{BEGIN_MARKER, END_MARKER, Row, Table, TableError, Verdict};

@@ -25,12 +25,7 @@ impl Stats {
         };
         let total: Duration = times.iter().sum();
         let count = u32::try_from(times.len()).unwrap_or(u32::MAX).max(1);
-        Self {
-            p50: rank(50),
-            p99: rank(99),
-            mean: total / count,
-            samples: times.len(),
-        }
+        Self { p50: rank(50), p99: rank(99), mean: total / count, samples: times.len() }
     }
 }
 
@@ -51,10 +46,7 @@ mod tests {
     #[test]
     fn one_sample_is_all_of_them_and_none_is_zero() {
         let one = Stats::of(vec![Duration::from_micros(7)]);
-        assert_eq!(
-            (one.p50, one.p99),
-            (Duration::from_micros(7), Duration::from_micros(7))
-        );
+        assert_eq!((one.p50, one.p99), (Duration::from_micros(7), Duration::from_micros(7)));
         assert_eq!(Stats::of(Vec::new()), Stats::default());
     }
 }

@@ -44,12 +44,7 @@ pub struct Row {
 impl Row {
     /// A figure with neither floor nor bar.
     pub fn new(figure: impl Into<String>, value: Measure) -> Self {
-        Self {
-            figure: figure.into(),
-            value,
-            floor: None,
-            bar: None,
-        }
+        Self { figure: figure.into(), value, floor: None, bar: None }
     }
 
     /// The floor to compare it with, in the same unit.
@@ -89,11 +84,7 @@ impl fmt::Display for Row {
         let floor = or_dash(self.floor);
         let ratio = or_dash(self.ratio().map(|ratio| format!("{ratio:.2} ×")));
         let (bar, verdict) = (or_dash(self.bar), self.verdict());
-        write!(
-            f,
-            "| {} | {} | {floor} | {ratio} | {bar} | {verdict} |",
-            self.figure, self.value
-        )
+        write!(f, "| {} | {} | {floor} | {ratio} | {bar} | {verdict} |", self.figure, self.value)
     }
 }
 
@@ -107,10 +98,7 @@ pub struct Table {
 impl Table {
     /// An empty table; `machine` says where it is measured.
     pub fn new(machine: impl Into<String>) -> Self {
-        Self {
-            machine: machine.into(),
-            rows: Vec::new(),
-        }
+        Self { machine: machine.into(), rows: Vec::new() }
     }
 
     /// Adds a figure.
@@ -120,34 +108,22 @@ impl Table {
 
     /// How many figures miss their bar.
     pub fn missed(&self) -> usize {
-        self.rows
-            .iter()
-            .filter(|row| row.verdict() == Verdict::Missed)
-            .count()
+        self.rows.iter().filter(|row| row.verdict() == Verdict::Missed).count()
     }
 
     /// Replaces what stands between the markers in the file with this table.
     pub fn write_into(&self, path: &Path) -> Result<(), TableError> {
-        let text = std::fs::read_to_string(path).map_err(|source| TableError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let text = self.replace_in(&text).ok_or_else(|| TableError::Markers {
-            path: path.to_owned(),
-        })?;
-        std::fs::write(path, text).map_err(|source| TableError::Write {
-            path: path.to_owned(),
-            source,
-        })
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
+        let text = self.replace_in(&text).ok_or_else(|| TableError::Markers { path: path.to_owned() })?;
+        std::fs::write(path, text).map_err(|source| TableError::Write { path: path.to_owned(), source })
     }
 
     /// The text with this table between the markers; `None` if they are not there, in this order.
     fn replace_in(&self, text: &str) -> Option<String> {
         let (before, rest) = text.split_once(BEGIN_MARKER)?;
         let (_, after) = rest.split_once(END_MARKER)?;
-        Some(format!(
-            "{before}{BEGIN_MARKER}\n{self}\n{END_MARKER}{after}"
-        ))
+        Some(format!("{before}{BEGIN_MARKER}\n{self}\n{END_MARKER}{after}"))
     }
 }
 
@@ -208,10 +184,7 @@ mod tests {
     #[test]
     fn rows_show_ratio_bar_and_verdict() {
         let shown = table().to_string();
-        assert!(
-            shown.contains("| spawn | 1.40 ms | – | – | – | – |"),
-            "{shown}"
-        );
+        assert!(shown.contains("| spawn | 1.40 ms | – | – | – | – |"), "{shown}");
         let row = "| round trip | 150 µs | 100 µs | 1.50 × | ≤ 1.2 × floor | **missed** |";
         assert!(shown.contains(row), "{shown}");
         assert_eq!(table().missed(), 1);
@@ -227,13 +200,8 @@ mod tests {
         table().write_into(file.path()).unwrap();
         let twice = std::fs::read_to_string(file.path()).unwrap();
         assert_eq!(once, twice);
-        assert!(once.starts_with(&format!(
-            "before\n{BEGIN_MARKER}\nMeasured here.\n\n| figure"
-        )));
-        assert!(
-            once.ends_with(&format!("|\n\n{END_MARKER}\nafter\n")),
-            "{once}"
-        );
+        assert!(once.starts_with(&format!("before\n{BEGIN_MARKER}\nMeasured here.\n\n| figure")));
+        assert!(once.ends_with(&format!("|\n\n{END_MARKER}\nafter\n")), "{once}");
         assert!(!once.contains("old"));
     }
 
@@ -242,14 +210,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{END_MARKER} {BEGIN_MARKER}")).unwrap();
         let error = table().write_into(file.path()).unwrap_err();
-        assert!(
-            error.to_string().contains("has no place for the table"),
-            "{error}"
-        );
-        assert!(
-            std::fs::read_to_string(file.path())
-                .unwrap()
-                .starts_with(END_MARKER)
-        );
+        assert!(error.to_string().contains("has no place for the table"), "{error}");
+        assert!(std::fs::read_to_string(file.path()).unwrap().starts_with(END_MARKER));
     }
 }

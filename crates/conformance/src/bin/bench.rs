@@ -2,11 +2,7 @@
 //!
 //! `bench` prints; `bench --write SPECIFICATION.md` also replaces the table in that file. Files are
 //! written to the temporary directory (`TMPDIR`). The exit code is 1 if a figure misses its bar.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this is a program"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -64,20 +60,11 @@ fn target() -> Result<Option<PathBuf>, Box<dyn Error>> {
 fn push_floors(table: &mut Table, floors: &Floors) {
     for (name, stats) in [
         ("bare bash round trip", floors.bash_round_trip),
-        (
-            "bare bash round trip after 1 ms",
-            floors.bash_round_trip_after_pause,
-        ),
+        ("bare bash round trip after 1 ms", floors.bash_round_trip_after_pause),
         ("spawning bash", floors.bash_spawn),
     ] {
-        table.push(Row::new(
-            format!("floor: {name}, p50"),
-            Measure::Time(stats.p50),
-        ));
-        table.push(Row::new(
-            format!("floor: {name}, p99"),
-            Measure::Time(stats.p99),
-        ));
+        table.push(Row::new(format!("floor: {name}, p50"), Measure::Time(stats.p50)));
+        table.push(Row::new(format!("floor: {name}, p99"), Measure::Time(stats.p99)));
     }
     table.push(Row::new("floor: pipe throughput", floors.pipe_rate));
     table.push(Row::new("floor: page cache write", floors.file_write_rate));
@@ -93,23 +80,14 @@ fn machine() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let kernel = kernel.split(['-', '+']).next().unwrap_or_default();
     let bash = bash_version().unwrap_or_else(|_| "of unknown version".to_owned());
-    let build = if cfg!(debug_assertions) {
-        "debug"
-    } else {
-        "release"
-    };
-    format!(
-        "Measured on {cores} cores, Linux {}, bash {bash}, {build} build.",
-        kernel.trim()
-    )
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    format!("Measured on {cores} cores, Linux {}, bash {bash}, {build} build.", kernel.trim())
 }
 
 fn bash_version() -> io::Result<String> {
     let text = r#"printf %s "${BASH_VERSION%%(*}""#;
-    let mut bash = Command::new("bash")
-        .args(["--norc", "--noprofile", "-c", text])
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut bash =
+        Command::new("bash").args(["--norc", "--noprofile", "-c", text]).stdout(Stdio::piped()).spawn()?;
     let version = bash.stdout.take().map(io::read_to_string).transpose()?;
     bash.wait()?;
     Ok(version.unwrap_or_default())

@@ -39,11 +39,7 @@ struct Stream {
 impl Stream {
     fn new(stream: &impl AsFd, seed: u64, bytes: u64) -> Self {
         match stream.as_fd().try_clone_to_owned() {
-            Ok(descriptor) => Self {
-                file: File::from(descriptor),
-                flood: Flood::new(seed),
-                left: bytes,
-            },
+            Ok(descriptor) => Self { file: File::from(descriptor), flood: Flood::new(seed), left: bytes },
             Err(error) => fixture::fail(&format!("could not open the stream: {error}")),
         }
     }

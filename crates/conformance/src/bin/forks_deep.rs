@@ -12,13 +12,10 @@ fn main() {
     fixture::start();
     let depth = fixture::argument(1, "the depth");
     let width = fixture::argument_or(2, "the width", 1_u64);
-    let descendants = (1..=depth).fold(0_u64, |total, generation| {
-        total.saturating_add(width.saturating_pow(generation))
-    });
+    let descendants =
+        (1..=depth).fold(0_u64, |total, generation| total.saturating_add(width.saturating_pow(generation)));
     if descendants >= MAX_PROCESSES {
-        fixture::fail(&format!(
-            "a tree of more than {MAX_PROCESSES} processes is too large"
-        ));
+        fixture::fail(&format!("a tree of more than {MAX_PROCESSES} processes is too large"));
     }
     let (reader, writer) = match io::pipe() {
         Ok(ends) => ends,

@@ -10,11 +10,7 @@ fn main() {
     let mut line = Vec::new();
     loop {
         let mut stdout = io::stdout();
-        if stdout
-            .write_all(b"> ")
-            .and_then(|()| stdout.flush())
-            .is_err()
-        {
+        if stdout.write_all(b"> ").and_then(|()| stdout.flush()).is_err() {
             return;
         }
         line.clear();

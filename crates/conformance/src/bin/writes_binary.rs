@@ -7,9 +7,7 @@ use sandcrab_conformance::fixture;
 fn main() {
     fixture::start();
     let mut stdout = io::stdout();
-    let written = stdout
-        .write_all(&fixture::binary_sample())
-        .and_then(|()| stdout.flush());
+    let written = stdout.write_all(&fixture::binary_sample()).and_then(|()| stdout.flush());
     if let Err(error) = written {
         fixture::fail(&format!("could not write: {error}"));
     }

@@ -33,20 +33,12 @@ impl Inner {
         let living = self.connect_all().await;
         let held: HashMap<u32, (&Arc<Link>, &Held)> = living
             .iter()
-            .flat_map(|living| {
-                living
-                    .held
-                    .iter()
-                    .map(move |held| (held.slot, (&living.link, held)))
-            })
+            .flat_map(|living| living.held.iter().map(move |held| (held.slot, (&living.link, held))))
             .collect();
         let mut dead = HashSet::new();
         let mut lost = Vec::new();
         for journal in found {
-            let claimed = Claimed {
-                slot: journal.slot,
-                salt: journal.salt,
-            };
+            let claimed = Claimed { slot: journal.slot, salt: journal.salt };
             match minicbor::decode::<Record>(&journal.spec) {
                 Ok(Record::Execution(record)) => {
                     let nonce = record.nonce;
@@ -66,9 +58,7 @@ impl Inner {
                     self.keep(tracked);
                 }
                 Ok(Record::Session(record)) => {
-                    let link = living
-                        .iter()
-                        .find(|l| l.role == Role::Session(claimed.slot.0));
+                    let link = living.iter().find(|l| l.role == Role::Session(claimed.slot.0));
                     self.adopt_session(record, &journal, link.map(|l| Arc::clone(&l.link)));
                 }
                 // Of a version that wrote something else: not ours to touch.
@@ -91,15 +81,10 @@ impl Inner {
         }
         let mut links = Vec::new();
         for nonce in nonces {
-            let link = if self.state.same_instance {
-                Link::connect(folder, nonce).ok()
-            } else {
-                None
-            };
+            let link = if self.state.same_instance { Link::connect(folder, nonce).ok() } else { None };
             match link {
                 Some(link) => {
-                    self.tasks
-                        .spawn(Arc::clone(&link).run(Arc::downgrade(self)));
+                    self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
                     links.push(link);
                 }
                 None => {
@@ -114,18 +99,10 @@ impl Inner {
         }
         let mut living = Vec::new();
         // All are greeted before the first is waited for.
-        let greetings: Vec<_> = links
-            .iter()
-            .map(|link| link.request(&Request::Hello(VERSION)))
-            .collect();
+        let greetings: Vec<_> = links.iter().map(|link| link.request(&Request::Hello(VERSION))).collect();
         for (link, greeting) in links.into_iter().zip(greetings) {
             let Ok(greeting) = greeting else { continue };
-            if let Ok(Answer::Welcome {
-                version,
-                role,
-                held,
-                ..
-            }) = greeting.await
+            if let Ok(Answer::Welcome { version, role, held, .. }) = greeting.await
                 && version >= OLDEST
             {
                 living.push(Living { link, role, held });
@@ -159,11 +136,7 @@ impl Inner {
         };
         let mut found = None;
         while let Ok(Some(entry)) = reader.next() {
-            if let crate::journal::Item::Event {
-                kind: crate::journal::kind::ENDED,
-                payload,
-            } = entry.item
-            {
+            if let crate::journal::Item::Event { kind: crate::journal::kind::ENDED, payload } = entry.item {
                 found = minicbor::decode(payload).ok();
                 break;
             }
@@ -179,10 +152,7 @@ impl Inner {
     }
 
     fn adopt_session(&self, record: SessionRecord, journal: &Found, link: Option<Arc<Link>>) {
-        let claimed = Claimed {
-            slot: journal.slot,
-            salt: journal.salt,
-        };
+        let claimed = Claimed { slot: journal.slot, salt: journal.salt };
         let Ok(id) = record.id.parse::<SessionId>() else {
             self.retire(claimed);
             return;
@@ -208,10 +178,7 @@ impl Inner {
             id: id.clone(),
             record,
             created_at: journal.claimed_at,
-            place: Mutex::new(Place {
-                record: claimed,
-                link,
-            }),
+            place: Mutex::new(Place { record: claimed, link }),
             deleted: AtomicBool::new(false),
             reviving: tokio::sync::Mutex::new(()),
         };
@@ -244,10 +211,7 @@ impl Inner {
                 Role::Session(_) => {
                     let registry = lock(&self.registry);
                     let holds = |s: &Arc<SessionState>| {
-                        lock(&s.place)
-                            .link
-                            .as_ref()
-                            .is_some_and(|own| Arc::ptr_eq(own, link))
+                        lock(&s.place).link.as_ref().is_some_and(|own| Arc::ptr_eq(own, link))
                     };
                     !registry.sessions.values().any(holds)
                 }
@@ -280,30 +244,22 @@ impl Inner {
             let Some(engine) = engine.upgrade() else {
                 return;
             };
-            engine
-                .clean_up(HashSet::from([nonce]), unfinished, true)
-                .await;
+            engine.clean_up(HashSet::from([nonce]), unfinished, true).await;
         });
     }
 
     /// Ends what dead supervisors left running (unless they are of another boot, when there is nothing
     /// of theirs), then gives their executions their end.
     async fn clean_up(self: &Arc<Self>, dead: HashSet<u64>, lost: Vec<Arc<Tracked>>, sweep: bool) {
-        for nonce in dead
-            .into_iter()
-            .filter_map(Nonce::from_value)
-            .filter(|_| sweep)
-        {
+        for nonce in dead.into_iter().filter_map(Nonce::from_value).filter(|_| sweep) {
             self.sweep(nonce).await;
         }
         for tracked in lost {
             let end = lost_end();
             // If the disk is full this is tried again by the next engine.
             drop(lock(&self.store).append_end_of_lost(tracked.journal, &wire::to_bytes(&end)));
-            let position = self
-                .reader(tracked.journal)
-                .and_then(|reader| Ok(reader.totals()?.total()))
-                .unwrap_or(0);
+            let position =
+                self.reader(tracked.journal).and_then(|reader| Ok(reader.totals()?.total())).unwrap_or(0);
             tracked.ended(end, position);
             tracked.closed(position);
             self.execution_closed(&tracked);
@@ -322,19 +278,13 @@ impl Inner {
             );
             while let Step::Wait { until } = ending.step(Instant::now()) {
                 std::thread::sleep(
-                    until
-                        .saturating_duration_since(Instant::now())
-                        .min(std::time::Duration::from_millis(2)),
+                    until.saturating_duration_since(Instant::now()).min(std::time::Duration::from_millis(2)),
                 );
             }
             Cgroups::detect(choice).sweep(nonce);
         });
         drop(swept.await);
-        let _ = unlinkat(
-            &self.state.folders.supervisors,
-            socket_name(nonce.value()),
-            AtFlags::empty(),
-        );
+        let _ = unlinkat(&self.state.folders.supervisors, socket_name(nonce.value()), AtFlags::empty());
     }
 }
 
@@ -352,27 +302,11 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         created_at: journal.claimed_at,
         nonce: record.nonce,
     };
-    let tracked = Tracked::new(
-        fixed,
-        Claimed {
-            slot: journal.slot,
-            salt: journal.salt,
-        },
-    );
-    tracked
-        .bytes_on_disk
-        .store(journal.bytes_on_disk, Ordering::Release);
-    tracked
-        .position
-        .send_replace(journal.stdout_bytes + journal.stderr_bytes);
-    let pid = journal
-        .started
-        .as_ref()
-        .and_then(|payload| minicbor::decode(payload).ok());
-    let end = journal
-        .ended
-        .as_ref()
-        .and_then(|payload| minicbor::decode(payload).ok());
+    let tracked = Tracked::new(fixed, Claimed { slot: journal.slot, salt: journal.salt });
+    tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);
+    tracked.position.send_replace(journal.stdout_bytes + journal.stderr_bytes);
+    let pid = journal.started.as_ref().and_then(|payload| minicbor::decode(payload).ok());
+    let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
     tracked.state.send_modify(|state: &mut State| {
         state.pid = pid;
         if let Some(end) = end {

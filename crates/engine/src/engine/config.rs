@@ -53,11 +53,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self {
-            max_age: Duration::from_secs(24 * 3600),
-            max_count: 10_000,
-            max_total_bytes: 4 << 30,
-        }
+        Self { max_age: Duration::from_secs(24 * 3600), max_count: 10_000, max_total_bytes: 4 << 30 }
     }
 }
 
@@ -92,8 +88,7 @@ pub struct EngineConfig {
 impl EngineConfig {
     /// The defaults, with this state directory.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
-        let own =
-            |(name, _): &(OsString, OsString)| !name.to_string_lossy().starts_with("SANDCRAB_");
+        let own = |(name, _): &(OsString, OsString)| !name.to_string_lossy().starts_with("SANDCRAB_");
         Self {
             state_dir: state_dir.into(),
             supervisor: SupervisorProgram::ThisProgram,

@@ -83,9 +83,7 @@ pub enum StartError {
     #[error("execution {0} was started by another request; use another id")]
     Conflict(ExecutionId),
     /// Too many executions run.
-    #[error(
-        "{0} executions are running, which is the limit; wait for some to end, or raise max_executions"
-    )]
+    #[error("{0} executions are running, which is the limit; wait for some to end, or raise max_executions")]
     TooManyExecutions(usize),
     /// The session's queue is full.
     #[error("too many commands wait in this session; wait for some to end")]
@@ -97,9 +95,7 @@ pub enum StartError {
     #[error("there is no shell for this: {0}")]
     NoShell(String),
     /// The disk is full.
-    #[error(
-        "no space left in the state directory; free some, or lower retention and journal_bytes"
-    )]
+    #[error("no space left in the state directory; free some, or lower retention and journal_bytes")]
     NoSpace,
     /// The machine has no descriptors, processes or memory left.
     #[error("the machine is out of {what}: failed to {doing}; end something, or raise its limits")]
@@ -212,14 +208,8 @@ impl StartError {
             return Self::NoSpace;
         }
         match out_of(errno) {
-            Some(what) => Self::OutOf {
-                what,
-                doing: doing.into(),
-            },
-            None => Self::Os {
-                doing: doing.into(),
-                source,
-            },
+            Some(what) => Self::OutOf { what, doing: doing.into() },
+            None => Self::Os { doing: doing.into(), source },
         }
     }
 
@@ -235,17 +225,11 @@ impl StartError {
     pub(crate) fn refused(why: Refusal, program: &str, cwd: PathBuf) -> Self {
         let error = io::Error::from_raw_os_error;
         match why {
-            Refusal::BadCwd(errno) => Self::BadCwd {
-                path: cwd,
-                source: error(errno),
-            },
-            Refusal::BadProgram(libc::ENOENT | libc::ENOTDIR) => {
-                Self::ProgramNotFound(program.into())
+            Refusal::BadCwd(errno) => Self::BadCwd { path: cwd, source: error(errno) },
+            Refusal::BadProgram(libc::ENOENT | libc::ENOTDIR) => Self::ProgramNotFound(program.into()),
+            Refusal::BadProgram(errno) => {
+                Self::ProgramNotExecutable { program: program.into(), source: error(errno) }
             }
-            Refusal::BadProgram(errno) => Self::ProgramNotExecutable {
-                program: program.into(),
-                source: error(errno),
-            },
             Refusal::ArgumentsTooLong => Self::ArgumentsTooLong,
             Refusal::Limit(why) => Self::Limit(why),
             Refusal::QueueFull => Self::QueueFull,
@@ -254,10 +238,9 @@ impl StartError {
             Refusal::NoSuchExecution
             | Refusal::StdinNotOpen
             | Refusal::NotASession
-            | Refusal::Unsupported => Self::Os {
-                doing: "start the command".into(),
-                source: io::ErrorKind::Unsupported.into(),
-            },
+            | Refusal::Unsupported => {
+                Self::Os { doing: "start the command".into(), source: io::ErrorKind::Unsupported.into() }
+            }
         }
     }
 }
@@ -268,14 +251,8 @@ impl ControlError {
             Refusal::StdinNotOpen => Self::StdinNotOpen,
             Refusal::NoSuchExecution => Self::Ended,
             Refusal::Unsupported => Self::Unsupported,
-            Refusal::Os { errno, doing } => Self::Os {
-                doing,
-                source: io::Error::from_raw_os_error(errno),
-            },
-            other => Self::Os {
-                doing: "do this".into(),
-                source: io::Error::other(format!("{other:?}")),
-            },
+            Refusal::Os { errno, doing } => Self::Os { doing, source: io::Error::from_raw_os_error(errno) },
+            other => Self::Os { doing: "do this".into(), source: io::Error::other(format!("{other:?}")) },
         }
     }
 }

@@ -118,13 +118,8 @@ pub(super) struct Tracked {
 
 impl Tracked {
     pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
-        let state = State {
-            status: Status::Starting,
-            pid: None,
-            ended_at: None,
-            closed: false,
-            refused: None,
-        };
+        let state =
+            State { status: Status::Starting, pid: None, ended_at: None, closed: false, refused: None };
         Arc::new(Self {
             fixed,
             journal,
@@ -187,10 +182,7 @@ impl Tracked {
             let link = lock(&self.link).clone();
             if let Some(link) = link {
                 // A supervisor that is gone is noticed by its link, which ends the execution.
-                let _ = link.tell(&Request::Follow {
-                    slot: self.slot(),
-                    position,
-                });
+                let _ = link.tell(&Request::Follow { slot: self.slot(), position });
             }
         }
     }
@@ -254,18 +246,10 @@ impl Execution {
     pub async fn wait_started(&self) -> Result<(), StartError> {
         let mut states = self.tracked.state.subscribe();
         let begun = |state: &State| state.status != Status::Starting || state.refused.is_some();
-        let refused = states
-            .wait_for(begun)
-            .await
-            .ok()
-            .and_then(|state| state.refused.clone());
+        let refused = states.wait_for(begun).await.ok().and_then(|state| state.refused.clone());
         match refused {
             None => Ok(()),
-            Some(why) => Err(StartError::refused(
-                why,
-                &self.tracked.fixed.command,
-                "".into(),
-            )),
+            Some(why) => Err(StartError::refused(why, &self.tracked.fixed.command, "".into())),
         }
     }
 
@@ -273,18 +257,10 @@ impl Execution {
     pub async fn wait(&self) -> Result<Arc<End>, StartError> {
         let mut states = self.tracked.state.subscribe();
         let over = |state: &State| state.status.end().is_some() || state.refused.is_some();
-        let state = states
-            .wait_for(over)
-            .await
-            .map_err(|_| StartError::Lost)?
-            .clone();
+        let state = states.wait_for(over).await.map_err(|_| StartError::Lost)?.clone();
         match (state.status.end(), state.refused) {
             (Some(end), _) => Ok(Arc::clone(end)),
-            (None, Some(why)) => Err(StartError::refused(
-                why,
-                &self.tracked.fixed.command,
-                "".into(),
-            )),
+            (None, Some(why)) => Err(StartError::refused(why, &self.tracked.fixed.command, "".into())),
             (None, None) => Err(StartError::Lost),
         }
     }
@@ -315,11 +291,7 @@ impl Execution {
     /// receipt lists what was ended. On an execution that has ended it does nothing.
     pub async fn kill(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
-        let request = Request::Kill {
-            slot: self.tracked.slot(),
-            signal,
-            grace,
-        };
+        let request = Request::Kill { slot: self.tracked.slot(), signal, grace };
         match self.ask(&request).await {
             Ok(Answer::Receipt(receipt)) => Ok(receipt),
             Ok(_) => Ok(KillReceipt::default()),
@@ -331,12 +303,7 @@ impl Execution {
     /// Sends a signal to every process of it, and does nothing more.
     pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
         check_signal(signal)?;
-        self.ask(&Request::Signal {
-            slot: self.tracked.slot(),
-            signal,
-        })
-        .await
-        .map(drop)
+        self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await.map(drop)
     }
 
     /// Writes to its standard input; returns when the bytes are in its pipe.
@@ -355,11 +322,8 @@ impl Execution {
             // In pieces, so that no frame is too long and a slow reader is felt.
             let (now, later) = rest.split_at(rest.len().min(1 << 20));
             let close = close && later.is_empty();
-            let request = Request::WriteStdin {
-                slot: self.tracked.slot(),
-                bytes: Bytes(now.to_vec()),
-                close,
-            };
+            let request =
+                Request::WriteStdin { slot: self.tracked.slot(), bytes: Bytes(now.to_vec()), close };
             self.ask(&request).await?;
             if later.is_empty() {
                 return Ok(());
@@ -371,10 +335,9 @@ impl Execution {
     /// Looks at its processes.
     pub async fn inspect(&self) -> Result<Inspection, ControlError> {
         match self.ask(&Request::Inspect(self.tracked.slot())).await? {
-            Answer::Inspected(found) => Ok(Inspection {
-                waiting_for_input: found.waiting_for_input,
-                pids: found.pids,
-            }),
+            Answer::Inspected(found) => {
+                Ok(Inspection { waiting_for_input: found.waiting_for_input, pids: found.pids })
+            }
             _ => Err(ControlError::Unsupported),
         }
     }
@@ -393,9 +356,5 @@ impl Execution {
 }
 
 pub(super) fn check_signal(signal: i32) -> Result<(), ControlError> {
-    if (1..=31).contains(&signal) {
-        Ok(())
-    } else {
-        Err(ControlError::NoSuchSignal(signal))
-    }
+    if (1..=31).contains(&signal) { Ok(()) } else { Err(ControlError::NoSuchSignal(signal)) }
 }

@@ -88,10 +88,7 @@ impl Link {
     }
 
     /// Sends a request; the answer comes through the receiver.
-    pub(super) fn request(
-        &self,
-        request: &Request,
-    ) -> Result<oneshot::Receiver<Answer>, LinkError> {
+    pub(super) fn request(&self, request: &Request) -> Result<oneshot::Receiver<Answer>, LinkError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         lock(&self.pending).insert(number, sender);
@@ -198,12 +195,7 @@ impl Link {
         }
     }
 
-    fn receive(
-        &self,
-        frames: &mut FrameBuffer,
-        chunk: &mut Vec<u8>,
-        engine: &Weak<Inner>,
-    ) -> io::Result<()> {
+    fn receive(&self, frames: &mut FrameBuffer, chunk: &mut Vec<u8>, engine: &Weak<Inner>) -> io::Result<()> {
         chunk.resize(4 << 10, 0);
         loop {
             match self.stream.try_read(chunk) {
@@ -263,11 +255,7 @@ impl Link {
                     execution.not_started(why);
                 }
             }
-            Answer::Ended {
-                slot,
-                end,
-                position,
-            } => {
+            Answer::Ended { slot, end, position } => {
                 if let Some(execution) = find(slot) {
                     execution.ended(end, position);
                     if let Some(engine) = engine.upgrade() {

@@ -106,10 +106,7 @@ pub struct Engine {
 }
 
 fn settings(config: &EngineConfig, env: &[(OsString, OsString)]) -> Settings {
-    let env: Vec<_> = env
-        .iter()
-        .map(|(name, value)| (name.clone(), Some(value.clone())))
-        .collect();
+    let env: Vec<_> = env.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
     Settings {
         env: variables(&env),
         cwd: config.cwd.as_os_str().into(),
@@ -156,11 +153,9 @@ impl Engine {
     pub async fn open(config: EngineConfig) -> Result<Self, OpenError> {
         let state = StateDir::open(&config.state_dir)?;
         let journals = state.path.join(crate::supervisor::context::JOURNALS);
-        let (store, found) =
-            JournalStore::open(&journals).map_err(|e| OpenError::Journals(e.to_string()))?;
+        let (store, found) = JournalStore::open(&journals).map_err(|e| OpenError::Journals(e.to_string()))?;
         let settings = settings(&config, &config.env);
-        let (zygote, capabilities) =
-            Zygote::start(&config.supervisor, &state.path, settings).await?;
+        let (zygote, capabilities) = Zygote::start(&config.supervisor, &state.path, settings).await?;
         let inner = Arc::new(Inner {
             env: Mutex::new(config.env.clone()),
             config,
@@ -199,25 +194,15 @@ impl Engine {
     /// The execution with this id.
     pub fn execution(&self, id: &ExecutionId) -> Option<Execution> {
         let tracked = lock(&self.inner.registry).executions.get(id).cloned()?;
-        Some(Execution {
-            tracked,
-            engine: Arc::clone(&self.inner),
-        })
+        Some(Execution { tracked, engine: Arc::clone(&self.inner) })
     }
 
     /// Every execution there is a record of, oldest first.
     pub fn executions(&self) -> Vec<Execution> {
-        let tracked: Vec<_> = lock(&self.inner.registry)
-            .executions
-            .values()
-            .cloned()
-            .collect();
+        let tracked: Vec<_> = lock(&self.inner.registry).executions.values().cloned().collect();
         let mut executions: Vec<_> = tracked
             .into_iter()
-            .map(|tracked| Execution {
-                tracked,
-                engine: Arc::clone(&self.inner),
-            })
+            .map(|tracked| Execution { tracked, engine: Arc::clone(&self.inner) })
             .collect();
         executions.sort_by_key(|execution| execution.tracked.fixed.created_at);
         executions
@@ -236,35 +221,20 @@ impl Engine {
     /// The session with this id.
     pub fn session(&self, id: &SessionId) -> Option<Session> {
         let state = lock(&self.inner.registry).sessions.get(id).cloned()?;
-        Some(Session {
-            state,
-            engine: Arc::clone(&self.inner),
-        })
+        Some(Session { state, engine: Arc::clone(&self.inner) })
     }
 
     /// Every session, oldest first.
     pub fn sessions(&self) -> Vec<Session> {
-        let states: Vec<_> = lock(&self.inner.registry)
-            .sessions
-            .values()
-            .cloned()
-            .collect();
-        let mut sessions: Vec<_> = states
-            .into_iter()
-            .map(|state| Session {
-                state,
-                engine: Arc::clone(&self.inner),
-            })
-            .collect();
+        let states: Vec<_> = lock(&self.inner.registry).sessions.values().cloned().collect();
+        let mut sessions: Vec<_> =
+            states.into_iter().map(|state| Session { state, engine: Arc::clone(&self.inner) }).collect();
         sessions.sort_by_key(|session| session.state.created_at);
         sessions
     }
 
     /// Changes the environment that commands and sessions start from, from now on.
-    pub async fn set_env(
-        &self,
-        changes: &[(OsString, Option<OsString>)],
-    ) -> Result<(), StartError> {
+    pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
         validate::env(changes)?;
         let inner = Arc::clone(&self.inner);
         let changes = variables(changes);
@@ -285,12 +255,7 @@ impl Engine {
     /// What works on this machine.
     pub fn health(&self) -> Health {
         let registry = lock(&self.inner.registry);
-        let Capabilities {
-            driver,
-            driver_reason,
-            cgroups,
-            ..
-        } = self.inner.capabilities.clone();
+        let Capabilities { driver, driver_reason, cgroups, .. } = self.inner.capabilities.clone();
         Health {
             shell_driver: driver,
             shell_driver_reason: driver_reason,
@@ -315,10 +280,6 @@ impl Inner {
 
 /// A command as people read it.
 fn display_of(record: &ExecutionRecord) -> String {
-    let words: Vec<_> = record
-        .command
-        .iter()
-        .map(|w| String::from_utf8_lossy(&w.0))
-        .collect();
+    let words: Vec<_> = record.command.iter().map(|w| String::from_utf8_lossy(&w.0)).collect();
     words.join(" ")
 }

@@ -26,11 +26,7 @@ impl Outcome {
         let end = execution.wait().await?;
         // A record that retention has already taken has nothing to show.
         let output = execution.output(OUTCOME_BYTES).unwrap_or_default();
-        Ok(Self {
-            execution,
-            end,
-            output,
-        })
+        Ok(Self { execution, end, output })
     }
 
     /// The exit code; 255 if it is not known.

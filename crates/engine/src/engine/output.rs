@@ -56,12 +56,7 @@ impl Output {
         while let Some(entry) = reader.next()? {
             output.cursor = entry.cursor_after;
             match entry.item {
-                Item::Output {
-                    stream,
-                    stream_position,
-                    bytes,
-                    ..
-                } => {
+                Item::Output { stream, stream_position, bytes, .. } => {
                     let kept = match stream {
                         JournalStream::Stdout => &mut output.stdout,
                         JournalStream::Stderr => &mut output.stderr,
@@ -85,11 +80,8 @@ impl Output {
         let totals = reader.totals()?;
         let mut ends = |stream, total: u64| -> Result<StreamOutput, ReadError> {
             let limit = limit as u64;
-            let (head, tail_from) = if total <= limit {
-                (total, total)
-            } else {
-                (limit / 2, total - (limit - limit / 2))
-            };
+            let (head, tail_from) =
+                if total <= limit { (total, total) } else { (limit / 2, total - (limit - limit / 2)) };
             let mut bytes = Vec::new();
             let stopped_at = read_range(&mut reader, stream, 0..head, &mut bytes)?;
             let head = bytes.len();
@@ -98,11 +90,7 @@ impl Output {
             if stopped_at < tail_from.min(total) && (stopped_at as usize) < head {
                 from = stopped_at;
             }
-            let mut begin = if head as u64 == total {
-                total
-            } else {
-                from.max(head as u64)
-            };
+            let mut begin = if head as u64 == total { total } else { from.max(head as u64) };
             while begin < total {
                 let before = bytes.len();
                 let end = read_range(&mut reader, stream, begin..total, &mut bytes)?;
@@ -117,11 +105,7 @@ impl Output {
                 };
             }
             let omitted = total - bytes.len() as u64;
-            Ok(StreamOutput {
-                bytes,
-                head,
-                omitted,
-            })
+            Ok(StreamOutput { bytes, head, omitted })
         };
         Ok(Self {
             stdout: ends(JournalStream::Stdout, totals.stdout)?,
@@ -141,9 +125,7 @@ fn read_range(
     let mut at = range.start;
     let mut buffer = vec![0; 256 << 10];
     while at < range.end {
-        let wanted = usize::try_from(range.end - at)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
+        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
         match reader.read_stream(stream, at, &mut buffer[..wanted])? {
             StreamRead::Bytes(n) => {
                 bytes.extend_from_slice(&buffer[..n]);
@@ -203,11 +185,7 @@ pub struct Follower {
 
 impl Follower {
     pub(super) fn new(reader: JournalReader, tracked: Arc<Tracked>) -> Self {
-        Self {
-            reader,
-            tracked,
-            ended: false,
-        }
+        Self { reader, tracked, ended: false }
     }
 
     /// The cursor to go on from.
@@ -219,24 +197,17 @@ impl Follower {
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
         while let Some(entry) = self.reader.next()? {
             let event = match entry.item {
-                Item::Output { stream, bytes, .. } => Event::Output {
-                    stream: stream.into(),
-                    bytes: bytes.to_vec(),
-                },
+                Item::Output { stream, bytes, .. } => {
+                    Event::Output { stream: stream.into(), bytes: bytes.to_vec() }
+                }
                 Item::Gap { from, to } => Event::Gap { from, to },
-                Item::Event {
-                    kind: kind::STARTED,
-                    payload,
-                } => {
+                Item::Event { kind: kind::STARTED, payload } => {
                     let Ok(pid) = minicbor::decode(payload) else {
                         continue;
                     };
                     Event::Started { pid }
                 }
-                Item::Event {
-                    kind: kind::ENDED,
-                    payload,
-                } => {
+                Item::Event { kind: kind::ENDED, payload } => {
                     let Ok(end) = minicbor::decode(payload) else {
                         continue;
                     };
@@ -245,11 +216,7 @@ impl Follower {
                 }
                 Item::Event { .. } => continue,
             };
-            return Ok(Some(Entry {
-                cursor: entry.cursor_after,
-                time: entry.time,
-                event,
-            }));
+            return Ok(Some(Entry { cursor: entry.cursor_after, time: entry.time, event }));
         }
         Ok(None)
     }

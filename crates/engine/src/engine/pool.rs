@@ -83,9 +83,7 @@ impl Inner {
             engine.zygote.fork(nonce).await.map_err(refused)?;
             let link = Link::connect(&engine.state.folders.supervisors, nonce)
                 .map_err(|e| StartError::os("connect to a supervisor", e))?;
-            engine
-                .tasks
-                .spawn(Arc::clone(&link).run(Arc::downgrade(&engine)));
+            engine.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(&engine)));
             Ok(link)
         })
         .await

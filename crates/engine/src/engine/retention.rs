@@ -85,19 +85,13 @@ impl Inner {
             .finished
             .iter()
             .map(|tracked| journal::FinishedRecord {
-                ended_at: tracked
-                    .state
-                    .borrow()
-                    .ended_at
-                    .unwrap_or(tracked.fixed.created_at),
+                ended_at: tracked.state.borrow().ended_at.unwrap_or(tracked.fixed.created_at),
                 bytes: tracked.bytes_on_disk.load(Ordering::Acquire),
                 keep: tracked.fixed.keep,
             })
             .collect();
-        let expired: std::collections::HashSet<usize> = policy
-            .expired(&records, SystemTime::now())
-            .into_iter()
-            .collect();
+        let expired: std::collections::HashSet<usize> =
+            policy.expired(&records, SystemTime::now()).into_iter().collect();
         let mut gone = Vec::new();
         let mut index = 0;
         registry.finished.retain(|tracked| {
@@ -111,11 +105,7 @@ impl Inner {
         for tracked in &gone {
             registry.finished_bytes -= tracked.bytes_on_disk.load(Ordering::Acquire);
             let id = &tracked.fixed.id;
-            if registry
-                .executions
-                .get(id)
-                .is_some_and(|t| Arc::ptr_eq(t, tracked))
-            {
+            if registry.executions.get(id).is_some_and(|t| Arc::ptr_eq(t, tracked)) {
                 registry.executions.remove(id);
             }
         }
@@ -163,9 +153,7 @@ impl Inner {
                 let oldest = {
                     let registry = lock(&strong.registry);
                     let mut expiring = registry.finished.iter().filter(|t| !t.fixed.keep);
-                    expiring
-                        .next()
-                        .map(|t| t.state.borrow().ended_at.unwrap_or(t.fixed.created_at))
+                    expiring.next().map(|t| t.state.borrow().ended_at.unwrap_or(t.fixed.created_at))
                 };
                 let max_age = strong.config.retention.max_age;
                 let due = oldest.map(|at| {

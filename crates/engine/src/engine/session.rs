@@ -120,10 +120,7 @@ impl Session {
         if self.state.deleted.load(Ordering::Acquire) {
             return Err(self.gone());
         }
-        Ok(lock(&self.state.place)
-            .link
-            .clone()
-            .filter(|link| !link.is_over()))
+        Ok(lock(&self.state.place).link.clone().filter(|link| !link.is_over()))
     }
 
     /// Its supervisor; a new one, with the state that was saved last, if it was killed.
@@ -136,11 +133,9 @@ impl Session {
 
     async fn ask(&self, request: &Request) -> Result<Answer, StartError> {
         match self.link().await?.ask(request).await {
-            Ok(Answer::Refused(why)) => Err(StartError::refused(
-                why,
-                "",
-                self.state.cwd_or(&self.engine.config.cwd),
-            )),
+            Ok(Answer::Refused(why)) => {
+                Err(StartError::refused(why, "", self.state.cwd_or(&self.engine.config.cwd)))
+            }
             Ok(answer) => Ok(answer),
             Err(LinkError::Gone) => Err(StartError::Lost),
             Err(LinkError::Busy) => Err(StartError::QueueFull),
@@ -150,9 +145,7 @@ impl Session {
     /// Queues a command. Commands of a session run one at a time, in the order of these calls.
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let link = self.link().await?;
-        self.engine
-            .start_on(&link, spec, Some(&self.state.id), None)
-            .await
+        self.engine.start_on(&link, spec, Some(&self.state.id), None).await
     }
 
     /// Runs a command and waits for its end; its output is bounded as in [`crate::Engine::run`].
@@ -165,15 +158,8 @@ impl Session {
     pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
         let link = self.engine.supervisor().await?;
-        let execution = self
-            .engine
-            .start_on(
-                &link,
-                spec.background(),
-                Some(&self.state.id),
-                Some(snapshot),
-            )
-            .await?;
+        let execution =
+            self.engine.start_on(&link, spec.background(), Some(&self.state.id), Some(snapshot)).await?;
         execution.wait_started().await?;
         Ok(execution)
     }
@@ -181,19 +167,13 @@ impl Session {
     async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
         match self.ask(&Request::Snapshot).await? {
             Answer::Snapshot(Some(Bytes(text))) => Ok(text),
-            _ => Err(StartError::NoShell(
-                "the shell did not give its state".into(),
-            )),
+            _ => Err(StartError::NoShell("the shell did not give its state".into())),
         }
     }
 
     /// Ends the running command and everything it started. The shell and its state stay, and so does
     /// what earlier commands left running.
-    pub async fn interrupt(
-        &self,
-        signal: i32,
-        grace: Duration,
-    ) -> Result<KillReceipt, ControlError> {
+    pub async fn interrupt(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
         let Ok(Some(link)) = self.live_link() else {
             return Err(ControlError::Ended);
@@ -209,11 +189,7 @@ impl Session {
     pub async fn fork(&self, id: Option<SessionId>) -> Result<Self, SessionError> {
         let snapshot = self.snapshot().await?;
         let record = &self.state.record;
-        let spec = SessionSpec {
-            id,
-            name: record.name.clone(),
-            ..SessionSpec::default()
-        };
+        let spec = SessionSpec { id, name: record.name.clone(), ..SessionSpec::default() };
         self.engine.create_session(spec, Some(snapshot)).await
     }
 
@@ -223,14 +199,9 @@ impl Session {
     }
 
     /// Changes the environment of the session's shell, in its turn.
-    pub async fn set_env(
-        &self,
-        changes: &[(OsString, Option<OsString>)],
-    ) -> Result<(), StartError> {
+    pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
         super::validate::env(changes)?;
-        self.ask(&Request::SetEnv(variables(changes)))
-            .await
-            .map(drop)
+        self.ask(&Request::SetEnv(variables(changes))).await.map(drop)
     }
 
     /// What is known of it.
@@ -266,10 +237,7 @@ impl Session {
 impl SessionState {
     fn cwd_or(&self, default: &std::path::Path) -> PathBuf {
         let own = self.record.cwd.clone();
-        own.map_or_else(
-            || default.to_owned(),
-            |path| PathBuf::from(OsString::from(path)),
-        )
+        own.map_or_else(|| default.to_owned(), |path| PathBuf::from(OsString::from(path)))
     }
 }
 
@@ -293,23 +261,14 @@ impl Inner {
                 id: id.clone(),
                 record,
                 created_at: SystemTime::now(),
-                place: Mutex::new(Place {
-                    record: record_place,
-                    link: Some(link),
-                }),
+                place: Mutex::new(Place { record: record_place, link: Some(link) }),
                 deleted: AtomicBool::new(false),
                 reviving: tokio::sync::Mutex::new(()),
             });
-            lock(&engine.registry)
-                .sessions
-                .insert(id, Arc::clone(&state));
-            Ok(Session {
-                state,
-                engine: Arc::clone(&engine),
-            })
+            lock(&engine.registry).sessions.insert(id, Arc::clone(&state));
+            Ok(Session { state, engine: Arc::clone(&engine) })
         });
-        made.await
-            .unwrap_or(Err(SessionError::Start(StartError::Lost)))
+        made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
     }
 
     /// Files a session's record and makes a supervisor that session.
@@ -328,12 +287,7 @@ impl Inner {
             snapshot: snapshot.map(Bytes),
             snapshot_age: age,
         };
-        let cwd = || {
-            record
-                .cwd
-                .clone()
-                .map_or_else(PathBuf::new, |path| OsString::from(path).into())
-        };
+        let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
         let failed = match link.ask(&Request::OpenSession(Box::new(open))).await {
             Ok(Answer::Done) => return Ok(claimed),
             Ok(Answer::Refused(why)) => StartError::refused(why, "bash", cwd()),
@@ -358,16 +312,10 @@ impl Inner {
             let folder = &engine.state.folders.snapshots;
             let (snapshot, age) = SnapshotFile::read(folder, old.slot.0).unzip();
             let link = engine.supervisor().await?;
-            let record = SessionRecord {
-                nonce: link.nonce,
-                ..state.record.clone()
-            };
+            let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };
             let age = age.unwrap_or_default();
             let new = engine.open_on(&link, &record, snapshot, Some(age)).await?;
-            *lock(&state.place) = Place {
-                record: new,
-                link: Some(Arc::clone(&link)),
-            };
+            *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);
             Ok(link)
@@ -408,8 +356,6 @@ impl Inner {
             lock(&engine.registry).sessions.remove(&state.id);
             Ok(receipt)
         });
-        deleted
-            .await
-            .unwrap_or(Err(SessionError::Start(StartError::Lost)))
+        deleted.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
     }
 }

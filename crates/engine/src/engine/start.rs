@@ -30,15 +30,9 @@ impl Drop for Reserved {
 }
 
 impl Inner {
-    pub(super) fn reserve_session(
-        self: &Arc<Self>,
-        id: &SessionId,
-    ) -> Result<Reserved, SessionError> {
+    pub(super) fn reserve_session(self: &Arc<Self>, id: &SessionId) -> Result<Reserved, SessionError> {
         let mut registry = lock(&self.registry);
-        let taken = registry
-            .sessions
-            .get(id)
-            .is_some_and(|session| !session.deleted.load(Ordering::Acquire));
+        let taken = registry.sessions.get(id).is_some_and(|session| !session.deleted.load(Ordering::Acquire));
         if taken || !registry.creating.insert(id.clone()) {
             return Err(SessionError::AlreadyExists(id.clone()));
         }
@@ -47,31 +41,20 @@ impl Inner {
             registry.creating.remove(id);
             return Err(SessionError::TooMany(self.config.max_sessions));
         }
-        Ok(Reserved {
-            engine: Arc::clone(self),
-            id: id.clone(),
-        })
+        Ok(Reserved { engine: Arc::clone(self), id: id.clone() })
     }
 
     /// The execution that an identical request started before, if there is one.
-    pub(super) fn find_same(
-        self: &Arc<Self>,
-        spec: &CommandSpec,
-    ) -> Result<Option<Execution>, StartError> {
+    pub(super) fn find_same(self: &Arc<Self>, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
         let registry = lock(&self.registry);
         let same = check_id(&registry, spec)?.cloned();
-        Ok(same.map(|tracked| Execution {
-            tracked,
-            engine: Arc::clone(self),
-        }))
+        Ok(same.map(|tracked| Execution { tracked, engine: Arc::clone(self) }))
     }
 
     /// Claims a journal for a record.
     pub(super) fn claim(&self, record: &Record, bound: Option<u64>) -> Result<Claimed, StartError> {
         let bound = bound.unwrap_or(self.config.journal_bytes);
-        lock(&self.store)
-            .claim(&wire::to_bytes(record), bound)
-            .map_err(StartError::claim)
+        lock(&self.store).claim(&wire::to_bytes(record), bound).map_err(StartError::claim)
     }
 
     /// Starts a command on a supervisor. Returns when the supervisor has accepted it.
@@ -84,10 +67,7 @@ impl Inner {
     ) -> Result<Execution, StartError> {
         validate::command(&spec)?;
         let (tracked, is_new) = self.reserve(link.nonce, &spec, session)?;
-        let execution = Execution {
-            tracked: Arc::clone(&tracked),
-            engine: Arc::clone(self),
-        };
+        let execution = Execution { tracked: Arc::clone(&tracked), engine: Arc::clone(self) };
         if !is_new {
             return Ok(execution);
         }
@@ -134,12 +114,7 @@ impl Inner {
         if registry.unfinished >= self.config.max_executions {
             return Err(StartError::TooManyExecutions(self.config.max_executions));
         }
-        let record = ExecutionRecord::new(
-            id.to_string(),
-            nonce,
-            session.map(ToString::to_string),
-            spec,
-        );
+        let record = ExecutionRecord::new(id.to_string(), nonce, session.map(ToString::to_string), spec);
         let fixed = Fixed {
             id: id.clone(),
             session: session.cloned(),
@@ -165,10 +140,7 @@ impl Inner {
     /// Takes back what was reserved for an execution that never started.
     pub(super) fn discard(&self, tracked: &Arc<Tracked>) {
         let mut registry = lock(&self.registry);
-        let own = registry
-            .executions
-            .get(&tracked.fixed.id)
-            .is_some_and(|t| Arc::ptr_eq(t, tracked));
+        let own = registry.executions.get(&tracked.fixed.id).is_some_and(|t| Arc::ptr_eq(t, tracked));
         if own {
             registry.executions.remove(&tracked.fixed.id);
         }
@@ -186,21 +158,11 @@ impl Inner {
                 && tracked.end().is_none()
         };
         let found: Vec<_> = registry.executions.values().filter(own).cloned().collect();
-        found
-            .into_iter()
-            .map(|tracked| Execution {
-                tracked,
-                engine: Arc::clone(self),
-            })
-            .collect()
+        found.into_iter().map(|tracked| Execution { tracked, engine: Arc::clone(self) }).collect()
     }
 
     /// Makes what a command left running executions of their own.
-    pub(super) fn adopt_leftovers(
-        self: &Arc<Self>,
-        parent: &Arc<Tracked>,
-        leftovers: Vec<Leftover>,
-    ) {
+    pub(super) fn adopt_leftovers(self: &Arc<Self>, parent: &Arc<Tracked>, leftovers: Vec<Leftover>) {
         let Some(link) = lock(&parent.link).clone() else {
             return;
         };
@@ -217,10 +179,7 @@ impl Inner {
                 let Ok((tracked, _)) = reserved else { continue };
                 *lock(&tracked.link) = Some(Arc::clone(&link));
                 link.track(Arc::clone(&tracked));
-                let request = Request::Adopt {
-                    slot: tracked.slot(),
-                    pid,
-                };
+                let request = Request::Adopt { slot: tracked.slot(), pid };
                 match link.ask(&request).await {
                     Ok(Answer::Done) => tracked.started(pid),
                     // It has ended in the meantime.
@@ -235,10 +194,7 @@ impl Inner {
 }
 
 /// Whether an id may be used: `Some` if an identical request has used it, an error if another has.
-fn check_id<'a>(
-    registry: &'a Registry,
-    spec: &CommandSpec,
-) -> Result<Option<&'a Arc<Tracked>>, StartError> {
+fn check_id<'a>(registry: &'a Registry, spec: &CommandSpec) -> Result<Option<&'a Arc<Tracked>>, StartError> {
     let Some(id) = &spec.id else { return Ok(None) };
     let Some(tracked) = registry.executions.get(id) else {
         return Ok(None);

@@ -25,11 +25,7 @@ impl StateDir {
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         let fail = |doing, path: &Path| {
             let path = path.to_owned();
-            move |source| OpenError::StateDir {
-                doing,
-                path,
-                source,
-            }
+            move |source| OpenError::StateDir { doing, path, source }
         };
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
@@ -37,12 +33,7 @@ impl StateDir {
         let path = fs::canonicalize(path).map_err(fail("find", path))?;
         let lock_path = path.join("lock");
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = options.open(&lock_path).map_err(fail("open", &lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -55,12 +46,7 @@ impl StateDir {
         }
         let same_instance = check_instance(&mut lock).map_err(fail("read", &lock_path))?;
         let folders = Folders::open(&path).map_err(fail("open", &path))?;
-        Ok(Self {
-            path,
-            folders,
-            same_instance,
-            _lock: lock,
-        })
+        Ok(Self { path, folders, same_instance, _lock: lock })
     }
 }
 
@@ -82,17 +68,9 @@ fn check_instance(lock: &mut File) -> io::Result<bool> {
 /// container's restart, so the start of its first process is part of it.
 fn instance() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let namespace = fs::metadata("/proc/self/ns/pid")
-        .map(|m| m.ino())
-        .unwrap_or(0);
+    let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).unwrap_or(0);
     let stat = fs::read_to_string("/proc/1/stat").unwrap_or_default();
     // The 22nd field, counted from behind the name, which may hold anything.
-    let started = stat
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
-    format!(
-        "boot {}\npid namespace {namespace}\nstarted {}\n",
-        boot.trim(),
-        started.unwrap_or("?")
-    )
+    let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
+    format!("boot {}\npid namespace {namespace}\nstarted {}\n", boot.trim(), started.unwrap_or("?"))
 }

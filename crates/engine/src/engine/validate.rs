@@ -6,9 +6,7 @@ use std::path::Path;
 
 use super::error::StartError;
 use super::session::SessionSpec;
-use crate::command::{
-    CommandSpec, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program, Stdin,
-};
+use crate::command::{CommandSpec, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program, Stdin};
 
 fn invalid<T>(why: impl Into<String>) -> Result<T, StartError> {
     Err(StartError::InvalidCommand(why.into()))
@@ -26,9 +24,7 @@ pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
         }
     };
     if holds_nul {
-        return invalid(
-            "the command holds a NUL byte; pass binary data by standard input or a file",
-        );
+        return invalid("the command holds a NUL byte; pass binary data by standard input or a file");
     }
     if bytes > MAX_COMMAND_BYTES {
         return invalid(format!(
@@ -43,11 +39,7 @@ pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
             bytes.len()
         ));
     }
-    if spec
-        .digest
-        .as_ref()
-        .is_some_and(|digest| digest.len() > 256)
-    {
+    if spec.digest.as_ref().is_some_and(|digest| digest.len() > 256) {
         return invalid("a digest may have 256 bytes");
     }
     env(&spec.env)?;
@@ -62,9 +54,7 @@ pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {
         let bytes = name.as_bytes();
         let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
         if !bytes.iter().all(word) || bytes.first().is_some_and(u8::is_ascii_digit) {
-            return invalid(format!(
-                "a shell has no variable {name:?}: letters, digits and '_' only"
-            ));
+            return invalid(format!("a shell has no variable {name:?}: letters, digits and '_' only"));
         }
     }
     env(&spec.env)?;
@@ -77,14 +67,10 @@ pub(super) fn env(env: &[(OsString, Option<OsString>)]) -> Result<(), StartError
         let value = value.as_ref().map_or(&b""[..], |value| value.as_bytes());
         total += name.len() + value.len() + 2;
         if name.is_empty() || name.as_bytes().contains(&b'=') {
-            return invalid(format!(
-                "{name:?} is not the name of a variable: it is empty or holds '='"
-            ));
+            return invalid(format!("{name:?} is not the name of a variable: it is empty or holds '='"));
         }
         if name.as_bytes().contains(&0) || value.contains(&0) {
-            return invalid(format!(
-                "the variable {name:?} holds a NUL byte, which no environment can"
-            ));
+            return invalid(format!("the variable {name:?} holds a NUL byte, which no environment can"));
         }
     }
     if total > MAX_ENV_BYTES {
@@ -100,9 +86,9 @@ fn folder(cwd: Option<&Path>) -> Result<(), StartError> {
         Some(path) if path.as_os_str().as_bytes().contains(&0) => {
             invalid("the working directory holds a NUL byte, which no path can")
         }
-        Some(path) if !path.is_absolute() => invalid(format!(
-            "the working directory {path:?} is not absolute; give a path from the root"
-        )),
+        Some(path) if !path.is_absolute() => {
+            invalid(format!("the working directory {path:?} is not absolute; give a path from the root"))
+        }
         _ => Ok(()),
     }
 }

@@ -14,9 +14,7 @@ use tokio::sync::Mutex;
 
 use super::config::SupervisorProgram;
 use super::error::OpenError;
-use crate::protocol::{
-    Capabilities, FrameBuffer, Refusal, Settings, ZygoteAnswer, ZygoteRequest, frame,
-};
+use crate::protocol::{Capabilities, FrameBuffer, Refusal, Settings, ZygoteAnswer, ZygoteRequest, frame};
 use crate::supervisor::zygote::ZYGOTE;
 
 /// A running zygote. It ends when this is dropped; the supervisors it forked do not.
@@ -55,10 +53,7 @@ impl Zygote {
             SupervisorProgram::ThisProgram => PathBuf::from("/proc/self/exe"),
             SupervisorProgram::At(path) => path.clone(),
         };
-        let fail = |why: String| OpenError::Zygote {
-            program: path.clone(),
-            why,
-        };
+        let fail = |why: String| OpenError::Zygote { program: path.clone(), why };
         let started = Self::spawn(&path, state_dir).map_err(|e| fail(e.to_string()))?;
         let request = ZygoteRequest::Configure(Box::new(settings));
         match started.ask(&request).await {
@@ -82,10 +77,7 @@ impl Zygote {
             .spawn()?;
         let stream = UnixStream::from_std(ours.into())?;
         Ok(Self {
-            connection: Mutex::new(Connection {
-                stream,
-                frames: FrameBuffer::default(),
-            }),
+            connection: Mutex::new(Connection { stream, frames: FrameBuffer::default() }),
             _lifeline: lifeline,
             _child: Reaper(child),
         })
@@ -114,20 +106,14 @@ impl Zygote {
         match self.ask(&ZygoteRequest::Fork(nonce)).await {
             Ok(ZygoteAnswer::Forked(_)) => Ok(()),
             Ok(ZygoteAnswer::Refused(why)) => Err(why),
-            Ok(other) => Err(Refusal::Os {
-                errno: libc::EPROTO,
-                doing: format!("fork: {other:?}"),
-            }),
+            Ok(other) => Err(Refusal::Os { errno: libc::EPROTO, doing: format!("fork: {other:?}") }),
             Err(e) => Err(Refusal::os(&e, "reach the zygote")),
         }
     }
 
     /// Changes what supervisors forked from now on start from.
     pub(super) async fn configure(&self, settings: Settings) -> io::Result<Capabilities> {
-        match self
-            .ask(&ZygoteRequest::Configure(Box::new(settings)))
-            .await?
-        {
+        match self.ask(&ZygoteRequest::Configure(Box::new(settings))).await? {
             ZygoteAnswer::Configured(capabilities) => Ok(capabilities),
             other => Err(io::Error::other(format!("the zygote answered {other:?}"))),
         }

@@ -37,9 +37,7 @@ impl From<Errno> for JournalError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppendError {
     /// Output was counted but not kept: readers get a gap.
-    #[error(
-        "{bytes} bytes of output could not be recorded; free space in the state directory's file system"
-    )]
+    #[error("{bytes} bytes of output could not be recorded; free space in the state directory's file system")]
     Dropped {
         /// How many bytes.
         bytes: u64,
@@ -47,9 +45,7 @@ pub(crate) enum AppendError {
         source: io::Error,
     },
     /// The event is not in the journal.
-    #[error(
-        "an event of kind {kind} could not be recorded; free space in the state directory's file system"
-    )]
+    #[error("an event of kind {kind} could not be recorded; free space in the state directory's file system")]
     NotRecorded {
         /// The kind of the event.
         kind: u8,
@@ -71,9 +67,7 @@ pub(crate) enum ClaimError {
     #[error("a journal needs a bound of {MIN_JOURNAL_BYTES} bytes at least, {0} were asked for")]
     BoundTooSmall(u64),
     /// The first record is too large.
-    #[error(
-        "the description of an execution may have {MAX_SPEC_BYTES} bytes at most, this one has {0}"
-    )]
+    #[error("the description of an execution may have {MAX_SPEC_BYTES} bytes at most, this one has {0}")]
     SpecTooLarge(usize),
     /// The disk or the quota is full.
     #[error(
@@ -93,10 +87,6 @@ pub(super) fn is_full(errno: Errno) -> bool {
 
 impl From<Errno> for ClaimError {
     fn from(errno: Errno) -> Self {
-        if is_full(errno) {
-            Self::NoSpace(errno.into())
-        } else {
-            Self::Io(errno.into())
-        }
+        if is_full(errno) { Self::NoSpace(errno.into()) } else { Self::Io(errno.into()) }
     }
 }

@@ -11,11 +11,7 @@ use super::format::{HEADER_BYTES, Header, Salt, Slot};
 
 /// The file of a segment.
 pub(super) fn segment_name(slot: Slot, segment: u64) -> String {
-    if segment == 0 {
-        slot.to_string()
-    } else {
-        format!("{slot}.{segment}")
-    }
+    if segment == 0 { slot.to_string() } else { format!("{slot}.{segment}") }
 }
 
 /// The slot and segment that a file is named after, if it is named as this program does it.
@@ -34,14 +30,7 @@ pub(super) fn open_segment(
     flags: OFlags,
 ) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    retry(|| {
-        openat(
-            dir,
-            segment_name(slot, segment),
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )
-    })
+    retry(|| openat(dir, segment_name(slot, segment), flags, Mode::RUSR | Mode::WUSR))
 }
 
 /// Removes a segment's file, if it is there.
@@ -53,11 +42,7 @@ pub(super) fn unlink_segment(dir: BorrowedFd<'_>, slot: Slot, segment: u64) -> R
 }
 
 /// Writes all parts one after the other from an offset on, in one call if the kernel takes it.
-pub(super) fn write_all_at(
-    file: BorrowedFd<'_>,
-    parts: &[&[u8]],
-    offset: u64,
-) -> Result<(), Errno> {
+pub(super) fn write_all_at(file: BorrowedFd<'_>, parts: &[&[u8]], offset: u64) -> Result<(), Errno> {
     let mut slices = [IoSlice::new(&[]); 4];
     debug_assert!(parts.len() <= slices.len(), "no caller has more parts");
     for (slice, part) in slices.iter_mut().zip(parts) {
@@ -112,16 +97,11 @@ pub(super) fn belongs(dir: BorrowedFd<'_>, slot: Slot, segment: u64, salt: &Salt
     };
     let mut block = [0; HEADER_BYTES];
     let got = read_at(file.as_fd(), &mut block, 0, HEADER_BYTES).unwrap_or(0);
-    Header::decode(&block[..got])
-        .is_ok_and(|header| header.salt == *salt && header.segment == segment)
+    Header::decode(&block[..got]).is_ok_and(|header| header.salt == *salt && header.segment == segment)
 }
 
 /// The segments that belong to this use of a slot, in order. Reads the whole directory.
-pub(super) fn list_segments(
-    dir: BorrowedFd<'_>,
-    slot: Slot,
-    salt: &Salt,
-) -> Result<Vec<u64>, Errno> {
+pub(super) fn list_segments(dir: BorrowedFd<'_>, slot: Slot, salt: &Salt) -> Result<Vec<u64>, Errno> {
     let mut segments: Vec<u64> = list(dir)?
         .into_iter()
         .filter(|name| name.0 == slot && belongs(dir, slot, name.1, salt))

@@ -191,10 +191,7 @@ impl Range {
     pub(super) fn decode(salt: &Salt, header: &[u8]) -> Option<Self> {
         let bytes = header.get(RANGE_AT..RANGE_AT + RANGE_BYTES)?;
         let fits = range_checksum(salt, &bytes[..16]) == u32_at(bytes, 16);
-        fits.then(|| Self {
-            oldest: u64_at(bytes, 0),
-            newest: u64_at(bytes, 8),
-        })
+        fits.then(|| Self { oldest: u64_at(bytes, 0), newest: u64_at(bytes, 8) })
     }
 }
 
@@ -263,10 +260,7 @@ impl Header {
             salt: Salt(salt),
             bound: u64_at(bytes, 32),
             segment: u64_at(bytes, 40),
-            start: Position {
-                stdout: u64_at(bytes, 48),
-                stderr: u64_at(bytes, 56),
-            },
+            start: Position { stdout: u64_at(bytes, 48), stderr: u64_at(bytes, 56) },
         })
     }
 

@@ -81,11 +81,7 @@ fn stat(dir: &OwnedFd, slot: Slot, segment: u64) -> Result<(u64, bool), Errno> {
 }
 
 /// Looks into a slot. Reads its first and its newest segment only.
-pub(super) fn inspect(
-    dir: &Arc<OwnedFd>,
-    slot: Slot,
-    overflow: &[u64],
-) -> Result<Inspection, JournalError> {
+pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Result<Inspection, JournalError> {
     let bytes_on_disk = match stat(dir, slot, 0) {
         Ok((size, true)) => size,
         Ok((_, false)) => return Ok(Inspection::Foreign),
@@ -99,10 +95,7 @@ pub(super) fn inspect(
         result => result?,
     };
     let salt = tape.header().salt;
-    let Some(spec) = tape
-        .record_in_segment()?
-        .filter(|record| record.head.kind == kind::SPEC)
-    else {
+    let Some(spec) = tape.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC) else {
         return Ok(Inspection::Usable);
     };
     let mut found = Found {

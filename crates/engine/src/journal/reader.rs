@@ -53,15 +53,8 @@ pub(crate) enum Item<'a> {
 /// What to return, before anything is borrowed for it.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Record {
-        record: Record,
-        skip: usize,
-    },
-    Gap {
-        from: u64,
-        to: u64,
-        time: SystemTime,
-    },
+    Record { record: Record, skip: usize },
+    Gap { from: u64, to: u64, time: SystemTime },
 }
 
 /// A place in a journal. Never waits for the writer.
@@ -87,14 +80,7 @@ impl JournalReader {
     /// Opens a journal at cursor 0, if the slot still holds it.
     pub(crate) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
         let tape = Tape::open(dir, slot, Some(salt))?;
-        Ok(Self {
-            tape,
-            cursor: 0,
-            from: 0,
-            pending: None,
-            seen: 0,
-            stream_place: None,
-        })
+        Ok(Self { tape, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
     }
 
     /// The cursor: how many output bytes have been returned or passed over.
@@ -112,18 +98,11 @@ impl JournalReader {
             return Ok(None);
         };
         Ok(Some(match step {
-            Step::Gap { from, to, time } => Entry {
-                cursor_after: to,
-                time,
-                item: Item::Gap { from, to },
-            },
+            Step::Gap { from, to, time } => Entry { cursor_after: to, time, item: Item::Gap { from, to } },
             Step::Record { record, skip } => {
                 let bytes = &self.tape.payload(&record)[skip..];
                 let item = Stream::of_kind(record.head.kind).map_or(
-                    Item::Event {
-                        kind: record.head.kind,
-                        payload: bytes,
-                    },
+                    Item::Event { kind: record.head.kind, payload: bytes },
                     |stream| Item::Output {
                         stream,
                         position: record.head.at.total() + skip as u64,
@@ -131,11 +110,7 @@ impl JournalReader {
                         bytes,
                     },
                 );
-                Entry {
-                    cursor_after: self.cursor,
-                    time: record.head.time(),
-                    item,
-                }
+                Entry { cursor_after: self.cursor, time: record.head.time(), item }
             }
         }))
     }
@@ -156,20 +131,12 @@ impl JournalReader {
             let (at, end) = (head.at.total(), head.end().total());
             let is_output = Stream::of_kind(head.kind).is_some();
             let again = head.flags & REPEAT != 0;
-            let passed = if is_output {
-                end <= self.cursor
-            } else {
-                at < self.from
-            };
+            let passed = if is_output { end <= self.cursor } else { at < self.from };
             if passed || (again && self.seen & bit(head.kind) != 0) {
                 continue;
             }
             if at > self.cursor && !again {
-                let gap = Step::Gap {
-                    from: self.cursor,
-                    to: at,
-                    time: head.time(),
-                };
+                let gap = Step::Gap { from: self.cursor, to: at, time: head.time() };
                 self.cursor = at;
                 self.pending = Some(record);
                 return Ok(Some(gap));
@@ -189,9 +156,9 @@ impl JournalReader {
     /// An end that was written on a full disk, once everything else has been read.
     fn unseen_end_in_spare(&self) -> Option<Record> {
         let (records, _) = self.tape.spare();
-        records.into_iter().find(|record| {
-            self.seen & bit(record.head.kind) == 0 && record.head.at.total() >= self.from
-        })
+        records
+            .into_iter()
+            .find(|record| self.seen & bit(record.head.kind) == 0 && record.head.at.total() >= self.from)
     }
 
     /// Starts over at a segment, to return everything from a cursor on.

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use crc32fast::Hasher;
 
 use super::format::{
-    MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_SPEC_BYTES, Position, RECORD_HEAD_BYTES, Salt, Stream,
-    kind, put, u32_at, u64_at,
+    MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_SPEC_BYTES, Position, RECORD_HEAD_BYTES, Salt, Stream, kind, put,
+    u32_at, u64_at,
 };
 
 /// What ties records to one segment of one use of a slot.
@@ -22,10 +22,7 @@ impl Seal {
         let mut hasher = Hasher::new();
         hasher.update(&salt.0);
         hasher.update(&segment.to_le_bytes());
-        Self {
-            tag: u32_at(&salt.0, 0),
-            seed: hasher.finalize(),
-        }
+        Self { tag: u32_at(&salt.0, 0), seed: hasher.finalize() }
     }
 
     fn checksum(self, offset: u64, head: &[u8], payload: &[u8]) -> u32 {
@@ -61,12 +58,7 @@ pub(super) struct RecordHead {
 
 impl RecordHead {
     /// The bytes of the head of a record that goes to this offset.
-    pub(super) fn encode(
-        &self,
-        seal: Seal,
-        offset: u64,
-        payload: &[u8],
-    ) -> [u8; RECORD_HEAD_BYTES] {
+    pub(super) fn encode(&self, seal: Seal, offset: u64, payload: &[u8]) -> [u8; RECORD_HEAD_BYTES] {
         let mut bytes = [0; RECORD_HEAD_BYTES];
         // Payloads are limited far below 4 GiB before they get here.
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
@@ -91,10 +83,7 @@ impl RecordHead {
             kind: bytes[8],
             flags: bytes[9],
             nanos: u64_at(bytes, 16),
-            at: Position {
-                stdout: u64_at(bytes, 24),
-                stderr: u64_at(bytes, 32),
-            },
+            at: Position { stdout: u64_at(bytes, 24), stderr: u64_at(bytes, 32) },
         };
         let max = match head.kind {
             0 => return None,
@@ -118,8 +107,6 @@ impl RecordHead {
 
 /// Now, as records hold it.
 pub(super) fn now_nanos() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -27,11 +27,8 @@ pub(crate) struct FinishedRecord {
 impl Retention {
     /// The indices of those that go, the oldest first.
     pub(crate) fn expired(&self, finished: &[FinishedRecord], now: SystemTime) -> Vec<usize> {
-        let mut total = finished
-            .iter()
-            .fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
-        let mut oldest_first: Vec<usize> =
-            (0..finished.len()).filter(|i| !finished[*i].keep).collect();
+        let mut total = finished.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
+        let mut oldest_first: Vec<usize> = (0..finished.len()).filter(|i| !finished[*i].keep).collect();
         oldest_first.sort_by_key(|i| finished[*i].ended_at);
         let mut count = oldest_first.len();
         let goes = |i: &usize| {
@@ -60,64 +57,30 @@ mod tests {
     }
 
     fn record(ended: u64, bytes: u64) -> FinishedRecord {
-        FinishedRecord {
-            ended_at: at(ended),
-            bytes,
-            keep: false,
-        }
+        FinishedRecord { ended_at: at(ended), bytes, keep: false }
     }
 
-    const ALL: Retention = Retention {
-        max_age: Duration::from_secs(1000),
-        max_count: 100,
-        max_total_bytes: 1000,
-    };
+    const ALL: Retention =
+        Retention { max_age: Duration::from_secs(1000), max_count: 100, max_total_bytes: 1000 };
 
     #[test]
     fn nothing_goes_while_nothing_is_over() {
         assert!(ALL.expired(&[], at(5000)).is_empty());
-        assert!(
-            ALL.expired(&[record(4000, 500), record(4500, 500)], at(5000))
-                .is_empty()
-        );
+        assert!(ALL.expired(&[record(4000, 500), record(4500, 500)], at(5000)).is_empty());
     }
 
     #[test]
     fn the_old_go_by_age() {
-        let finished = [
-            record(4500, 1),
-            record(3999, 1),
-            record(10, 1),
-            record(4000, 1),
-        ];
+        let finished = [record(4500, 1), record(3999, 1), record(10, 1), record(4000, 1)];
         assert_eq!(ALL.expired(&finished, at(5000)), [2, 1]);
     }
 
     #[test]
     fn the_oldest_go_by_count_and_by_bytes() {
-        let finished = [
-            record(30, 300),
-            record(10, 300),
-            record(20, 300),
-            record(40, 300),
-        ];
+        let finished = [record(30, 300), record(10, 300), record(20, 300), record(40, 300)];
         assert_eq!(ALL.expired(&finished, at(50)), [1]);
-        assert_eq!(
-            Retention {
-                max_count: 2,
-                ..ALL
-            }
-            .expired(&finished, at(50)),
-            [1, 2]
-        );
-        assert_eq!(
-            Retention {
-                max_count: 0,
-                ..ALL
-            }
-            .expired(&finished, at(50)),
-            [1, 2, 0, 3]
-        );
+        assert_eq!(Retention { max_count: 2, ..ALL }.expired(&finished, at(50)), [1, 2]);
+        assert_eq!(Retention { max_count: 0, ..ALL }.expired(&finished, at(50)), [1, 2, 0, 3]);
     }
 
     #[test]
@@ -127,13 +90,7 @@ mod tests {
         assert_eq!(ALL.expired(&finished, at(5000)), [1, 2]);
         assert_eq!(ALL.expired(&finished, at(40)), [1]);
         assert!(
-            Retention {
-                max_count: 2,
-                max_total_bytes: 2000,
-                ..ALL
-            }
-            .expired(&finished, at(40))
-            .is_empty()
+            Retention { max_count: 2, max_total_bytes: 2000, ..ALL }.expired(&finished, at(40)).is_empty()
         );
     }
 

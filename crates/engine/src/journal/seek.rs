@@ -35,11 +35,7 @@ impl JournalReader {
 
     /// Goes where only the last bytes are left to read: of one stream (and what is between them of the other), or of
     /// both together.
-    pub(crate) fn seek_tail(
-        &mut self,
-        stream: Option<Stream>,
-        bytes: u64,
-    ) -> Result<(), JournalError> {
+    pub(crate) fn seek_tail(&mut self, stream: Option<Stream>, bytes: u64) -> Result<(), JournalError> {
         let totals = self.totals()?;
         match stream {
             None => self.seek(totals.total().saturating_sub(bytes)),
@@ -113,11 +109,7 @@ impl JournalReader {
             }
         }
         self.stream_place = Some((stream, offset + filled as u64));
-        Ok(if filled > 0 {
-            StreamRead::Bytes(filled)
-        } else {
-            StreamRead::Nothing
-        })
+        Ok(if filled > 0 { StreamRead::Bytes(filled) } else { StreamRead::Nothing })
     }
 
     /// Goes to the segment to read a cursor's byte from, or an event that stands exactly there.
@@ -127,21 +119,14 @@ impl JournalReader {
     }
 
     /// Goes to the last segment whose start is `before` what is sought; its start.
-    fn go_to_segment_of(
-        &mut self,
-        before: impl Fn(Position) -> bool,
-    ) -> Result<Position, JournalError> {
+    fn go_to_segment_of(&mut self, before: impl Fn(Position) -> bool) -> Result<Position, JournalError> {
         self.pending = None;
         for _ in 0..PATIENCE {
             let range = self.tape.range()?;
             let head = self.tape.layout().head_segments.min(range.newest + 1);
             let tail = (range.newest + 1).saturating_sub(range.oldest);
             let segment = |i: u64| {
-                if i < head {
-                    i
-                } else {
-                    range.oldest + (i - head)
-                }
+                if i < head { i } else { range.oldest + (i - head) }
             };
             // Segment 0 is always there and before everything.
             let (mut low, mut high) = (0, head + tail);
@@ -176,9 +161,5 @@ pub(super) fn scan_totals(mut tape: Tape) -> Result<Position, JournalError> {
     }
     let (spare, _) = tape.spare();
     let spare = spare.last().map_or(totals, |record| record.head.at);
-    Ok(if spare.total() > totals.total() {
-        spare
-    } else {
-        totals
-    })
+    Ok(if spare.total() > totals.total() { spare } else { totals })
 }

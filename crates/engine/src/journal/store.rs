@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use super::error::{ClaimError, JournalError};
 use super::files::{list, open_segment, unlink_segment, write_all_at};
 use super::format::{
-    HEADER_BYTES, Header, Layout, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, RANGE_AT, Range,
-    Salt, Slot, kind,
+    HEADER_BYTES, Header, Layout, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, RANGE_AT, Range, Salt, Slot,
+    kind,
 };
 use super::found::{Found, Inspection, inspect};
 use super::reader::JournalReader;
@@ -55,12 +55,7 @@ impl JournalStore {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let dir = openat(
-            CWD,
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let dir = openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let dir = Arc::new(dir);
         let mut slots: BTreeMap<Slot, Vec<u64>> = BTreeMap::new();
         for (slot, segment) in list(dir.as_fd())? {
@@ -69,15 +64,8 @@ impl JournalStore {
                 overflow.push(segment);
             }
         }
-        let next = slots
-            .keys()
-            .next_back()
-            .map_or(0, |slot| slot.0.saturating_add(1));
-        let mut store = Self {
-            dir,
-            free: Vec::new(),
-            next,
-        };
+        let next = slots.keys().next_back().map_or(0, |slot| slot.0.saturating_add(1));
+        let mut store = Self { dir, free: Vec::new(), next };
         let mut found = Vec::new();
         for (slot, mut overflow) in slots {
             overflow.sort_unstable();
@@ -113,16 +101,8 @@ impl JournalStore {
             return Err(ClaimError::SpecTooLarge(spec.len()));
         }
         let salt = Salt(random());
-        let header = Header {
-            salt,
-            bound,
-            segment: 0,
-            start: Position::default(),
-        };
-        let range = Range {
-            oldest: Layout::new(bound).head_segments,
-            newest: 0,
-        };
+        let header = Header { salt, bound, segment: 0, start: Position::default() };
+        let range = Range { oldest: Layout::new(bound).head_segments, newest: 0 };
         let head = RecordHead {
             len: spec.len(),
             kind: kind::SPEC,
@@ -188,11 +168,7 @@ impl JournalStore {
         let tail = range.oldest..range.newest.saturating_add(2);
         let file = open_segment(self.dir.as_fd(), slot, 0, OFlags::RDWR)?;
         write_all_at(file.as_fd(), &[&Header::free()], 0)?;
-        let overflow: Vec<u64> = if range.newest == 0 {
-            Vec::new()
-        } else {
-            head.chain(tail).collect()
-        };
+        let overflow: Vec<u64> = if range.newest == 0 { Vec::new() } else { head.chain(tail).collect() };
         self.take_back(slot, &overflow);
         Ok(())
     }
@@ -216,17 +192,9 @@ impl JournalStore {
     }
 
     /// Writes the end of an execution whose writer is gone, behind its last valid record.
-    pub(crate) fn append_end_of_lost(
-        &self,
-        journal: Claimed,
-        ended: &[u8],
-    ) -> Result<(), JournalError> {
+    pub(crate) fn append_end_of_lost(&self, journal: Claimed, ended: &[u8]) -> Result<(), JournalError> {
         // Opened once more by salt: the slot may have been taken over.
-        drop(Tape::open(
-            Arc::clone(&self.dir),
-            journal.slot,
-            Some(&journal.salt),
-        )?);
+        drop(Tape::open(Arc::clone(&self.dir), journal.slot, Some(&journal.salt))?);
         let mut writer = JournalWriter::open(self.dir.as_fd(), journal.slot)?;
         writer.cut_tail()?;
         Ok(writer.append_event(kind::ENDED, ended)?)
@@ -234,12 +202,7 @@ impl JournalStore {
 }
 
 /// Says again which segments a journal has, where a power cut has lost it.
-pub(super) fn repair_range(
-    dir: &Arc<OwnedFd>,
-    slot: Slot,
-    salt: &Salt,
-    range: Range,
-) -> Result<(), Errno> {
+pub(super) fn repair_range(dir: &Arc<OwnedFd>, slot: Slot, salt: &Salt, range: Range) -> Result<(), Errno> {
     let file = open_segment(dir.as_fd(), slot, 0, OFlags::RDWR)?;
     write_all_at(file.as_fd(), &[&range.encode(salt)], RANGE_AT as u64)
 }

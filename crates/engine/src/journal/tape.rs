@@ -13,8 +13,8 @@ use super::buffer::Buffer;
 use super::error::JournalError;
 use super::files::{belongs, list_segments, open_segment, read_at};
 use super::format::{
-    BadHeader, HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, Position, RECORD_HEAD_BYTES, Range,
-    SPARE_AT, Salt, Slot, kind,
+    BadHeader, HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, Position, RECORD_HEAD_BYTES, Range, SPARE_AT,
+    Salt, Slot, kind,
 };
 use super::record::{RecordHead, Seal};
 
@@ -52,11 +52,7 @@ pub(super) struct Tape {
 
 impl Tape {
     /// Opens a journal at its first record. A salt that is given must be the slot's.
-    pub(super) fn open(
-        dir: Arc<OwnedFd>,
-        slot: Slot,
-        salt: Option<&Salt>,
-    ) -> Result<Self, JournalError> {
+    pub(super) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: Option<&Salt>) -> Result<Self, JournalError> {
         let first = match open_segment(dir.as_fd(), slot, 0, OFlags::RDONLY) {
             Err(Errno::NOENT) => return Err(JournalError::Retired),
             result => result?,
@@ -119,11 +115,7 @@ impl Tape {
 
     /// The payload of the record that was returned last.
     pub(super) fn payload(&self, record: &Record) -> &[u8] {
-        let bytes = if record.in_block {
-            &self.block[..]
-        } else {
-            &self.buffer.bytes
-        };
+        let bytes = if record.in_block { &self.block[..] } else { &self.buffer.bytes };
         &bytes[record.payload..record.payload + record.head.len]
     }
 
@@ -150,8 +142,7 @@ impl Tape {
             return Ok(None);
         };
         // Only the first record may be large: nobody makes a tape reserve memory by what looks like one.
-        if head.kind == kind::SPEC && (self.header.segment, self.offset) != (0, HEADER_BYTES as u64)
-        {
+        if head.kind == kind::SPEC && (self.header.segment, self.offset) != (0, HEADER_BYTES as u64) {
             return Ok(None);
         }
         let size = RECORD_HEAD_BYTES + head.len;
@@ -160,20 +151,14 @@ impl Tape {
         };
         let (raw, payload) = self.buffer.bytes[index..index + size].split_at(RECORD_HEAD_BYTES);
         // The head is decoded again: a writer may have changed it between two reads.
-        if RecordHead::decode(self.seal, raw) != Some(head)
-            || !self.seal.fits(self.offset, raw, payload)
-        {
+        if RecordHead::decode(self.seal, raw) != Some(head) || !self.seal.fits(self.offset, raw, payload) {
             return Ok(None);
         }
         if head.kind == kind::SPEC {
             self.spec_bytes = size;
         }
         self.offset += size as u64;
-        Ok(Some(Record {
-            head,
-            payload: index + RECORD_HEAD_BYTES,
-            in_block: false,
-        }))
+        Ok(Some(Record { head, payload: index + RECORD_HEAD_BYTES, in_block: false }))
     }
 
     /// The next record, if it is there, from whatever segment comes next.
@@ -204,11 +189,7 @@ impl Tape {
     /// the telling was lost in a power cut. Looks only where this segment is as good as full.
     fn has_successor(&self) -> bool {
         let segment = self.header.segment;
-        let extra = if segment == 0 {
-            self.spec_bytes as u64
-        } else {
-            0
-        };
+        let extra = if segment == 0 { self.spec_bytes as u64 } else { 0 };
         let full = self.layout.segment_bytes + extra;
         let reach = self.offset + (RECORD_HEAD_BYTES + MAX_EVENT_BYTES) as u64;
         reach > full && belongs(self.dir.as_fd(), self.slot, segment + 1, &self.header.salt)
@@ -246,32 +227,21 @@ impl Tape {
             }
             oldest = segment;
         }
-        Ok(Range {
-            oldest: oldest.max(self.layout.head_segments),
-            newest,
-        })
+        Ok(Range { oldest: oldest.max(self.layout.head_segments), newest })
     }
 
     /// Goes to the next segment that exists; false if there is none.
     fn go_on(&mut self, mut range: Range) -> Result<bool, JournalError> {
         for attempt in 0..PATIENCE {
             let next = self.header.segment + 1;
-            let next = if next < self.layout.head_segments {
-                next
-            } else {
-                next.max(range.oldest)
-            };
+            let next = if next < self.layout.head_segments { next } else { next.max(range.oldest) };
             if next > range.newest {
                 return Ok(false);
             }
             if self.go_to(next)? {
                 return Ok(true);
             }
-            range = if attempt + 2 < PATIENCE {
-                self.range()?
-            } else {
-                self.range_from_directory()?
-            };
+            range = if attempt + 2 < PATIENCE { self.range()? } else { self.range_from_directory()? };
         }
         Ok(false)
     }
@@ -335,16 +305,10 @@ impl Tape {
         while let Some(head) = RecordHead::decode(seal, &self.block[at..]) {
             let payload = at + RECORD_HEAD_BYTES;
             let end = payload + head.len;
-            if end > HEADER_BYTES
-                || !seal.fits(at as u64, &self.block[at..], &self.block[payload..end])
-            {
+            if end > HEADER_BYTES || !seal.fits(at as u64, &self.block[at..], &self.block[payload..end]) {
                 break;
             }
-            records.push(Record {
-                head,
-                payload,
-                in_block: true,
-            });
+            records.push(Record { head, payload, in_block: true });
             at = end;
         }
         (records, at)

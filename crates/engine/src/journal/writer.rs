@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use super::error::{AppendError, JournalError};
 use super::files::{open_segment, write_all_at};
 use super::format::{
-    Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, Position, RECORD_HEAD_BYTES, REPEAT, Salt,
-    Slot, Stream, kind,
+    Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, Position, RECORD_HEAD_BYTES, REPEAT, Salt, Slot,
+    Stream, kind,
 };
 use super::record::{RecordHead, Seal, now_nanos};
 use super::tape::Tape;
@@ -73,11 +73,8 @@ impl JournalWriter {
         let Header { salt, bound, .. } = *tape.header();
         let layout = tape.layout();
         let range = tape.range()?;
-        let first_record = tape
-            .record_in_segment()?
-            .filter(|record| record.head.kind == kind::SPEC);
-        let spec_bytes =
-            first_record.ok_or(JournalError::NotAJournal)?.head.len + RECORD_HEAD_BYTES;
+        let first_record = tape.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC);
+        let spec_bytes = first_record.ok_or(JournalError::NotAJournal)?.head.len + RECORD_HEAD_BYTES;
         if range.newest > 0 {
             tape.go_to_newest()?;
         }
@@ -163,11 +160,7 @@ impl JournalWriter {
     }
 
     /// Appends output. What cannot be written is counted and dropped: readers get a gap.
-    pub(crate) fn append_output(
-        &mut self,
-        stream: Stream,
-        bytes: &[u8],
-    ) -> Result<(), AppendError> {
+    pub(crate) fn append_output(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), AppendError> {
         let nanos = now_nanos();
         let mut left = bytes;
         while !left.is_empty() {
@@ -177,10 +170,7 @@ impl JournalWriter {
                     let bytes = left.len() as u64;
                     self.position = self.position.plus(stream, bytes);
                     self.dropped += bytes;
-                    return Err(AppendError::Dropped {
-                        bytes,
-                        source: errno.into(),
-                    });
+                    return Err(AppendError::Dropped { bytes, source: errno.into() });
                 }
             }
         }
@@ -225,10 +215,7 @@ impl JournalWriter {
         if let Err(errno) = written
             && !(kind::is_sticky(kind) && self.write_to_spare(head, payload))
         {
-            return Err(AppendError::NotRecorded {
-                kind,
-                source: errno.into(),
-            });
+            return Err(AppendError::NotRecorded { kind, source: errno.into() });
         }
         if kind::is_sticky(kind) {
             remember(&mut self.sticky, head, payload);
@@ -237,13 +224,7 @@ impl JournalWriter {
     }
 
     fn head(&self, kind: u8, payload: &[u8], nanos: u64) -> RecordHead {
-        RecordHead {
-            len: payload.len(),
-            kind,
-            flags: 0,
-            nanos,
-            at: self.position,
-        }
+        RecordHead { len: payload.len(), kind, flags: 0, nanos, at: self.position }
     }
 
     fn file(&self) -> BorrowedFd<'_> {
@@ -252,18 +233,12 @@ impl JournalWriter {
 
     /// The largest payload that fits into this segment.
     fn room(&self) -> u64 {
-        self.segment
-            .limit
-            .saturating_sub(self.segment.offset + RECORD_HEAD_BYTES as u64)
+        self.segment.limit.saturating_sub(self.segment.offset + RECORD_HEAD_BYTES as u64)
     }
 
     fn write(&mut self, head: RecordHead, payload: &[u8]) -> Result<(), Errno> {
         let offset = self.segment.offset;
-        write_all_at(
-            self.file(),
-            &[&head.encode(self.segment.seal, offset, payload), payload],
-            offset,
-        )?;
+        write_all_at(self.file(), &[&head.encode(self.segment.seal, offset, payload), payload], offset)?;
         self.segment.offset = offset + (RECORD_HEAD_BYTES + payload.len()) as u64;
         Ok(())
     }
@@ -273,8 +248,5 @@ impl JournalWriter {
 fn remember(sticky: &mut Vec<Sticky>, head: RecordHead, payload: &[u8]) {
     let head = RecordHead { flags: 0, ..head };
     sticky.retain(|known| known.head.kind != head.kind);
-    sticky.push(Sticky {
-        head,
-        payload: payload.to_vec(),
-    });
+    sticky.push(Sticky { head, payload: payload.to_vec() });
 }

@@ -66,12 +66,7 @@ impl Ending {
     /// An ending that begins with the first [`step`](Self::step). Without grace, or with SIGKILL, it
     /// kills at once. A cgroup must hold nothing but what is in scope, the shell and other commands of the
     /// same session excepted.
-    pub(crate) fn new(
-        scope: Scope,
-        signal: Signal,
-        grace: Duration,
-        cgroup: Option<&Cgroup>,
-    ) -> Self {
+    pub(crate) fn new(scope: Scope, signal: Signal, grace: Duration, cgroup: Option<&Cgroup>) -> Self {
         Self {
             members: Members::new(scope),
             signal,
@@ -148,12 +143,7 @@ impl Ending {
         if found.is_empty() {
             return self.done();
         }
-        self.wait(
-            now,
-            Duration::from_millis(10),
-            Duration::from_millis(100),
-            limit,
-        )
+        self.wait(now, Duration::from_millis(10), Duration::from_millis(100), limit)
     }
 
     fn kill(&mut self, since: Instant) -> Step {
@@ -187,12 +177,7 @@ impl Ending {
     }
 
     fn is_hopeless(&self, now: Instant, since: Instant) -> bool {
-        let only_refused = || {
-            self.members
-                .iter()
-                .filter(|member| member.alive)
-                .all(|member| member.refused)
-        };
+        let only_refused = || self.members.iter().filter(|member| member.alive).all(|member| member.refused);
         now >= since + FORCE_LIMIT || now >= since + REFUSED_WAIT && only_refused()
     }
 
@@ -204,20 +189,12 @@ impl Ending {
                 let found = self.members.look(Act::Look);
                 if !self.members.any_unharmed() && !found.incomplete {
                     // Doomed, but still there: outside of the cgroup by now, perhaps.
-                    return if found.alive > 0 {
-                        self.members.look(Act::Kill)
-                    } else {
-                        found
-                    };
+                    return if found.alive > 0 { self.members.look(Act::Kill) } else { found };
                 }
                 if !cgroup.holds_me() && cgroup.kill_all().is_ok() {
                     self.members.mark_killed();
                     // All that is new is doomed as well: time to wait.
-                    return Found {
-                        new: 0,
-                        incomplete: false,
-                        alive: found.alive.max(1),
-                    };
+                    return Found { new: 0, incomplete: false, alive: found.alive.max(1) };
                 }
                 self.members.look(Act::Kill)
             }

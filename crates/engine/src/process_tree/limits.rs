@@ -19,9 +19,7 @@ pub(crate) enum LimitError {
         what: &'static str,
     },
     /// A number that the kernel has no room for.
-    #[error(
-        "{value} is too much for {what}; the most is {most}, and leaving it out means no limit"
-    )]
+    #[error("{value} is too much for {what}; the most is {most}, and leaving it out means no limit")]
     TooLarge {
         /// The limit.
         what: &'static str,
@@ -72,19 +70,9 @@ pub(crate) struct Plan {
 
 /// Decides how limits are enforced. Nothing is asked of the kernel yet.
 pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<Plan, LimitError> {
-    let Support {
-        memory: memory_cgroup,
-        processes: pids_cgroup,
-        ..
-    } = cgroups.support();
-    let Limits {
-        memory_bytes,
-        cpu_seconds,
-        processes,
-        open_files,
-        file_size_bytes,
-        output_bytes: _,
-    } = *limits;
+    let Support { memory: memory_cgroup, processes: pids_cgroup, .. } = cgroups.support();
+    let Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes: _ } =
+        *limits;
     let mut plan = Plan::default();
     if let Some(bytes) = checked("memory", memory_bytes, 1, MOST_BYTES)? {
         if memory_cgroup {
@@ -116,12 +104,7 @@ pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<
     Ok(plan)
 }
 
-fn checked(
-    what: &'static str,
-    value: Option<u64>,
-    least: u64,
-    most: u64,
-) -> Result<Option<u64>, LimitError> {
+fn checked(what: &'static str, value: Option<u64>, least: u64, most: u64) -> Result<Option<u64>, LimitError> {
     match value {
         Some(value) if value < least => Err(LimitError::Zero { what }),
         Some(value) if value > most => Err(LimitError::TooLarge { what, value, most }),
@@ -131,12 +114,7 @@ fn checked(
 
 impl Plan {
     fn rule(&mut self, resource: Resource, what: &'static str, soft: u64, hard: u64) {
-        self.rules.push(Rule {
-            resource,
-            what,
-            soft,
-            hard,
-        });
+        self.rules.push(Rule { resource, what, soft, hard });
     }
 
     /// Whether a cgroup is needed.
@@ -156,21 +134,14 @@ impl Plan {
     }
 
     fn apply(&self, pid: Option<Pid>) -> Result<(), LimitError> {
-        self.rules.iter().try_for_each(
-            |&Rule {
-                 resource,
-                 what,
-                 soft,
-                 hard,
-             }| {
-                let set = || {
-                    // A stricter limit that holds already stays: raising it may not be ours to do.
-                    let (_, most) = sys::limit(pid, resource)?;
-                    sys::set_limit(pid, resource, soft.min(most), hard.min(most))
-                };
-                set().map_err(|source| LimitError::Refused { what, source })
-            },
-        )
+        self.rules.iter().try_for_each(|&Rule { resource, what, soft, hard }| {
+            let set = || {
+                // A stricter limit that holds already stays: raising it may not be ours to do.
+                let (_, most) = sys::limit(pid, resource)?;
+                sys::set_limit(pid, resource, soft.min(most), hard.min(most))
+            };
+            set().map_err(|source| LimitError::Refused { what, source })
+        })
     }
 }
 
@@ -178,16 +149,8 @@ impl Plan {
 mod tests {
     use super::*;
 
-    const NO_CGROUP: Support = Support {
-        kill: false,
-        memory: false,
-        processes: false,
-    };
-    const CGROUP: Support = Support {
-        kill: true,
-        memory: true,
-        processes: true,
-    };
+    const NO_CGROUP: Support = Support { kill: false, memory: false, processes: false };
+    const CGROUP: Support = Support { kill: true, memory: true, processes: true };
 
     fn plan_for(limits: Limits, support: Support, is_root: bool) -> Result<Plan, LimitError> {
         plan(&limits, &Cgroups::pretend(support), is_root)
@@ -195,83 +158,38 @@ mod tests {
 
     #[test]
     fn cgroups_take_what_they_can() {
-        let limits = Limits {
-            memory_bytes: Some(1 << 20),
-            processes: Some(5),
-            ..Limits::default()
-        };
+        let limits = Limits { memory_bytes: Some(1 << 20), processes: Some(5), ..Limits::default() };
         let plan = plan_for(limits.clone(), CGROUP, true).unwrap();
         assert!(plan.needs_cgroup() && plan.rules.is_empty());
         let plan = plan_for(limits, NO_CGROUP, false).unwrap();
         assert!(!plan.needs_cgroup());
-        let resources = plan
-            .rules
-            .iter()
-            .map(|rule| rule.resource)
-            .collect::<Vec<_>>();
+        let resources = plan.rules.iter().map(|rule| rule.resource).collect::<Vec<_>>();
         assert_eq!(resources, [Resource::AddressSpace, Resource::Processes]);
     }
 
     #[test]
     fn what_cannot_be_enforced_is_refused() {
-        let limits = Limits {
-            processes: Some(5),
-            ..Limits::default()
-        };
+        let limits = Limits { processes: Some(5), ..Limits::default() };
         let error = plan_for(limits, NO_CGROUP, true).unwrap_err();
         assert!(matches!(error, LimitError::ProcessesOfRoot));
         assert!(error.to_string().contains("run commands as another user"));
-        let limits = Limits {
-            memory_bytes: Some(0),
-            ..Limits::default()
-        };
-        assert!(matches!(
-            plan_for(limits, CGROUP, true),
-            Err(LimitError::Zero { what: "memory" })
-        ));
-        let limits = Limits {
-            cpu_seconds: Some(u64::MAX),
-            ..Limits::default()
-        };
-        assert!(matches!(
-            plan_for(limits, CGROUP, true),
-            Err(LimitError::TooLarge { .. })
-        ));
-        assert_eq!(
-            plan_for(Limits::default(), NO_CGROUP, true).unwrap(),
-            Plan::default()
-        );
+        let limits = Limits { memory_bytes: Some(0), ..Limits::default() };
+        assert!(matches!(plan_for(limits, CGROUP, true), Err(LimitError::Zero { what: "memory" })));
+        let limits = Limits { cpu_seconds: Some(u64::MAX), ..Limits::default() };
+        assert!(matches!(plan_for(limits, CGROUP, true), Err(LimitError::TooLarge { .. })));
+        assert_eq!(plan_for(Limits::default(), NO_CGROUP, true).unwrap(), Plan::default());
     }
 
     #[test]
     fn limits_reach_a_waiting_child_and_never_loosen() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let limits = |files| Limits {
-            open_files: Some(files),
-            cpu_seconds: Some(9),
-            ..Limits::default()
-        };
-        plan_for(limits(20), NO_CGROUP, true)
-            .unwrap()
-            .apply_to(pid)
-            .unwrap();
-        assert_eq!(
-            sys::limit(Some(pid), Resource::OpenFiles).unwrap(),
-            (20, 20)
-        );
+        let limits = |files| Limits { open_files: Some(files), cpu_seconds: Some(9), ..Limits::default() };
+        plan_for(limits(20), NO_CGROUP, true).unwrap().apply_to(pid).unwrap();
+        assert_eq!(sys::limit(Some(pid), Resource::OpenFiles).unwrap(), (20, 20));
         assert_eq!(sys::limit(Some(pid), Resource::Cpu).unwrap(), (9, 10));
-        plan_for(limits(30), NO_CGROUP, true)
-            .unwrap()
-            .apply_to(pid)
-            .unwrap();
-        assert_eq!(
-            sys::limit(Some(pid), Resource::OpenFiles).unwrap(),
-            (20, 20)
-        );
+        plan_for(limits(30), NO_CGROUP, true).unwrap().apply_to(pid).unwrap();
+        assert_eq!(sys::limit(Some(pid), Resource::OpenFiles).unwrap(), (20, 20));
         child.kill().unwrap();
         child.wait().unwrap();
     }

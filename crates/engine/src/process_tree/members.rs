@@ -81,27 +81,13 @@ pub(super) struct Members {
 /// Whether the process behind a pidfd has ended.
 fn has_ended(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    poll(
-        &mut fds,
-        Some(&Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        }),
-    )
-    .is_ok_and(|ready| ready > 0)
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 impl Members {
     pub(super) fn new(scope: Scope) -> Self {
         let me = getpid();
-        Self {
-            scope,
-            me,
-            list: Vec::new(),
-            by_pid: HashMap::new(),
-            held: 0,
-            adopted: Vec::new(),
-        }
+        Self { scope, me, list: Vec::new(), by_pid: HashMap::new(), held: 0, adopted: Vec::new() }
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -155,21 +141,9 @@ impl Members {
         if stat.ended {
             return Some(stat);
         }
-        let tag = if self.scope.needs_tag() {
-            Tag::of(pid)
-        } else {
-            None
-        };
-        let parent_is_member = stat
-            .parent
-            .is_some_and(|parent| self.is_living_member(parent));
-        let facts = Facts {
-            pid,
-            parent: stat.parent,
-            parent_is_member,
-            start: stat.start,
-            tag,
-        };
+        let tag = if self.scope.needs_tag() { Tag::of(pid) } else { None };
+        let parent_is_member = stat.parent.is_some_and(|parent| self.is_living_member(parent));
+        let facts = Facts { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
         if !self.scope.holds(self.me, &facts, &self.adopted) {
             return Some(stat);
         }
@@ -251,8 +225,7 @@ impl Members {
             Act::Ask(_) | Act::Kill => {}
             Act::Starve => {
                 // Whoever may raise the limit again is not stopped by it; nothing depends on it.
-                let _ignored =
-                    sys::set_limit(Some(self.list[index].pid), Resource::Processes, 0, 0);
+                let _ignored = sys::set_limit(Some(self.list[index].pid), Resource::Processes, 0, 0);
             }
         }
     }
@@ -291,17 +264,12 @@ impl Members {
     /// Whether a member is alive that nothing has killed yet.
     pub(super) fn any_unharmed(&self) -> bool {
         let harmed = |member: &Member| member.doomed || member.sent == Some(Signal::KILL);
-        self.list
-            .iter()
-            .any(|member| member.alive && !harmed(member))
+        self.list.iter().any(|member| member.alive && !harmed(member))
     }
 
     /// Notes that something else than a signal of ours kills all that are alive.
     pub(super) fn mark_killed(&mut self) {
-        self.list
-            .iter_mut()
-            .filter(|member| member.alive)
-            .for_each(|member| member.doomed = true);
+        self.list.iter_mut().filter(|member| member.alive).for_each(|member| member.doomed = true);
     }
 
     /// A pidfd of a member that is still there, if one is held. Members that were there at the last
@@ -317,11 +285,7 @@ impl Members {
 
     /// The pidfd of the first member that was there at the last look.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
-        self.list
-            .iter()
-            .filter(|member| member.alive)
-            .find_map(|member| member.fd.as_ref())
-            .map(AsFd::as_fd)
+        self.list.iter().filter(|member| member.alive).find_map(|member| member.fd.as_ref()).map(AsFd::as_fd)
     }
 
     /// What was done. Members that ended by themselves before a signal reached them are not in it.
@@ -330,20 +294,9 @@ impl Members {
         for member in std::mem::take(&mut self.list) {
             let pid = member.pid.as_raw_nonzero().get().unsigned_abs();
             if member.alive {
-                receipt.survivors.push(Leftover {
-                    pid,
-                    command: member.command,
-                });
-            } else if let Some(signal) = if member.doomed {
-                Some(Signal::KILL)
-            } else {
-                member.sent
-            } {
-                receipt.killed.push(Killed {
-                    pid,
-                    command: member.command,
-                    signal: signal.as_raw(),
-                });
+                receipt.survivors.push(Leftover { pid, command: member.command });
+            } else if let Some(signal) = if member.doomed { Some(Signal::KILL) } else { member.sent } {
+                receipt.killed.push(Killed { pid, command: member.command, signal: signal.as_raw() });
             }
         }
         receipt

@@ -40,20 +40,12 @@ pub(super) fn ids_in(directory: &str) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();
     };
-    entries
-        .filter_map(|entry| pid_from(entry.ok()?.file_name().as_encoded_bytes()))
-        .collect()
+    entries.filter_map(|entry| pid_from(entry.ok()?.file_name().as_encoded_bytes())).collect()
 }
 
 /// A process id in decimal.
 pub(super) fn pid_from(text: &[u8]) -> Option<Pid> {
-    Pid::from_raw(
-        str::from_utf8(text)
-            .ok()?
-            .parse::<i32>()
-            .ok()
-            .filter(|id| *id > 0)?,
-    )
+    Pid::from_raw(str::from_utf8(text).ok()?.parse::<i32>().ok().filter(|id| *id > 0)?)
 }
 
 /// When a process started, in clock ticks (10 ms) since the machine did. With the process id it names a
@@ -92,9 +84,7 @@ impl Stat {
     fn parse(text: &[u8]) -> Option<Self> {
         // The name, in parentheses, may hold anything, parentheses and blanks included.
         let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
-        let mut fields = str::from_utf8(&text[after_name..])
-            .ok()?
-            .split_ascii_whitespace();
+        let mut fields = str::from_utf8(&text[after_name..]).ok()?.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
         let threads = fields.nth(15)?.parse().ok()?;

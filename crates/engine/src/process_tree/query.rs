@@ -12,11 +12,7 @@ impl Scope {
     pub(crate) fn members(self) -> Vec<Pid> {
         let mut members = Members::new(self);
         members.look(Act::Look);
-        members
-            .iter()
-            .filter(|member| member.alive)
-            .map(|member| member.pid)
-            .collect()
+        members.iter().filter(|member| member.alive).map(|member| member.pid).collect()
     }
 
     /// Sends every process in scope a signal, once. Returns how many it reached.

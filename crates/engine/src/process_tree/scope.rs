@@ -85,11 +85,7 @@ mod tests {
     fn a_command_holds_its_own_and_never_anothers() {
         let (mine, foreign) = (Nonce::random(), Nonce::random());
         let (me, shell, since) = (pid(10), pid(11), StartTime::now());
-        let scope = Scope::Command {
-            tag: Tag::new(mine, 5),
-            shell,
-            since: Some(since),
-        };
+        let scope = Scope::Command { tag: Tag::new(mine, 5), shell, since: Some(since) };
         let facts = |tag, parent, parent_is_member| Facts {
             pid: pid(99),
             parent: Some(parent),
@@ -104,31 +100,14 @@ mod tests {
             !holds(facts(Some(Tag::new(mine, 4)), pid(50), true)),
             "another command's, whoever its parent is"
         );
-        assert!(
-            holds(facts(Some(Tag::new(foreign, 1)), pid(50), true)),
-            "an engine inside the command"
-        );
+        assert!(holds(facts(Some(Tag::new(foreign, 1)), pid(50), true)), "an engine inside the command");
         assert!(!holds(facts(Some(Tag::new(foreign, 1)), me, false)));
-        assert!(scope.holds(
-            me,
-            &facts(Some(Tag::new(foreign, 1)), me, false),
-            &[foreign]
-        ));
-        assert!(
-            holds(facts(None, shell, false)),
-            "untagged since the command started"
-        );
+        assert!(scope.holds(me, &facts(Some(Tag::new(foreign, 1)), me, false), &[foreign]));
+        assert!(holds(facts(None, shell, false)), "untagged since the command started");
         assert!(!holds(facts(None, pid(50), false)));
-        let own_shell = Facts {
-            pid: shell,
-            ..facts(Some(Tag::new(mine, 5)), me, false)
-        };
+        let own_shell = Facts { pid: shell, ..facts(Some(Tag::new(mine, 5)), me, false) };
         assert!(!holds(own_shell));
-        let careful = Scope::Command {
-            tag: Tag::new(mine, 5),
-            shell,
-            since: None,
-        };
+        let careful = Scope::Command { tag: Tag::new(mine, 5), shell, since: None };
         assert!(!careful.holds(me, &facts(None, shell, false), &[]));
     }
 

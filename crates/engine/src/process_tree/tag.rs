@@ -123,9 +123,7 @@ impl fmt::Debug for Tag {
 
 /// The soft limit in the text of `/proc/<pid>/limits`. Unlimited is `None`.
 fn soft_realtime_limit(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
@@ -150,13 +148,8 @@ mod tests {
     fn limits_are_read_from_text_too() {
         let text = std::fs::read_to_string("/proc/self/limits").unwrap();
         assert_eq!(soft_realtime_limit(&text), None);
-        let text = "Max realtime priority     0  0\nMax realtime timeout      4611686018427387911  unlimited  us\n";
-        assert_eq!(
-            soft_realtime_limit(text)
-                .and_then(Tag::decode)
-                .unwrap()
-                .command(),
-            7
-        );
+        let text =
+            "Max realtime priority     0  0\nMax realtime timeout      4611686018427387911  unlimited  us\n";
+        assert_eq!(soft_realtime_limit(text).and_then(Tag::decode).unwrap().command(), 7);
     }
 }

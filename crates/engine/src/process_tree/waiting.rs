@@ -57,9 +57,7 @@ pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
             match thread_waits(*pid, thread, identity) {
                 Ok(true) => return Waiting::Yes,
                 Ok(false) => {}
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    answer = Waiting::Unknown
-                }
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => answer = Waiting::Unknown,
                 // Gone meanwhile.
                 Err(_) => {}
             }
@@ -92,10 +90,7 @@ fn thread_waits(pid: Pid, thread: Pid, stdin: Identity) -> io::Result<bool> {
 
 fn parse(line: &str) -> Blocked {
     let mut words = line.split_ascii_whitespace();
-    let Some(number) = words
-        .next()
-        .and_then(|word| word.parse::<libc::c_long>().ok())
-    else {
+    let Some(number) = words.next().and_then(|word| word.parse::<libc::c_long>().ok()) else {
         return Blocked::Elsewhere;
     };
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
@@ -103,11 +98,9 @@ fn parse(line: &str) -> Blocked {
         return Blocked::Elsewhere;
     };
     match number {
-        libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_splice => Blocked::Reading(first),
+        libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_splice => {
+            Blocked::Reading(first)
+        }
         libc::SYS_ppoll => Blocked::Polling(first, second),
         libc::SYS_pselect6 => Blocked::Selecting(second, first),
         #[cfg(target_arch = "x86_64")]
@@ -122,28 +115,18 @@ fn parse(line: &str) -> Blocked {
 fn memory(pid: Pid, address: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; length];
     let address = usize::try_from(address).map_err(io::Error::other)?;
-    let count = if address == 0 {
-        0
-    } else {
-        sys::read_memory(pid, address, &mut buffer)?
-    };
+    let count = if address == 0 { 0 } else { sys::read_memory(pid, address, &mut buffer)? };
     buffer.truncate(if count == length { count } else { 0 });
     Ok(buffer)
 }
 
 /// The descriptors that a `poll` watches for input.
 fn polled(pid: Pid, address: u64, count: u64) -> io::Result<Vec<u64>> {
-    let Some(count) = usize::try_from(count)
-        .ok()
-        .filter(|count| *count <= MAX_WATCHED)
-    else {
+    let Some(count) = usize::try_from(count).ok().filter(|count| *count <= MAX_WATCHED) else {
         return Ok(Vec::new());
     };
     let entries = memory(pid, address, count * 8)?;
-    Ok(entries
-        .chunks_exact(8)
-        .filter_map(|entry| input_of(entry.first_chunk()?))
-        .collect())
+    Ok(entries.chunks_exact(8).filter_map(|entry| input_of(entry.first_chunk()?)).collect())
 }
 
 /// The descriptor of a `struct pollfd`, if it is watched for input.
@@ -151,31 +134,19 @@ fn input_of(entry: &[u8; 8]) -> Option<u64> {
     let [a, b, c, d, events @ .., _, _] = *entry;
     let input = i16::from_ne_bytes(events) & libc::POLLIN != 0;
     // A negative one is ignored by the kernel.
-    u64::try_from(i32::from_ne_bytes([a, b, c, d]))
-        .ok()
-        .filter(|_| input)
+    u64::try_from(i32::from_ne_bytes([a, b, c, d])).ok().filter(|_| input)
 }
 
 /// The descriptors that a `select` watches for input.
 fn selected(pid: Pid, address: u64, bits: u64) -> io::Result<Vec<u64>> {
-    let Some(bytes) = usize::try_from(bits.div_ceil(64) * 8)
-        .ok()
-        .filter(|bytes| *bytes <= 128)
-    else {
+    let Some(bytes) = usize::try_from(bits.div_ceil(64) * 8).ok().filter(|bytes| *bytes <= 128) else {
         return Ok(Vec::new());
     };
     let set = memory(pid, address, bytes)?;
-    let words = set
-        .chunks_exact(8)
-        .filter_map(|word| Some(u64::from_ne_bytes(*word.first_chunk()?)));
+    let words = set.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(*word.first_chunk()?)));
     let mut fds = Vec::new();
     for (base, word) in (0..).step_by(64).zip(words) {
-        fds.extend(
-            (0..64)
-                .filter(|bit| word >> bit & 1 == 1)
-                .map(|bit| base + bit)
-                .filter(|fd| *fd < bits),
-        );
+        fds.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| base + bit).filter(|fd| *fd < bits));
     }
     Ok(fds)
 }

@@ -39,11 +39,7 @@ enum Source {
 
 impl Source {
     fn new() -> Self {
-        if children_are_listed() {
-            Self::Lists
-        } else {
-            Self::snapshot()
-        }
+        if children_are_listed() { Self::Lists } else { Self::snapshot() }
     }
 
     fn snapshot() -> Self {
@@ -62,10 +58,7 @@ impl Source {
             Self::Lists if threads == 1 => listed_children(pid, pid),
             Self::Lists => {
                 let threads = ids_in(&format!("/proc/{pid}/task"));
-                threads
-                    .into_iter()
-                    .flat_map(|thread| listed_children(pid, thread))
-                    .collect()
+                threads.into_iter().flat_map(|thread| listed_children(pid, thread)).collect()
             }
         }
     }
@@ -73,9 +66,7 @@ impl Source {
 
 fn listed_children(pid: Pid, thread: Pid) -> Vec<Pid> {
     let text = proc_file::read_all(&children_path(pid, thread)).unwrap_or_default();
-    text.split(|byte| *byte == b' ')
-        .filter_map(pid_from)
-        .collect()
+    text.split(|byte| *byte == b' ').filter_map(pid_from).collect()
 }
 
 /// Visits everything below `root`, parents first. The visitor gives back what it found out about
@@ -143,10 +134,7 @@ pub(crate) fn command_line(pid: Pid) -> String {
     let mut buffer = [0; MAX_COMMAND_LINE];
     let line = proc_file::read(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or_default();
     if line.iter().any(|byte| *byte != 0) {
-        let end = line
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last + 1);
+        let end = line.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         return tidy(&line[..end]);
     }
     let name = proc_file::read(&format!("/proc/{pid}/comm"), &mut buffer).unwrap_or_default();
@@ -156,11 +144,7 @@ pub(crate) fn command_line(pid: Pid) -> String {
 /// Text for people: no NUL, and no character that was cut in two at the end.
 fn tidy(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let text = if bytes.len() == MAX_COMMAND_LINE {
-        text.trim_end_matches('\u{fffd}')
-    } else {
-        &text
-    };
+    let text = if bytes.len() == MAX_COMMAND_LINE { text.trim_end_matches('\u{fffd}') } else { &text };
     text.replace('\0', " ")
 }
 
@@ -177,9 +161,7 @@ impl ChildrenFile {
         if !children_are_listed() {
             return Ok(Self { file: None });
         }
-        Ok(Self {
-            file: Some(File::open(children_path(getpid(), gettid()))?),
-        })
+        Ok(Self { file: Some(File::open(children_path(getpid(), gettid()))?) })
     }
 
     /// Whether there is any child, ended but unreaped ones included, besides this one.
@@ -191,9 +173,7 @@ impl ChildrenFile {
         // Room for two ids; one that is cut in the middle is still another one.
         let mut buffer = [0; 24];
         let count = file.read_at(&mut buffer, 0)?;
-        let mut ids = buffer[..count]
-            .split(|byte| *byte == b' ')
-            .filter(|id| !id.is_empty());
+        let mut ids = buffer[..count].split(|byte| *byte == b' ').filter(|id| !id.is_empty());
         Ok(ids.any(|id| besides.is_none() || pid_from(id) != besides))
     }
 }

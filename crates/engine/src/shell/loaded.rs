@@ -38,13 +38,7 @@ const NAME_BYTES: usize = 64;
 const REPORT_BYTES: usize = 48;
 
 /// Bash would run functions of these names in place of the first line, and the files before it.
-const LEFT_OUT: &[&str] = &[
-    "BASH_ENV",
-    "ENV",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "BASH_FUNC_enable%%",
-];
+const LEFT_OUT: &[&str] = &["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_enable%%"];
 /// Given to the shell when it is up.
 const LATE: &[&str] = &["BASH_ENV", "ENV"];
 
@@ -77,10 +71,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
         if !is_built() {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the object for bash was not built",
-            ));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the object for bash was not built"));
         }
         let name = random_name()?;
         let listener = rustix::net::socket_with(
@@ -91,22 +82,16 @@ impl Link {
         )?;
         rustix::net::bind(&listener, &SocketAddrUnix::new_abstract_name(&name)?)?;
         rustix::net::listen(&listener, 1)?;
-        let (ours, theirs) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
 
         let (control, object_number) = (spawn::high(), spawn::high() + 1);
         let (script, script_writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let mut first = format!("enable -f /proc/self/fd/{object_number} sandcrab\n").into_bytes();
         let mut late = Vec::new();
-        for (name, value) in config
-            .env
-            .iter()
-            .filter(|(name, _)| LATE.iter().any(|late| name == OsStr::new(late)))
+        for (name, value) in
+            config.env.iter().filter(|(name, _)| LATE.iter().any(|late| name == OsStr::new(late)))
         {
             push_variable(&mut late, name, Some(value))?;
         }
@@ -125,30 +110,16 @@ impl Link {
             in_child: config.in_child,
         }
         .start()?;
-        Ok((
-            pid,
-            Self {
-                control: Some(ours),
-                listener,
-                sequence: 0,
-                packet: Vec::new(),
-            },
-        ))
+        Ok((pid, Self { control: Some(ours), listener, sequence: 0, packet: Vec::new() }))
     }
 
     pub(super) fn poll_fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [
-            self.control.as_ref().map(AsFd::as_fd),
-            Some(self.listener.as_fd()),
-        ]
+        [self.control.as_ref().map(AsFd::as_fd), Some(self.listener.as_fd())]
     }
 
     pub(super) fn run(&mut self, job: &Job<'_>, status: Option<i32>) -> io::Result<()> {
         if job.text.contains(&0) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the text of a command has a NUL byte",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the text of a command has a NUL byte"));
         }
         let mut flags = 0;
         let mut body = std::mem::take(&mut self.packet);
@@ -202,18 +173,10 @@ impl Link {
         let Some(control) = &self.control else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let length =
-            u32::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        let length = u32::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = [0; 24];
-        let fields = [
-            MAGIC,
-            kind,
-            flags,
-            self.sequence,
-            status.cast_unsigned(),
-            length,
-        ];
+        let fields = [MAGIC, kind, flags, self.sequence, status.cast_unsigned(), length];
         for (bytes, field) in header.chunks_exact_mut(4).zip(fields) {
             bytes.copy_from_slice(&field.to_ne_bytes());
         }
@@ -256,8 +219,7 @@ impl Link {
 
     /// Takes a new connection from the shell in place of the old one.
     fn accept(&mut self, shell: Pid) -> io::Result<bool> {
-        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-        {
+        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(connection) if rustix::net::sockopt::socket_peercred(&connection)?.pid == shell => {
                 self.control = Some(connection);
                 Ok(true)
@@ -269,12 +231,7 @@ impl Link {
 
     fn decode(&self, bytes: &[u8; REPORT_BYTES]) -> io::Result<Option<Report>> {
         let word = |at: usize| {
-            u32::from_ne_bytes([
-                bytes[4 * at],
-                bytes[4 * at + 1],
-                bytes[4 * at + 2],
-                bytes[4 * at + 3],
-            ])
+            u32::from_ne_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]])
         };
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 1)) << 32;
         if word(0) != MAGIC {
@@ -296,9 +253,7 @@ impl Link {
                     max_rss_bytes: long(10).saturating_mul(1024),
                 }),
             }))),
-            REFUSED if word(2) == self.sequence => {
-                Err(io::Error::from_raw_os_error(word(3).cast_signed()))
-            }
+            REFUSED if word(2) == self.sequence => Err(io::Error::from_raw_os_error(word(3).cast_signed())),
             _ => Ok(None),
         }
     }
@@ -312,10 +267,7 @@ pub(super) fn interrupt(shell: Pid) -> io::Result<()> {
 
 fn push_string(body: &mut Vec<u8>, string: &OsStr) -> io::Result<()> {
     if string.as_bytes().contains(&0) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a NUL byte in a directory or variable",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a directory or variable"));
     }
     body.extend_from_slice(string.as_bytes());
     body.push(0);
@@ -324,10 +276,7 @@ fn push_string(body: &mut Vec<u8>, string: &OsStr) -> io::Result<()> {
 
 fn push_variable(body: &mut Vec<u8>, name: &OsStr, value: Option<&OsStr>) -> io::Result<()> {
     if name.is_empty() || name.as_bytes().contains(&b'=') {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a name for a variable",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for a variable"));
     }
     let Some(value) = value else {
         body.push(b'-');

@@ -168,18 +168,10 @@ impl Shell {
     /// Starts a bash. Returns when it has been forked; [`Report::Ready`] comes later.
     pub(crate) fn start(config: ShellConfig<'_>) -> io::Result<Self> {
         let (pid, link) = match config.driver {
-            Driver::Loaded => {
-                loaded::Link::start(config).map(|(pid, link)| (pid, Link::Loaded(link)))
-            }
-            Driver::Portable => {
-                portable::Link::start(config).map(|(pid, link)| (pid, Link::Portable(link)))
-            }
+            Driver::Loaded => loaded::Link::start(config).map(|(pid, link)| (pid, Link::Loaded(link))),
+            Driver::Portable => portable::Link::start(config).map(|(pid, link)| (pid, Link::Portable(link))),
         }?;
-        Ok(Self {
-            pid,
-            link,
-            snapshot: None,
-        })
+        Ok(Self { pid, link, snapshot: None })
     }
 
     /// Its process, which the caller reaps.
@@ -193,9 +185,7 @@ impl Shell {
             Link::Loaded(link) => link.poll_fds(),
             Link::Portable(link) => link.poll_fds(),
         };
-        link.into_iter()
-            .flatten()
-            .chain(self.snapshot.as_ref().map(snapshot::Reader::fd))
+        link.into_iter().flatten().chain(self.snapshot.as_ref().map(snapshot::Reader::fd))
     }
 
     /// Takes a report, if there is one. Call it until there is none.
@@ -269,15 +259,8 @@ impl Shell {
         )?;
         let null = std::os::fd::AsFd::as_fd(&null);
         let text = snapshot.restore_text();
-        let job = Job {
-            text: &text,
-            stdin: null,
-            stdout: null,
-            stderr: null,
-            env: &[],
-            cwd: None,
-            once: false,
-        };
+        let job =
+            Job { text: &text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
         match &mut self.link {
             Link::Loaded(link) => link.run(&job, Some(snapshot.status())),
             Link::Portable(link) => link.restore(self.pid, &job, snapshot.status()),

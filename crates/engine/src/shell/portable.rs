@@ -74,16 +74,7 @@ impl Link {
         rustix::io::ioctl_fionbio(&lines, true)?;
         let pid = Start {
             bash: config.bash,
-            args: &[
-                "--norc",
-                "--noprofile",
-                "--noediting",
-                "+o",
-                "history",
-                "+o",
-                "histexpand",
-                "-i",
-            ],
+            args: &["--norc", "--noprofile", "--noediting", "+o", "history", "+o", "histexpand", "-i"],
             env: spawn::environment(config.env, &["SHELLOPTS", "BASHOPTS", "TMOUT"])?,
             cwd: config.cwd,
             stdin: stdin.as_fd(),
@@ -130,19 +121,11 @@ impl Link {
         for fd in [job.stdin, job.stdout, job.stderr] {
             held.push(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
         }
-        let redirections = format!(
-            " 0<{} 1>{} 2>{}",
-            path(held[1].as_fd()),
-            path(held[2].as_fd()),
-            path(held[3].as_fd())
-        );
+        let redirections =
+            format!(" 0<{} 1>{} 2>{}", path(held[1].as_fd()), path(held[2].as_fd()), path(held[3].as_fd()));
         // `$?` for the command. Any other value would need a command that the user can redefine. (Nothing in
         // these lines is a word that could be an alias; and a status in front of `&&` or `||` is not errexit's.)
-        let mut line = if self.status == 0 {
-            b"((1)); ".to_vec()
-        } else {
-            b"((0)) && ((1)); ".to_vec()
-        };
+        let mut line = if self.status == 0 { b"((1)); ".to_vec() } else { b"((0)) && ((1)); ".to_vec() };
         if let Some(cwd) = job.cwd {
             line.extend_from_slice(b"\\builtin cd -- ");
             quote(&mut line, cwd.as_os_str());
@@ -153,10 +136,7 @@ impl Link {
                 return unsupported("the portable driver unsets no variables");
             };
             if !is_name(name) {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "not a name for a variable",
-                ));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for a variable"));
             }
             line.extend_from_slice(name.as_bytes());
             line.push(b'=');
@@ -168,8 +148,7 @@ impl Link {
         line.extend_from_slice(redirections.as_bytes());
         let mut back = Vec::new();
         if job.cwd.is_some() {
-            let here =
-                rustix::fs::readlink(format!("/proc/{}/cwd", shell.as_raw_nonzero()), Vec::new())?;
+            let here = rustix::fs::readlink(format!("/proc/{}/cwd", shell.as_raw_nonzero()), Vec::new())?;
             back.extend_from_slice(b"\\builtin cd -- ");
             quote(&mut back, OsStr::from_bytes(here.as_bytes()));
         }
@@ -200,14 +179,10 @@ impl Link {
         let to = path(self.report_to.as_fd());
         if !after.is_empty() {
             line.extend_from_slice(b"\n");
-            line.extend_from_slice(
-                format!("(($?,{},0+)) 2>{to} || ((1))\n", self.sequence).as_bytes(),
-            );
+            line.extend_from_slice(format!("(($?,{},0+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
             line.extend_from_slice(after);
         }
-        line.extend_from_slice(
-            format!("\n(($?,{},1+)) 2>{to} || ((1))\n", self.sequence).as_bytes(),
-        );
+        line.extend_from_slice(format!("\n(($?,{},1+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
         if line.len() > MAX_LINE_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -222,11 +197,7 @@ impl Link {
         if written != line.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        self.pending.push_back(Pending {
-            sequence: self.sequence,
-            what,
-            _held: held,
-        });
+        self.pending.push_back(Pending { sequence: self.sequence, what, _held: held });
         Ok(())
     }
 
@@ -263,15 +234,8 @@ impl Link {
     fn decode(&mut self, line: &[u8]) -> Option<Report> {
         let expression = line.split(|b| *b == b':').find_map(|part| {
             let numbers = part.trim_ascii().strip_suffix(b"+")?;
-            let mut numbers = str::from_utf8(numbers)
-                .ok()?
-                .split(',')
-                .map(str::parse::<u32>);
-            Some((
-                numbers.next()?.ok()?,
-                numbers.next()?.ok()?,
-                numbers.next()?.ok()?,
-            ))
+            let mut numbers = str::from_utf8(numbers).ok()?.split(',').map(str::parse::<u32>);
+            Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))
         });
         let (status, sequence, last) = expression?;
         let pending = self.pending.front().filter(|p| p.sequence == sequence)?;
@@ -287,11 +251,7 @@ impl Link {
             What::Snapshot => None,
             What::Restore { status } => {
                 self.status = status;
-                Some(Report::Done(Done {
-                    status,
-                    how: How::Normal,
-                    usage: None,
-                }))
+                Some(Report::Done(Done { status, how: How::Normal, usage: None }))
             }
             What::Command => {
                 self.status = kept.unwrap_or_else(|| i32::try_from(status).unwrap_or(1));
@@ -299,11 +259,7 @@ impl Link {
                 if self.interrupted && self.status > 128 {
                     (how, self.status) = (How::Interrupted, 128 + libc::SIGINT);
                 }
-                Some(Report::Done(Done {
-                    status: self.status,
-                    how,
-                    usage: None,
-                }))
+                Some(Report::Done(Done { status: self.status, how, usage: None }))
             }
         }
     }

@@ -24,10 +24,7 @@ pub(crate) fn find_bash() -> Option<PathBuf> {
         .chain(["/bin", "/usr/bin", "/usr/local/bin"].map(PathBuf::from))
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join("bash"))
-        .find(|bash| {
-            bash.metadata()
-                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        })
+        .find(|bash| bash.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
 }
 
 /// Which driver to use with this bash, and if it is not the loaded one, why.
@@ -35,10 +32,7 @@ pub(crate) fn find_bash() -> Option<PathBuf> {
 /// Starts a shell and has it run a few commands. For the single-threaded; it waits for the shell by itself.
 pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
     if !loaded::is_built() {
-        return (
-            Driver::Portable,
-            Some("this build has no object for bash: there was no C compiler".into()),
-        );
+        return (Driver::Portable, Some("this build has no object for bash: there was no C compiler".into()));
     }
     match try_loaded(bash) {
         Ok(()) => (Driver::Loaded, None),
@@ -59,20 +53,14 @@ fn try_loaded(bash: &Path) -> Result<(), String> {
     let result = converse(&mut shell);
     // The shell is not reaped yet, so this can only hit the shell. It may have ended by itself.
     drop(sys::send_signal(shell.pid(), libc::SIGKILL));
-    drop(rustix::process::waitpid(
-        Some(shell.pid()),
-        WaitOptions::empty(),
-    ));
+    drop(rustix::process::waitpid(Some(shell.pid()), WaitOptions::empty()));
     result
 }
 
 /// Each has to end with this status, and the second has to find what the first has left.
 const QUESTIONS: &[(&[u8], i32)] = &[
     (b"f() { local y=4; (exit $((y + $1))); }; x=3; f $x", 7),
-    (
-        b"[[ $?$x$- == 73*[!i]* && $(f 1; echo $?) == 5 ]] && return 9",
-        9,
-    ),
+    (b"[[ $?$x$- == 73*[!i]* && $(f 1; echo $?) == 5 ]] && return 9", 9),
     (b"exit 11", 11),
     (b"f 'unterminated", 2),
     (b"set -e; false", 1),
@@ -81,11 +69,7 @@ const QUESTIONS: &[(&[u8], i32)] = &[
 
 fn converse(shell: &mut Shell) -> Result<(), String> {
     let failed = |e: io::Error| format!("the shell could not be talked to: {e}");
-    let null = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")
-        .map_err(failed)?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed)?;
     let null = null.as_fd();
     let deadline = Instant::now() + PATIENCE;
     match wait(shell, deadline)? {
@@ -93,23 +77,12 @@ fn converse(shell: &mut Shell) -> Result<(), String> {
         other => return Err(format!("the shell began with {other:?}")),
     }
     for (text, status) in QUESTIONS {
-        let job = Job {
-            text,
-            stdin: null,
-            stdout: null,
-            stderr: null,
-            env: &[],
-            cwd: None,
-            once: false,
-        };
+        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
         shell.run(job).map_err(failed)?;
         match wait(shell, deadline)? {
             Report::Done(done) if done.status == *status => {}
             other => {
-                return Err(format!(
-                    "the shell answered {:?} with {other:?}",
-                    String::from_utf8_lossy(text)
-                ));
+                return Err(format!("the shell answered {:?} with {other:?}", String::from_utf8_lossy(text)));
             }
         }
     }
@@ -118,10 +91,7 @@ fn converse(shell: &mut Shell) -> Result<(), String> {
 
 fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, String> {
     loop {
-        if let Some(report) = shell
-            .receive()
-            .map_err(|e| format!("the shell could not be heard: {e}"))?
-        {
+        if let Some(report) = shell.receive().map_err(|e| format!("the shell could not be heard: {e}"))? {
             return Ok(report);
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -138,14 +108,10 @@ fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, String> {
             });
         }
         // Not longer than 20 ms, since the end of the process makes nothing readable.
-        let tick = Timespec {
-            tv_sec: 0,
-            tv_nsec: i64::from(left.min(Duration::from_millis(20)).subsec_nanos()),
-        };
-        let mut fds: Vec<_> = shell
-            .poll_fds()
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let tick =
+            Timespec { tv_sec: 0, tv_nsec: i64::from(left.min(Duration::from_millis(20)).subsec_nanos()) };
+        let mut fds: Vec<_> =
+            shell.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         drop(rustix::event::poll(&mut fds, Some(&tick)));
     }
 }

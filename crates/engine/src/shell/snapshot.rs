@@ -58,14 +58,8 @@ impl Snapshot {
 
     /// `$?` at the time.
     pub(crate) fn status(&self) -> i32 {
-        let digits = self.text[STATUS.len()..]
-            .split(|b| *b == b'\n')
-            .next()
-            .unwrap_or_default();
-        str::from_utf8(digits)
-            .ok()
-            .and_then(|s| s.parse().ok())
-            .unwrap_or(0)
+        let digits = self.text[STATUS.len()..].split(|b| *b == b'\n').next().unwrap_or_default();
+        str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).unwrap_or(0)
     }
 
     /// The text to be run by a fresh bash.
@@ -86,13 +80,7 @@ impl Reader {
     pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
         let (pipe, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&pipe, true)?;
-        Ok((
-            Self {
-                pipe,
-                text: Vec::new(),
-            },
-            writer,
-        ))
+        Ok((Self { pipe, text: Vec::new() }, writer))
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

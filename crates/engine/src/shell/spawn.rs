@@ -18,13 +18,8 @@ const ROOM: RawFd = 16;
 
 /// The lowest number for the descriptors that bash inherits.
 pub(super) fn high() -> RawFd {
-    let limit = rustix::process::getrlimit(Resource::Nofile)
-        .current
-        .unwrap_or(u64::MAX);
-    RawFd::try_from(limit)
-        .unwrap_or(RawFd::MAX)
-        .saturating_sub(2 * ROOM)
-        .clamp(10, HIGH)
+    let limit = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    RawFd::try_from(limit).unwrap_or(RawFd::MAX).saturating_sub(2 * ROOM).clamp(10, HIGH)
 }
 
 /// A program to be started, with descriptors 0 to 2 and what else it inherits.
@@ -51,11 +46,8 @@ impl Start<'_> {
         }
         // Copies above all numbers in use below, so that placing one does not overwrite another.
         let above = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, high() + ROOM);
-        let mut placed: Vec<(OwnedFd, RawFd)> = vec![
-            (above(self.stdin)?, 0),
-            (above(null.as_fd())?, 1),
-            (above(null.as_fd())?, 2),
-        ];
+        let mut placed: Vec<(OwnedFd, RawFd)> =
+            vec![(above(self.stdin)?, 0), (above(null.as_fd())?, 1), (above(null.as_fd())?, 2)];
         for (fd, number) in self.inherited {
             placed.push((above(*fd)?, *number));
         }
@@ -86,10 +78,7 @@ impl Start<'_> {
 }
 
 /// The environment as the kernel wants it, without what would change how bash starts.
-pub(super) fn environment(
-    env: &[(OsString, OsString)],
-    left_out: &[&str],
-) -> io::Result<Vec<CString>> {
+pub(super) fn environment(env: &[(OsString, OsString)], left_out: &[&str]) -> io::Result<Vec<CString>> {
     env.iter()
         .filter(|(name, _)| !left_out.iter().any(|out| name == OsStr::new(out)))
         .map(|(name, value)| {

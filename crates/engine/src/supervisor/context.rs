@@ -93,20 +93,13 @@ impl Context {
             bash: self.bash.as_ref().map(|p| p.as_os_str().into()),
             driver: self.driver.map_or("none", Driver::as_str).into(),
             driver_reason: reason,
-            cgroups: self
-                .cgroups
-                .describe()
-                .map(|(purpose, place)| format!("{purpose}: {place}"))
-                .join("; "),
+            cgroups: self.cgroups.describe().map(|(purpose, place)| format!("{purpose}: {place}")).join("; "),
         }
     }
 }
 
 /// An environment with changes made to it; later ones win.
-pub(crate) fn apply(
-    mut env: Vec<(OsString, OsString)>,
-    changes: &[Variable],
-) -> Vec<(OsString, OsString)> {
+pub(crate) fn apply(mut env: Vec<(OsString, OsString)>, changes: &[Variable]) -> Vec<(OsString, OsString)> {
     for Variable { name, value } in changes {
         let name = OsString::from_vec(name.0.clone());
         env.retain(|(n, _)| *n != name);

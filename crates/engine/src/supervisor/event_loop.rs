@@ -109,22 +109,10 @@ impl Supervisor {
     fn new(context: Context, nonce: u64, listener: OwnedFd) -> std::io::Result<Self> {
         sys::reset_signals();
         // A command's `kill -1` or a closing terminal must not end the one who keeps its record.
-        for signal in [
-            libc::SIGHUP,
-            libc::SIGINT,
-            libc::SIGQUIT,
-            libc::SIGTERM,
-            libc::SIGPIPE,
-            libc::SIGALRM,
-        ]
-        .into_iter()
-        .chain([
-            libc::SIGUSR1,
-            libc::SIGUSR2,
-            libc::SIGTSTP,
-            libc::SIGTTIN,
-            libc::SIGTTOU,
-        ]) {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE, libc::SIGALRM]
+            .into_iter()
+            .chain([libc::SIGUSR1, libc::SIGUSR2, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU])
+        {
             sys::ignore_signal(signal);
         }
         let signals = sys::signalfd(&[libc::SIGCHLD])?;
@@ -188,20 +176,13 @@ impl Supervisor {
     /// requests before the end of an engine, a shell's report before its death.
     fn wait(&self) -> Vec<Source> {
         let mut sources = vec![Source::Listener];
-        let mut fds = vec![PollFd::from_borrowed_fd(
-            self.link.listener(),
-            PollFlags::IN,
-        )];
+        let mut fds = vec![PollFd::from_borrowed_fd(self.link.listener(), PollFlags::IN)];
         let mut watch = |source, fd, flags: PollFlags| {
             sources.push(source);
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         };
         if let Some(engine) = self.link.engine() {
-            let room = if self.link.has_unsent() {
-                PollFlags::OUT
-            } else {
-                PollFlags::empty()
-            };
+            let room = if self.link.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
             watch(Source::Engine, engine, PollFlags::IN | room);
         }
         for fd in self.shell.iter().flat_map(Shell::poll_fds) {
@@ -228,11 +209,7 @@ impl Supervisor {
         }
         watch(Source::Signals, self.signals.as_fd(), PollFlags::IN);
         if self.role == Role::Ready && !self.engine_gone {
-            watch(
-                Source::Lifeline,
-                self.context.lifeline.as_fd(),
-                PollFlags::empty(),
-            );
+            watch(Source::Lifeline, self.context.lifeline.as_fd(), PollFlags::empty());
         }
         let timeout = self.next_deadline().map(|at| {
             let wait = at.saturating_duration_since(Instant::now());
@@ -243,23 +220,15 @@ impl Supervisor {
         });
         // Interrupted or out of memory: as good as a wake-up for nothing.
         let _ = poll(&mut fds, timeout.as_ref());
-        let happened =
-            |(source, fd): (Source, PollFd<'_>)| (!fd.revents().is_empty()).then_some(source);
+        let happened = |(source, fd): (Source, PollFd<'_>)| (!fd.revents().is_empty()).then_some(source);
         sources.into_iter().zip(fds).filter_map(happened).collect()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let jobs = self
-            .jobs
-            .iter()
-            .filter_map(|job| job.deadline().map(|(at, _)| at));
+        let jobs = self.jobs.iter().filter_map(|job| job.deadline().map(|(at, _)| at));
         let endings = self.endings.iter().map(|task| task.wake_at);
         let session = self.session.as_ref().and_then(Session::wake_at);
-        let retry = self
-            .jobs
-            .iter()
-            .any(|job| job.has_unwritten_end())
-            .then(|| Instant::now() + END_RETRY);
+        let retry = self.jobs.iter().any(|job| job.has_unwritten_end()).then(|| Instant::now() + END_RETRY);
         jobs.chain(endings).chain(session).chain(retry).min()
     }
 
@@ -278,11 +247,7 @@ impl Supervisor {
         let passed: Vec<_> = self
             .jobs
             .iter()
-            .filter_map(|job| {
-                job.deadline()
-                    .filter(|(at, _)| *at <= now)
-                    .map(|(_, why)| (job.slot, why))
-            })
+            .filter_map(|job| job.deadline().filter(|(at, _)| *at <= now).map(|(_, why)| (job.slot, why)))
             .collect();
         for (slot, reason) in passed {
             self.end_for_cause(slot, reason, now);
@@ -294,16 +259,8 @@ impl Supervisor {
         let Some(job) = self.jobs.iter().find(|job| job.slot == slot) else {
             return;
         };
-        let grace = if reason == EndReason::OutputLimit {
-            Duration::ZERO
-        } else {
-            job.command.timeout_grace
-        };
-        let signal = if grace.is_zero() {
-            Signal::KILL
-        } else {
-            Signal::TERM
-        };
+        let grace = if reason == EndReason::OutputLimit { Duration::ZERO } else { job.command.timeout_grace };
+        let signal = if grace.is_zero() { Signal::KILL } else { Signal::TERM };
         self.end_processes(slot, reason, signal, grace, Purpose::Cause, now);
     }
 
@@ -326,17 +283,9 @@ impl Supervisor {
             self.interrupt_shell(slot, grace, now);
         }
         // A session's cgroup holds more than this command; a run's holds nothing else.
-        let cgroup = if scope == Scope::Tree {
-            self.cgroup.as_ref()
-        } else {
-            None
-        };
+        let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
         let ending = Ending::new(scope, signal, grace, cgroup);
-        self.endings.push(EndingTask {
-            ending,
-            purpose,
-            wake_at: now,
-        });
+        self.endings.push(EndingTask { ending, purpose, wake_at: now });
     }
 
     fn step_endings(&mut self, now: Instant) {
@@ -389,13 +338,7 @@ impl Supervisor {
     fn tell_news(&mut self) {
         for job in &mut self.jobs {
             if let Some(position) = job.take_news() {
-                self.link.send(
-                    0,
-                    &Answer::Grew {
-                        slot: job.slot,
-                        position,
-                    },
-                );
+                self.link.send(0, &Answer::Grew { slot: job.slot, position });
             }
         }
     }
@@ -411,13 +354,7 @@ impl Supervisor {
                 continue;
             }
             let mut job = self.jobs.remove(index);
-            self.link.send(
-                0,
-                &Answer::Closed {
-                    slot: job.slot,
-                    position: job.position(),
-                },
-            );
+            self.link.send(0, &Answer::Closed { slot: job.slot, position: job.position() });
             if let Some(cgroup) = &mut job.cgroup {
                 drop(cgroup.remove());
             }
@@ -452,11 +389,8 @@ impl Supervisor {
 
     fn leave(&mut self) {
         drop(self.link.finish());
-        let _ = unlinkat(
-            &self.context.folders.supervisors,
-            socket_name(self.nonce.value()),
-            AtFlags::empty(),
-        );
+        let _ =
+            unlinkat(&self.context.folders.supervisors, socket_name(self.nonce.value()), AtFlags::empty());
         if let Some(shell) = &self.shell {
             // Ours and not reaped yet, so the number is still its.
             let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);

@@ -157,11 +157,7 @@ impl Job {
             }
         };
         self.outputs = [Some(out), Some(err)];
-        Ok(Stdio {
-            stdin,
-            stdout,
-            stderr,
-        })
+        Ok(Stdio { stdin, stdout, stderr })
     }
 
     /// Notes that the program runs.
@@ -171,19 +167,13 @@ impl Job {
         self.started = now;
         self.last_output = now;
         // A journal that cannot take this still takes the end, which is what counts.
-        drop(
-            self.journal
-                .append_event(kind::STARTED, &wire::to_bytes(&raw(pid))),
-        );
+        drop(self.journal.append_event(kind::STARTED, &wire::to_bytes(&raw(pid))));
     }
 
     /// The descriptors to read from, if they are still open.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = (Stream, BorrowedFd<'_>)> {
         let streams = [Stream::Stdout, Stream::Stderr];
-        streams
-            .into_iter()
-            .zip(&self.outputs)
-            .filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
+        streams.into_iter().zip(&self.outputs).filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
     }
 
     /// Whether nothing more can be written to it.
@@ -275,14 +265,8 @@ impl Job {
         if self.stage != Stage::Running || self.cause.is_some() {
             return None;
         }
-        let wall = self
-            .command
-            .timeout
-            .and_then(|t| self.started.checked_add(t));
-        let idle = self
-            .command
-            .idle_timeout
-            .and_then(|t| self.last_output.checked_add(t));
+        let wall = self.command.timeout.and_then(|t| self.started.checked_add(t));
+        let idle = self.command.idle_timeout.and_then(|t| self.last_output.checked_add(t));
         match (wall, idle) {
             (Some(wall), Some(idle)) if idle < wall => Some((idle, EndReason::IdleTimeout)),
             (Some(wall), _) => Some((wall, EndReason::Timeout)),
@@ -293,10 +277,7 @@ impl Job {
 
     /// What its end is, given how the program came to it.
     pub(crate) fn end_of(&self, exit: Exit, leftovers: Vec<Leftover>, now: Instant) -> End {
-        let out_of_memory = self
-            .cgroup
-            .as_ref()
-            .is_some_and(|c| c.oom_kills() > self.oom_kills);
+        let out_of_memory = self.cgroup.as_ref().is_some_and(|c| c.oom_kills() > self.oom_kills);
         let killed = exit.signal == Some(libc::SIGKILL) || exit.code == Some(128 + libc::SIGKILL);
         let reason = match self.cause {
             Some((cause, _)) => cause,
@@ -359,17 +340,12 @@ impl Job {
     /// Whether the engine asked to hear of output up to here, and has not been told.
     pub(crate) fn take_news(&mut self) -> Option<u64> {
         let position = self.position();
-        self.follow
-            .take_if(|seen| *seen < position)
-            .map(|_| position)
+        self.follow.take_if(|seen| *seen < position).map(|_| position)
     }
 
     /// The descriptor to wait on before writing to standard input, if anything is to be written.
     pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin
-            .as_ref()
-            .filter(|s| !s.unwritten.is_empty())
-            .map(|s| s.end.as_fd())
+        self.stdin.as_ref().filter(|s| !s.unwritten.is_empty()).map(|s| s.end.as_fd())
     }
 
     /// Our end of its standard input.
@@ -416,13 +392,8 @@ impl Job {
         let written = stdin.written;
         let (done, waiting) = stdin.waiting.drain(..).partition(|(at, _)| *at <= written);
         stdin.waiting = waiting;
-        let numbers =
-            |list: Vec<(usize, u64)>| list.into_iter().map(|(_, r)| r).collect::<Vec<_>>();
-        let failed = if broken {
-            std::mem::take(&mut stdin.waiting)
-        } else {
-            Vec::new()
-        };
+        let numbers = |list: Vec<(usize, u64)>| list.into_iter().map(|(_, r)| r).collect::<Vec<_>>();
+        let failed = if broken { std::mem::take(&mut stdin.waiting) } else { Vec::new() };
         if broken || (stdin.close && stdin.unwritten.is_empty()) {
             self.stdin = None;
         }
@@ -437,12 +408,7 @@ pub(crate) fn raw(pid: Pid) -> u32 {
 
 /// `/dev/null`, for reading.
 pub(crate) fn null() -> rustix::io::Result<OwnedFd> {
-    openat(
-        rustix::fs::CWD,
-        "/dev/null",
-        OFlags::RDWR | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
+    openat(rustix::fs::CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// A file in memory that holds these bytes, positioned at its start.

@@ -23,12 +23,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(listener: OwnedFd) -> Self {
-        Self {
-            listener,
-            engine: None,
-            frames: FrameBuffer::default(),
-            unsent: Vec::new(),
-        }
+        Self { listener, engine: None, frames: FrameBuffer::default(), unsent: Vec::new() }
     }
 
     pub(crate) fn listener(&self) -> BorrowedFd<'_> {

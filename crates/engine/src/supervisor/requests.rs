@@ -9,9 +9,7 @@ use super::job::{Job, raw};
 use crate::end::{EndReason, KillReceipt};
 use crate::journal::{JournalWriter, Slot};
 use crate::process_tree::{Ending, Scope, Tag, Waiting, waits_for_input};
-use crate::protocol::{
-    Answer, Bytes, Command, Envelope, Inspection, Refusal, Request, Role, Stage,
-};
+use crate::protocol::{Answer, Bytes, Command, Envelope, Inspection, Refusal, Request, Role, Stage};
 
 impl Supervisor {
     pub(super) fn handle(&mut self, envelope: Envelope<Request>) {
@@ -21,11 +19,7 @@ impl Supervisor {
             Request::Hello(_) => Some(self.welcome()),
             Request::Start(command) => self.start_command(request, *command, now),
             Request::OpenSession(open) => self.open_session(request, *open, now),
-            Request::Kill {
-                slot,
-                signal,
-                grace,
-            } => self.kill(request, slot, signal, grace, now),
+            Request::Kill { slot, signal, grace } => self.kill(request, slot, signal, grace, now),
             Request::Interrupt { signal, grace } => match self.current_slot() {
                 Some(slot) => self.kill(request, slot, signal, grace, now),
                 None => Some(Answer::Receipt(KillReceipt::default())),
@@ -67,17 +61,9 @@ impl Supervisor {
     pub(super) fn new_job(&mut self, command: Command, now: Instant) -> Result<Job, Refusal> {
         let folder = &self.context.folders.journals;
         let journal = JournalWriter::open(rustix::fd::AsFd::as_fd(folder), Slot(command.slot))
-            .map_err(|e| Refusal::Os {
-                errno: libc::EIO,
-                doing: format!("open the journal: {e}"),
-            })?;
+            .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("open the journal: {e}") })?;
         self.commands += 1;
-        Ok(Job::new(
-            command,
-            Tag::new(self.nonce, self.commands),
-            journal,
-            now,
-        ))
+        Ok(Job::new(command, Tag::new(self.nonce, self.commands), journal, now))
     }
 
     fn start_command(&mut self, request: u64, command: Command, now: Instant) -> Option<Answer> {
@@ -115,14 +101,7 @@ impl Supervisor {
                 Some(Answer::Receipt(KillReceipt::default()))
             }
             Stage::Queued | Stage::Running => {
-                self.end_processes(
-                    slot,
-                    EndReason::Killed,
-                    signal,
-                    grace,
-                    Purpose::Kill { request },
-                    now,
-                );
+                self.end_processes(slot, EndReason::Killed, signal, grace, Purpose::Kill { request }, now);
                 None
             }
         }
@@ -133,21 +112,12 @@ impl Supervisor {
         let job = self.jobs.iter().find(|job| job.slot == slot);
         match (job, self.role) {
             (Some(job), Role::Session(_)) => {
-                let shell = self
-                    .shell
-                    .as_ref()
-                    .map_or_else(rustix::process::getpid, |s| s.pid());
-                Scope::Command {
-                    tag: job.tag,
-                    shell,
-                    since: job.since,
-                }
+                let shell = self.shell.as_ref().map_or_else(rustix::process::getpid, |s| s.pid());
+                Scope::Command { tag: job.tag, shell, since: job.since }
             }
-            (Some(job), _) if job.adopted.is_some() => Scope::Command {
-                tag: job.tag,
-                shell: rustix::process::getpid(),
-                since: None,
-            },
+            (Some(job), _) if job.adopted.is_some() => {
+                Scope::Command { tag: job.tag, shell: rustix::process::getpid(), since: None }
+            }
             _ => Scope::Tree,
         }
     }
@@ -171,8 +141,7 @@ impl Supervisor {
         if let Some(session) = &self.session {
             session.describe(&mut inspection);
             let pid = self.shell.as_ref().map(|shell| raw(shell.pid()));
-            let cwd = pid
-                .and_then(|pid| rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new()).ok());
+            let cwd = pid.and_then(|pid| rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new()).ok());
             inspection.cwd = cwd.map(|path| Bytes(path.into_bytes()));
         }
         let running = |job: &&Job| job.slot == slot && job.stage == Stage::Running;
@@ -204,25 +173,15 @@ impl Supervisor {
             self.link.send(request, &Answer::Done);
         }
         for request in failed {
-            self.link
-                .send(request, &Answer::Refused(Refusal::StdinNotOpen));
+            self.link.send(request, &Answer::Refused(Refusal::StdinNotOpen));
         }
     }
 
     /// Ends everything below and then the supervisor itself.
     fn quit(&mut self, request: u64) {
         self.quitting = true;
-        let ending = Ending::new(
-            Scope::Tree,
-            Signal::KILL,
-            Duration::ZERO,
-            self.cgroup.as_ref(),
-        );
-        self.endings.push(EndingTask {
-            ending,
-            purpose: Purpose::Quit { request },
-            wake_at: Instant::now(),
-        });
+        let ending = Ending::new(Scope::Tree, Signal::KILL, Duration::ZERO, self.cgroup.as_ref());
+        self.endings.push(EndingTask { ending, purpose: Purpose::Quit { request }, wake_at: Instant::now() });
     }
 
     /// Gives what is still unfinished its end, as the session's end.

@@ -17,9 +17,7 @@ use super::spawn::{Child, spawn};
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
 use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
-use crate::protocol::{
-    Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin,
-};
+use crate::protocol::{Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin};
 use crate::shell::{self, Driver, Shell, ShellConfig, Snapshot};
 use crate::sys::{self, Reaped, Resource};
 
@@ -65,11 +63,7 @@ impl Supervisor {
         Shell::start(ShellConfig {
             driver,
             bash,
-            env: if start == Start::Fresh {
-                &self.context.env
-            } else {
-                &[]
-            },
+            env: if start == Start::Fresh { &self.context.env } else { &[] },
             cwd: &self.context.cwd,
             in_child: &mut in_child,
         })
@@ -120,9 +114,7 @@ impl Supervisor {
             job.cgroup = Some(cgroup);
         }
         let job = self.job(slot)?;
-        let stdio = job
-            .open_stdio()
-            .map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
         let loaded = self.context.driver == Some(Driver::Loaded);
         let job = self.job(slot)?;
         let plain = job.command.env.iter().all(is_plain);
@@ -139,10 +131,7 @@ impl Supervisor {
     }
 
     pub(super) fn job(&mut self, slot: u32) -> Result<&mut Job, Refusal> {
-        self.jobs
-            .iter_mut()
-            .find(|job| job.slot == slot)
-            .ok_or(Refusal::NoSuchExecution)
+        self.jobs.iter_mut().find(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)
     }
 
     /// A shell that is up already takes the command, as `bash -c` would have.
@@ -153,43 +142,26 @@ impl Supervisor {
         plan: &Plan,
         now: Instant,
     ) -> Result<(), Refusal> {
-        let index = self
-            .jobs
-            .iter()
-            .position(|job| job.slot == slot)
-            .ok_or(Refusal::NoSuchExecution)?;
+        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
         let job = &mut self.jobs[index];
-        let shell = self
-            .shell
-            .as_mut()
-            .ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
+        let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
         let pid = shell.pid();
         check_folder(job.command.cwd.as_ref())?;
         drop(job.tag.set_on(pid));
         if let Some(cgroup) = &job.cgroup {
-            cgroup
-                .add(pid)
-                .map_err(|e| Refusal::os(&e, "apply the limits"))?;
+            cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
         }
-        plan.apply_to(pid)
-            .map_err(|e| Refusal::Limit(e.to_string()))?;
+        plan.apply_to(pid).map_err(|e| Refusal::Limit(e.to_string()))?;
         let failed = |e: io::Error| Refusal::os(&e, "hand the command to the shell");
         if let Some(prelude) = job.command.prelude.take() {
-            let snapshot =
-                Snapshot::from_bytes(prelude.0).map_err(|e| failed(io::Error::other(e)))?;
+            let snapshot = Snapshot::from_bytes(prelude.0).map_err(|e| failed(io::Error::other(e)))?;
             shell.restore(&snapshot).map_err(failed)?;
             self.after_prelude = Some(AfterPrelude { slot, stdio });
         } else {
             run_once(shell, job, &stdio).map_err(failed)?;
         }
         self.jobs[index].started(pid, now);
-        self.link.send(
-            0,
-            &Answer::Started {
-                slot,
-                pid: raw(pid),
-            },
-        );
+        self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())
     }
 
@@ -217,46 +189,27 @@ impl Supervisor {
     }
 
     /// A new process: an argv, or `bash -c` where no ready shell can take the command.
-    fn start_cold(
-        &mut self,
-        slot: u32,
-        stdio: Stdio,
-        plan: &Plan,
-        now: Instant,
-    ) -> Result<(), Refusal> {
-        let index = self
-            .jobs
-            .iter()
-            .position(|job| job.slot == slot)
-            .ok_or(Refusal::NoSuchExecution)?;
+    fn start_cold(&mut self, slot: u32, stdio: Stdio, plan: &Plan, now: Instant) -> Result<(), Refusal> {
+        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
         let job = &self.jobs[index];
         let env = apply(self.context.env.clone(), &job.command.env);
-        let cwd = job
-            .command
-            .cwd
-            .clone()
-            .map_or_else(|| self.context.cwd.clone(), path_of);
+        let cwd = job.command.cwd.clone().map_or_else(|| self.context.cwd.clone(), path_of);
         let mut inherited = Vec::new();
         let mut program = None;
         let argv = match &job.command.program {
             WireProgram::Argv(argv) => argv.iter().cloned().map(OsString::from).collect(),
             WireProgram::Shell(text) => {
                 let mut file = |bytes: &[u8], fd: i32| -> Result<(), Refusal> {
-                    let file =
-                        file_of(bytes).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
+                    let file = file_of(bytes).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
                     inherited.push((file, fd));
                     Ok(())
                 };
                 let mut script = Vec::new();
                 if let Some(prelude) = &job.command.prelude {
                     let snapshot = Snapshot::from_bytes(prelude.0.clone());
-                    let text = snapshot
-                        .map_err(|e| Refusal::NoShell(e.to_string()))?
-                        .restore_text();
+                    let text = snapshot.map_err(|e| Refusal::NoShell(e.to_string()))?.restore_text();
                     file(&text, PRELUDE_FD)?;
-                    script.extend(
-                        format!(". /proc/self/fd/{PRELUDE_FD}; exec {PRELUDE_FD}<&-\n").bytes(),
-                    );
+                    script.extend(format!(". /proc/self/fd/{PRELUDE_FD}; exec {PRELUDE_FD}<&-\n").bytes());
                 }
                 if text.0.len() > MAX_ARGUMENT {
                     file(&text.0, TEXT_FD)?;
@@ -270,23 +223,10 @@ impl Supervisor {
         };
         let (tag, own) = (job.tag, job.cgroup.as_ref());
         let mut in_child = || self.prepare_child(tag, plan, own);
-        let pid = spawn(Child {
-            program,
-            argv,
-            env: &env,
-            cwd: &cwd,
-            stdio,
-            inherited,
-            in_child: &mut in_child,
-        })?;
+        let pid =
+            spawn(Child { program, argv, env: &env, cwd: &cwd, stdio, inherited, in_child: &mut in_child })?;
         self.jobs[index].started(pid, now);
-        self.link.send(
-            0,
-            &Answer::Started {
-                slot,
-                pid: raw(pid),
-            },
-        );
+        self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())
     }
 
@@ -299,25 +239,16 @@ impl Supervisor {
         if let Some(index) = self.jobs.iter().position(|job| job.slot == slot) {
             let mut job = self.jobs.remove(index);
             job.hang_up();
-            let exit = Exit {
-                code: Some(code),
-                ..Exit::default()
-            };
+            let exit = Exit { code: Some(code), ..Exit::default() };
             let end = job.end_of(exit, Vec::new(), now);
-            job.finish(&End {
-                usage: Usage::default(),
-                ..end
-            });
+            job.finish(&End { usage: Usage::default(), ..end });
         }
         self.link.send(0, &Answer::NotStarted { slot, why });
     }
 
     /// A child has ended: the shell, a command, or an orphan that came to us.
     pub(super) fn child_ended(&mut self, reaped: &Reaped, now: Instant) {
-        let is_shell = self
-            .shell
-            .as_ref()
-            .is_some_and(|shell| shell.pid() == reaped.pid);
+        let is_shell = self.shell.as_ref().is_some_and(|shell| shell.pid() == reaped.pid);
         let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
         let slot = self.jobs.iter().find(own).map(|job| job.slot);
         let exit = Exit {
@@ -356,18 +287,10 @@ impl Supervisor {
         job.pending_end = Some(end);
         if kill {
             let scope = self.scope_of(slot);
-            let cgroup = if scope == Scope::Tree {
-                self.cgroup.as_ref()
-            } else {
-                None
-            };
+            let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
             let ending = Ending::new(scope, Signal::KILL, std::time::Duration::ZERO, cgroup);
             let purpose = Purpose::Leftovers { slot };
-            self.endings.push(EndingTask {
-                ending,
-                purpose,
-                wake_at: now,
-            });
+            self.endings.push(EndingTask { ending, purpose, wake_at: now });
         } else {
             self.end_now(slot);
         }
@@ -383,33 +306,17 @@ impl Supervisor {
         };
         job.finish(&end);
         let position = job.position();
-        self.link.send(
-            0,
-            &Answer::Ended {
-                slot,
-                end,
-                position,
-            },
-        );
+        self.link.send(0, &Answer::Ended { slot, end, position });
     }
 
     /// What a job that has just returned has left running.
     fn leftovers(&mut self, slot: u32) -> Vec<Leftover> {
-        let ended_by_us = self
-            .jobs
-            .iter()
-            .any(|job| job.slot == slot && job.cause.is_some());
+        let ended_by_us = self.jobs.iter().any(|job| job.slot == slot && job.cause.is_some());
         if ended_by_us || !self.may_have_leftovers() {
             return Vec::new();
         }
         let members = self.scope_of(slot).members();
-        members
-            .into_iter()
-            .map(|pid| Leftover {
-                pid: raw(pid),
-                command: walk::command_line(pid),
-            })
-            .collect()
+        members.into_iter().map(|pid| Leftover { pid: raw(pid), command: walk::command_line(pid) }).collect()
     }
 
     /// Ends a job because its session ends.
@@ -420,10 +327,7 @@ impl Supervisor {
         job.drain(&mut self.buffer, now);
         if job.stage != Stage::Ended && job.pending_end.is_none() {
             job.cause = Some((EndReason::SessionEnded, libc::SIGKILL));
-            let exit = Exit {
-                signal: Some(libc::SIGKILL),
-                ..Exit::default()
-            };
+            let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
             job.pending_end = Some(job.end_of(exit, Vec::new(), now));
         }
         self.end_now(slot);
@@ -433,16 +337,8 @@ impl Supervisor {
     }
 
     /// Makes a process that a command left behind an execution of its own.
-    pub(super) fn adopt_process(
-        &mut self,
-        slot: u32,
-        pid: u32,
-        now: Instant,
-    ) -> Result<(), Refusal> {
-        let pid = i32::try_from(pid)
-            .ok()
-            .and_then(Pid::from_raw)
-            .ok_or(Refusal::NoSuchExecution)?;
+    pub(super) fn adopt_process(&mut self, slot: u32, pid: u32, now: Instant) -> Result<(), Refusal> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Refusal::NoSuchExecution)?;
         let gone = |e: rustix::io::Errno| Refusal::os(&e.into(), "find the process");
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(gone)?;
         if !Scope::Tree.members().contains(&pid) {
@@ -505,10 +401,7 @@ pub(super) fn is_root() -> bool {
 
 /// Changes to an environment, as a shell takes them.
 pub(super) fn shell_env(changes: &[Variable]) -> Vec<(OsString, Option<OsString>)> {
-    changes
-        .iter()
-        .map(|v| (v.name.clone().into(), v.value.clone().map(Into::into)))
-        .collect()
+    changes.iter().map(|v| (v.name.clone().into(), v.value.clone().map(Into::into))).collect()
 }
 
 pub(super) fn path_of(bytes: Bytes) -> PathBuf {
@@ -518,14 +411,8 @@ pub(super) fn path_of(bytes: Bytes) -> PathBuf {
 /// Whether a shell that is up can take this variable as if it had started with it: bash reads some
 /// only when it starts, and keeps names that are not its own kind of name aside.
 fn is_plain(variable: &Variable) -> bool {
-    const READ_AT_START: [&[u8]; 6] = [
-        b"BASHOPTS",
-        b"BASH_ENV",
-        b"ENV",
-        b"IFS",
-        b"POSIXLY_CORRECT",
-        b"SHELLOPTS",
-    ];
+    const READ_AT_START: [&[u8]; 6] =
+        [b"BASHOPTS", b"BASH_ENV", b"ENV", b"IFS", b"POSIXLY_CORRECT", b"SHELLOPTS"];
     let name = variable.name.0.as_slice();
     let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
     name.iter().all(word)
@@ -539,13 +426,7 @@ pub(super) fn check_folder(cwd: Option<&Bytes>) -> Result<(), Refusal> {
     let Some(cwd) = cwd else { return Ok(()) };
     let path = path_of(cwd.clone());
     let bad = |e: rustix::io::Errno| Refusal::BadCwd(e.raw_os_error());
-    openat(
-        CWD,
-        &path,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(bad)?;
+    openat(CWD, &path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(bad)?;
     rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(bad)
 }
 

@@ -163,19 +163,12 @@ impl Supervisor {
         self.session.as_ref().and_then(Session::current)
     }
 
-    pub(super) fn open_session(
-        &mut self,
-        request: u64,
-        open: OpenSession,
-        now: Instant,
-    ) -> Option<Answer> {
+    pub(super) fn open_session(&mut self, request: u64, open: OpenSession, now: Instant) -> Option<Answer> {
         if self.role != Role::Ready {
             return Some(Answer::Refused(Refusal::NotASession));
         }
         if self.context.driver.is_none() {
-            return Some(Answer::Refused(Refusal::NoShell(
-                "a session needs bash; install it".into(),
-            )));
+            return Some(Answer::Refused(Refusal::NoShell("a session needs bash; install it".into())));
         }
         if let Err(why) = check_folder(open.cwd.as_ref()) {
             return Some(Answer::Refused(why));
@@ -244,19 +237,11 @@ impl Supervisor {
         if self.session.is_none() {
             return Some(Answer::Refused(Refusal::NotASession));
         }
-        self.enqueue(Queued::Env {
-            request,
-            text: setup_text(changes, None),
-        });
+        self.enqueue(Queued::Env { request, text: setup_text(changes, None) });
         None
     }
 
-    pub(super) fn reset_session(
-        &mut self,
-        request: u64,
-        restore: bool,
-        now: Instant,
-    ) -> Option<Answer> {
+    pub(super) fn reset_session(&mut self, request: u64, restore: bool, now: Instant) -> Option<Answer> {
         let Some(session) = &mut self.session else {
             return Some(Answer::Refused(Refusal::NotASession));
         };
@@ -285,10 +270,7 @@ impl Supervisor {
         let Some(session) = &mut self.session else {
             return;
         };
-        if session
-            .pending
-            .is_some_and(|asked| asked + STATE_PATIENCE <= now)
-        {
+        if session.pending.is_some_and(|asked| asked + STATE_PATIENCE <= now) {
             self.snapshot_arrived(None, now);
         }
         let Some(session) = &mut self.session else {
@@ -296,32 +278,19 @@ impl Supervisor {
         };
         match session.activity {
             Activity::Idle => self.next_in_queue(now),
-            Activity::Command {
-                slot,
-                unwinding: Some(mut unwinding),
-            } => {
+            Activity::Command { slot, unwinding: Some(mut unwinding) } => {
                 if unwinding.over_by <= now {
-                    let Unwinding {
-                        again,
-                        patience: until,
-                        ..
-                    } = unwinding;
+                    let Unwinding { again, patience: until, .. } = unwinding;
                     session.activity = Activity::Recovering { again, until };
                     self.complete_command(slot, Exit::default(), now);
                 } else if unwinding.again <= now {
                     unwinding.again = now + INTERRUPT_AGAIN;
-                    session.activity = Activity::Command {
-                        slot,
-                        unwinding: Some(unwinding),
-                    };
+                    session.activity = Activity::Command { slot, unwinding: Some(unwinding) };
                     self.interrupt_once();
                 }
             }
             Activity::Recovering { again, until } if again <= now && now < until => {
-                session.activity = Activity::Recovering {
-                    again: now + INTERRUPT_AGAIN,
-                    until,
-                };
+                session.activity = Activity::Recovering { again: now + INTERRUPT_AGAIN, until };
                 self.interrupt_once();
             }
             Activity::Recovering { until, .. }
@@ -359,9 +328,7 @@ impl Supervisor {
             }
             match session.queue.front() {
                 None => {
-                    if session.snapshot_due.is_some_and(|due| due <= now)
-                        && session.pending.is_none()
-                    {
+                    if session.snapshot_due.is_some_and(|due| due <= now) && session.pending.is_none() {
                         self.take_snapshot(now);
                     }
                     return;
@@ -404,19 +371,12 @@ impl Supervisor {
     }
 
     fn run_command(&mut self, slot: u32, now: Instant) -> Result<(), Refusal> {
-        let index = self
-            .jobs
-            .iter()
-            .position(|job| job.slot == slot)
-            .ok_or(Refusal::NoSuchExecution)?;
+        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
         let job = &mut self.jobs[index];
         check_folder(job.command.cwd.as_ref())?;
         let plan = limits::plan(&job.command.limits, &self.context.cgroups, is_root())
             .map_err(|e| Refusal::Limit(e.to_string()))?;
-        let in_cgroup = Limits {
-            output_bytes: job.command.limits.output_bytes,
-            ..plan.in_cgroup
-        };
+        let in_cgroup = Limits { output_bytes: job.command.limits.output_bytes, ..plan.in_cgroup };
         if in_cgroup != job.command.limits {
             return Err(Refusal::Limit(
                 "a single command of a session can be limited in memory and processes, where there is a cgroup \
@@ -424,25 +384,18 @@ impl Supervisor {
                     .into(),
             ));
         }
-        let shell = self
-            .shell
-            .as_mut()
-            .ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
+        let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
         let pid = shell.pid();
         let session = self.session.as_mut().ok_or(Refusal::NotASession)?;
         if in_cgroup.any_kernel_limit() {
             let name = format!("-{}", self.commands);
             let made = self.context.cgroups.create(self.nonce, &name, &in_cgroup);
             let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
-            cgroup
-                .add(pid)
-                .map_err(|e| Refusal::os(&e, "apply the limits"))?;
+            cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
             job.oom_kills = cgroup.oom_kills();
             job.cgroup = Some(cgroup);
         }
-        let stdio = job
-            .open_stdio()
-            .map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
         // Without a tag, ancestry and time still tell most of what belongs to the command.
         drop(job.tag.set_on(pid));
         job.since = Some(StartTime::now());
@@ -462,21 +415,12 @@ impl Supervisor {
             once: false,
         });
         given.map_err(|e| Refusal::os(&e, "hand the command to the shell"))?;
-        session.activity = Activity::Command {
-            slot,
-            unwinding: None,
-        };
+        session.activity = Activity::Command { slot, unwinding: None };
         session.dirty = true;
         session.snapshot_due = None;
         job.restored = session.restored.take();
         job.started(pid, now);
-        self.link.send(
-            0,
-            &Answer::Started {
-                slot,
-                pid: raw(pid),
-            },
-        );
+        self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())
     }
 
@@ -489,15 +433,7 @@ impl Supervisor {
         let given = null().map_err(Into::into).and_then(|null| {
             let null = null.as_fd();
             let (stdin, stdout, stderr) = (null, null, null);
-            shell.run(shell::Job {
-                text,
-                stdin,
-                stdout,
-                stderr,
-                env: &[],
-                cwd: None,
-                once: false,
-            })
+            shell.run(shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: false })
         });
         if given.is_err() {
             self.kill_shell();
@@ -518,32 +454,22 @@ impl Supervisor {
         session.dirty = false;
         session.pending = Some(now);
         if self.context.driver == Some(Driver::Portable) {
-            session.activity = Activity::Snapshot {
-                until: now + STATE_PATIENCE,
-            };
+            session.activity = Activity::Snapshot { until: now + STATE_PATIENCE };
         }
     }
 
     /// Everything a shell has to say: the present one, and one whose last words are awaited.
     pub(super) fn hear_shell(&mut self, now: Instant) {
         loop {
-            let last = self
-                .session
-                .as_mut()
-                .and_then(|session| session.last.as_mut());
+            let last = self.session.as_mut().and_then(|session| session.last.as_mut());
             let reports = last.and_then(|shell| shell.receive().ok().flatten());
             let report = match reports {
                 Some(report) => Some(report),
-                None => self
-                    .shell
-                    .as_mut()
-                    .and_then(|shell| shell.receive().ok().flatten()),
+                None => self.shell.as_mut().and_then(|shell| shell.receive().ok().flatten()),
             };
             match report {
                 None => return,
-                Some(Report::Ready) if self.role == Role::Ready => {
-                    self.link.send(0, &Answer::Ready)
-                }
+                Some(Report::Ready) if self.role == Role::Ready => self.link.send(0, &Answer::Ready),
                 Some(Report::Ready) => {}
                 Some(Report::Done(_)) if self.session.is_none() => self.prelude_done(),
                 Some(Report::Done(done)) => self.shell_done(&done, now),
@@ -594,10 +520,7 @@ impl Supervisor {
                 self.link.send(request, &Answer::Done);
             }
             Activity::Dying => session.activity = Activity::Dying,
-            Activity::Idle
-            | Activity::Snapshot { .. }
-            | Activity::LastWords { .. }
-            | Activity::Down => {}
+            Activity::Idle | Activity::Snapshot { .. } | Activity::LastWords { .. } | Activity::Down => {}
         }
     }
 
@@ -615,10 +538,7 @@ impl Supervisor {
     /// Takes the shell out of a cgroup that was for one command.
     fn leave_limits(&mut self, slot: u32) {
         let Some(shell) = &self.shell else { return };
-        let limited = self
-            .jobs
-            .iter()
-            .any(|job| job.slot == slot && job.cgroup.is_some());
+        let limited = self.jobs.iter().any(|job| job.slot == slot && job.cgroup.is_some());
         if limited {
             drop(self.cgroup.as_ref().map(|cgroup| cgroup.add(shell.pid())));
         }
@@ -632,11 +552,7 @@ impl Supervisor {
         match snapshot {
             Some(snapshot) => {
                 // In memory it serves this supervisor; on disk, the engine should we be killed.
-                drop(
-                    session
-                        .file
-                        .write(&self.context.folders.snapshots, snapshot.as_bytes()),
-                );
+                drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes()));
                 session.state = Some(State { snapshot, taken });
             }
             None => session.dirty = session.dirty || session.state.is_none(),
@@ -658,10 +574,7 @@ impl Supervisor {
         let Some(session) = &mut self.session else {
             return;
         };
-        let text = session
-            .state
-            .as_ref()
-            .map(|state| Bytes(state.snapshot.as_bytes().to_vec()));
+        let text = session.state.as_ref().map(|state| Bytes(state.snapshot.as_bytes().to_vec()));
         for request in std::mem::take(&mut session.wanted) {
             self.link.send(request, &Answer::Snapshot(text.clone()));
         }
@@ -681,10 +594,7 @@ impl Supervisor {
             over_by: now + grace + DEADLINE_SLACK,
             patience: now + grace + SHELL_PATIENCE,
         };
-        session.activity = Activity::Command {
-            slot,
-            unwinding: Some(unwinding),
-        };
+        session.activity = Activity::Command { slot, unwinding: Some(unwinding) };
     }
 
     fn interrupt_once(&mut self) {
@@ -706,8 +616,7 @@ impl Supervisor {
         let (Some(_), Some(shell)) = (&self.session, &self.shell) else {
             return;
         };
-        let options =
-            rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOHANG;
+        let options = rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOHANG;
         let id = rustix::process::WaitId::Pid(shell.pid());
         if let Ok(Some(status)) = rustix::process::waitid(id, options)
             && status.stopped()
@@ -725,14 +634,7 @@ impl Supervisor {
         let activity = std::mem::replace(&mut session.activity, Activity::Down);
         match activity {
             Activity::Command { slot, .. } => {
-                self.complete_command(
-                    slot,
-                    Exit {
-                        shell_ended: true,
-                        ..exit
-                    },
-                    now,
-                );
+                self.complete_command(slot, Exit { shell_ended: true, ..exit }, now);
             }
             Activity::State { .. } => {
                 session.failed_starts += 1;
@@ -753,9 +655,7 @@ impl Supervisor {
         };
         if session.pending.is_some() && !matches!(activity, Activity::Snapshot { .. }) {
             session.last = shell;
-            session.activity = Activity::LastWords {
-                until: now + STATE_PATIENCE,
-            };
+            session.activity = Activity::LastWords { until: now + STATE_PATIENCE };
             return;
         }
         session.pending = None;
@@ -772,11 +672,7 @@ impl Supervisor {
             return;
         }
         let first = session.opening.is_some() && session.failed_starts == 0;
-        let start = if session.state.is_some() {
-            Start::Empty
-        } else {
-            Start::Fresh
-        };
+        let start = if session.state.is_some() { Start::Empty } else { Start::Fresh };
         if start == Start::Empty && self.shell.is_some() {
             // One that was kept ready has the sandbox's environment already.
             self.drop_ready_shell();
@@ -795,10 +691,7 @@ impl Supervisor {
         };
         if !first {
             session.restarts += 1;
-            let age = session
-                .state
-                .as_ref()
-                .map(|state| now.saturating_duration_since(state.taken));
+            let age = session.state.as_ref().map(|state| now.saturating_duration_since(state.taken));
             if session.reset.is_none() {
                 session.restored = Some(age.unwrap_or_default());
             }
@@ -842,18 +735,14 @@ impl Supervisor {
         };
         session.activity = Activity::Down;
         session.failed_starts = 0;
-        let why = || {
-            Refusal::NoShell("bash could not be started; is the machine out of processes?".into())
-        };
+        let why = || Refusal::NoShell("bash could not be started; is the machine out of processes?".into());
         let mut requests: Vec<u64> = session.opening.take().into_iter().collect();
         requests.extend(session.reset.take().map(|(request, _)| request));
         requests.append(&mut session.wanted);
         for item in std::mem::take(&mut session.queue) {
             match item {
                 Queued::Command(slot) => self.not_started(slot, why(), now),
-                Queued::Env { request, .. } | Queued::Snapshot { request } => {
-                    requests.push(request)
-                }
+                Queued::Env { request, .. } | Queued::Snapshot { request } => requests.push(request),
             }
         }
         for request in requests {
@@ -863,11 +752,7 @@ impl Supervisor {
 
     /// Whether anything may be left of a command that has returned; cheap, and nearly always no.
     pub(super) fn may_have_leftovers(&mut self) -> bool {
-        let shell = self
-            .shell
-            .as_ref()
-            .filter(|_| self.session.is_some())
-            .map(Shell::pid);
+        let shell = self.shell.as_ref().filter(|_| self.session.is_some()).map(Shell::pid);
         self.children.any_besides(shell).unwrap_or(true)
             || shell.is_some_and(|pid| self.shell_children.any(pid))
     }
@@ -875,17 +760,12 @@ impl Supervisor {
     /// Ends a command that never had its turn.
     pub(super) fn end_unstarted(&mut self, slot: u32, now: Instant) {
         if let Some(session) = &mut self.session {
-            session
-                .queue
-                .retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
+            session.queue.retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
         }
         let Ok(job) = self.job(slot) else { return };
         job.hang_up();
         let signal = job.cause.map_or(libc::SIGKILL, |(_, signal)| signal);
-        let exit = Exit {
-            code: Some(128 + signal),
-            ..Exit::default()
-        };
+        let exit = Exit { code: Some(128 + signal), ..Exit::default() };
         job.pending_end = Some(job.end_of(exit, Vec::new(), now));
         self.end_now(slot);
     }

@@ -17,10 +17,7 @@ pub(super) fn quote(word: &[u8]) -> Vec<u8> {
 
 /// An argv as shell text.
 pub(super) fn quoted(argv: &[Bytes]) -> Vec<u8> {
-    argv.iter()
-        .map(|word| quote(&word.0))
-        .collect::<Vec<_>>()
-        .join(&b' ')
+    argv.iter().map(|word| quote(&word.0)).collect::<Vec<_>>().join(&b' ')
 }
 
 /// Text that makes changes to an environment and goes to a folder.
@@ -51,12 +48,9 @@ pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
 
 /// Whether a text looks as if it may end its shell.
 pub(super) fn looks_fatal(text: &[u8]) -> bool {
-    const SIGNS: [&[u8]; 9] = [
-        b"exit", b"exec", b"kill", b"$$", b"BASHPID", b"set -", b"suspend", b"ulimit", b"logout",
-    ];
-    SIGNS
-        .iter()
-        .any(|sign| text.windows(sign.len()).any(|window| window == *sign))
+    const SIGNS: [&[u8]; 9] =
+        [b"exit", b"exec", b"kill", b"$$", b"BASHPID", b"set -", b"suspend", b"ulimit", b"logout"];
+    SIGNS.iter().any(|sign| text.windows(sign.len()).any(|window| window == *sign))
 }
 
 #[cfg(test)]
@@ -66,10 +60,7 @@ mod tests {
     #[test]
     fn quoting_keeps_every_byte() {
         assert_eq!(quote(b"it's\n$x \xff"), b"'it'\\''s\n$x \xff'");
-        assert_eq!(
-            quoted(&[Bytes(b"echo".to_vec()), Bytes(b"".to_vec())]),
-            b"'echo' ''"
-        );
+        assert_eq!(quoted(&[Bytes(b"echo".to_vec()), Bytes(b"".to_vec())]), b"'echo' ''");
     }
 
     #[test]

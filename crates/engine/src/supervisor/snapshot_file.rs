@@ -23,10 +23,7 @@ pub(crate) struct SnapshotFile {
 }
 
 fn name(slot: u32, turn: u64) -> String {
-    format!(
-        "{slot:06}.{}",
-        if turn.is_multiple_of(2) { 'a' } else { 'b' }
-    )
+    format!("{slot:06}.{}", if turn.is_multiple_of(2) { 'a' } else { 'b' })
 }
 
 fn header(number: u64, text: &[u8]) -> [u8; HEADER] {
@@ -50,18 +47,11 @@ impl SnapshotFile {
         if text.len() > MAX_STATE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
         self.written += 1;
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(
-            folder,
-            name(self.slot, self.written),
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )?;
+        let file = openat(folder, name(self.slot, self.written), flags, Mode::RUSR | Mode::WUSR)?;
         let bytes = [header(number, text).as_slice(), text].concat();
         let mut done = 0;
         while done < bytes.len() {
@@ -72,13 +62,8 @@ impl SnapshotFile {
 
     /// The newest whole state of a session, and how old it is.
     pub(crate) fn read(folder: &OwnedFd, slot: u32) -> Option<(Vec<u8>, Duration)> {
-        let newest = [0, 1]
-            .into_iter()
-            .filter_map(|turn| read_one(folder, &name(slot, turn)))
-            .max()?;
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let newest = [0, 1].into_iter().filter_map(|turn| read_one(folder, &name(slot, turn))).max()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let age = now.saturating_sub(Duration::from_micros(newest.0));
         Some((newest.1, age))
     }
@@ -92,13 +77,7 @@ impl SnapshotFile {
 }
 
 fn read_one(folder: &OwnedFd, name: &str) -> Option<(u64, Vec<u8>)> {
-    let file = openat(
-        folder,
-        name,
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .ok()?;
+    let file = openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
     let mut bytes = vec![0; size.min(MAX_STATE + HEADER)];
     let mut done = 0;
@@ -123,13 +102,7 @@ mod tests {
     #[test]
     fn the_newest_whole_state_is_read() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = openat(
-            CWD,
-            dir.path(),
-            OFlags::DIRECTORY | OFlags::RDONLY,
-            Mode::empty(),
-        )
-        .unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         assert!(SnapshotFile::read(&folder, 7).is_none());
         let mut file = SnapshotFile::new(7);
         file.write(&folder, b"first").unwrap();
@@ -137,11 +110,7 @@ mod tests {
         file.write(&folder, b"second, longer").unwrap();
         assert_eq!(SnapshotFile::read(&folder, 7).unwrap().0, b"second, longer");
         // A torn write of the newer one: the older one stands.
-        std::fs::write(
-            dir.path().join("000007.a"),
-            b"garbage that is longer than a header",
-        )
-        .unwrap();
+        std::fs::write(dir.path().join("000007.a"), b"garbage that is longer than a header").unwrap();
         assert_eq!(SnapshotFile::read(&folder, 7).unwrap().0, b"first");
         SnapshotFile::remove(&folder, 7);
         assert!(SnapshotFile::read(&folder, 7).is_none());

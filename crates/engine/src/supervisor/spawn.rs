@@ -44,18 +44,12 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
         None => find_program(&child.argv, child.env, child.cwd).map_err(Refusal::BadProgram)?,
     };
     let strings = |list: &mut dyn Iterator<Item = Vec<u8>>| {
-        list.map(CString::new)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| Refusal::BadProgram(libc::EINVAL))
+        list.map(CString::new).collect::<Result<Vec<_>, _>>().map_err(|_| Refusal::BadProgram(libc::EINVAL))
     };
-    let path =
-        CString::new(path.as_os_str().as_bytes()).map_err(|_| Refusal::BadProgram(libc::EINVAL))?;
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Refusal::BadProgram(libc::EINVAL))?;
     let argv = strings(&mut child.argv.iter().map(|a| a.as_bytes().to_vec()))?;
     let env = strings(
-        &mut child
-            .env
-            .iter()
-            .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()),
+        &mut child.env.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()),
     )?;
     let failed = |e: io::Error| Refusal::os(&e, "start the program");
     let (errors, low) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
@@ -68,16 +62,12 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
             let mut message = [0; 5];
             match read(&errors, &mut message) {
                 Ok(5) => {
-                    let errno =
-                        i32::from_le_bytes([message[1], message[2], message[3], message[4]]);
+                    let errno = i32::from_le_bytes([message[1], message[2], message[3], message[4]]);
                     Err(match message[0] {
                         2 => Refusal::BadCwd(errno),
                         3 if errno == libc::E2BIG => Refusal::ArgumentsTooLong,
                         3 => Refusal::BadProgram(errno),
-                        _ => Refusal::Os {
-                            errno,
-                            doing: "prepare the process".into(),
-                        },
+                        _ => Refusal::Os { errno, doing: "prepare the process".into() },
                     })
                 }
                 _ => Ok(pid),
@@ -94,12 +84,7 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
     }
 }
 
-fn become_program(
-    child: Child<'_>,
-    path: &CString,
-    argv: &[CString],
-    env: &[CString],
-) -> (Step, io::Error) {
+fn become_program(child: Child<'_>, path: &CString, argv: &[CString], env: &[CString]) -> (Step, io::Error) {
     let mut prepare = || -> io::Result<()> {
         // Its own session: what it does to its process group is no business of the supervisor.
         setsid()?;
@@ -126,11 +111,7 @@ fn become_program(
 }
 
 /// Where a program is: as given if it has a slash, else in the command's own `PATH`.
-fn find_program(
-    argv: &[OsString],
-    env: &[(OsString, OsString)],
-    cwd: &Path,
-) -> Result<PathBuf, i32> {
+fn find_program(argv: &[OsString], env: &[(OsString, OsString)], cwd: &Path) -> Result<PathBuf, i32> {
     let program = argv.first().ok_or(libc::ENOENT)?;
     if program.is_empty() {
         return Err(libc::ENOENT);
@@ -138,14 +119,9 @@ fn find_program(
     if program.as_bytes().contains(&b'/') {
         return Ok(program.into());
     }
-    let path = env
-        .iter()
-        .rev()
-        .find(|(name, _)| name == "PATH")
-        .map(|(_, value)| value.as_os_str());
-    let path = path.unwrap_or_else(|| {
-        OsStr::new("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    });
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let path =
+        path.unwrap_or_else(|| OsStr::new("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
     let mut found_unusable = false;
     for folder in std::env::split_paths(path) {
         let candidate = cwd.join(folder).join(program);
@@ -156,9 +132,5 @@ fn find_program(
             found_unusable = true;
         }
     }
-    Err(if found_unusable {
-        libc::EACCES
-    } else {
-        libc::ENOENT
-    })
+    Err(if found_unusable { libc::EACCES } else { libc::ENOENT })
 }

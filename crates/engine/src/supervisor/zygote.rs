@@ -12,9 +12,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::context::{Context, Folders};
 use super::event_loop::Supervisor;
@@ -38,15 +36,8 @@ pub(crate) fn enter_if_asked() {
     if arguments.next().as_deref() != Some(OsString::from(ZYGOTE).as_os_str()) {
         return;
     }
-    let code = match arguments
-        .next()
-        .map(|state_dir| serve(Path::new(&state_dir)))
-    {
-        Some(Ok(Some(Newborn {
-            context,
-            nonce,
-            listener,
-        }))) => Supervisor::start(context, nonce, listener),
+    let code = match arguments.next().map(|state_dir| serve(Path::new(&state_dir))) {
+        Some(Ok(Some(Newborn { context, nonce, listener }))) => Supervisor::start(context, nonce, listener),
         Some(Ok(None)) => 0,
         Some(Err(_)) => 1,
         None => 2,
@@ -60,24 +51,13 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     // Above the first ten, which belong to commands, and closed in every program they run.
     let control = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 10)?;
     let lifeline = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 10)?;
-    let null = openat(
-        CWD,
-        "/dev/null",
-        OFlags::RDWR | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     // Of no terminal and no group: what ends the engine's group must not end the work.
     let _ = rustix::process::setsid();
     sys::reset_signals();
-    for signal in [
-        libc::SIGPIPE,
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGTERM,
-        libc::SIGCHLD,
-    ] {
+    for signal in [libc::SIGPIPE, libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD] {
         sys::ignore_signal(signal);
     }
     let _ = rustix::thread::set_name(c"sandcrab-zygote");
@@ -96,16 +76,10 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
         frames.extend(&chunk[..n]);
         while let Some(envelope) = frames.next::<ZygoteRequest>().map_err(io::Error::other)? {
             let answer = match envelope.body {
-                ZygoteRequest::Configure(settings) => {
-                    ZygoteAnswer::Configured(context.configure(*settings))
-                }
+                ZygoteRequest::Configure(settings) => ZygoteAnswer::Configured(context.configure(*settings)),
                 ZygoteRequest::Fork(nonce) => match fork_supervisor(&context, nonce) {
                     Ok(Forked::Child(listener)) => {
-                        return Ok(Some(Newborn {
-                            context,
-                            nonce,
-                            listener,
-                        }));
+                        return Ok(Some(Newborn { context, nonce, listener }));
                     }
                     Ok(Forked::Parent(pid)) => ZygoteAnswer::Forked(pid),
                     Err(e) => ZygoteAnswer::Refused(Refusal::os(&e, "fork a supervisor")),
@@ -143,11 +117,7 @@ pub(crate) fn socket_name(nonce: Nonce) -> String {
 /// The address of a supervisor's socket: through the open folder, so that the length of the state
 /// directory's path does not matter (an address holds 108 bytes).
 pub(crate) fn socket_address(folder: &OwnedFd, nonce: Nonce) -> io::Result<SocketAddrUnix> {
-    let path = format!(
-        "/proc/self/fd/{}/{}",
-        folder.as_raw_fd(),
-        socket_name(nonce)
-    );
+    let path = format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), socket_name(nonce));
     Ok(SocketAddrUnix::new(path)?)
 }
 

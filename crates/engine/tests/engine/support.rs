@@ -32,8 +32,5 @@ pub(crate) async fn open_with(change: impl FnOnce(&mut EngineConfig)) -> Fixture
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(dir.path());
     change(&mut config);
-    Fixture {
-        engine: Engine::open(config).await.unwrap(),
-        dir,
-    }
+    Fixture { engine: Engine::open(config).await.unwrap(), dir }
 }

@@ -13,17 +13,12 @@ struct Mount(PathBuf);
 impl Mount {
     /// Mounts, or says why it cannot.
     fn new(kind: &str, options: &str, path: &Path) -> Option<Self> {
-        let output = Command::new("mount")
-            .args(["-t", kind, "-o", options, "sandcrab-test"])
-            .arg(path)
-            .output();
+        let output =
+            Command::new("mount").args(["-t", kind, "-o", options, "sandcrab-test"]).arg(path).output();
         match output {
             Ok(output) if output.status.success() => Some(Self(path.to_owned())),
             Ok(output) => {
-                eprintln!(
-                    "skipped, no {kind}: {}",
-                    String::from_utf8_lossy(&output.stderr).trim()
-                );
+                eprintln!("skipped, no {kind}: {}", String::from_utf8_lossy(&output.stderr).trim());
                 None
             }
             Err(error) => {
@@ -81,24 +76,15 @@ fn overlaid() {
         fs::create_dir(&path).unwrap();
         path
     };
-    let (lower, upper, work, merged) = (
-        inner("lower"),
-        inner("upper"),
-        inner("work"),
-        part("merged"),
-    );
+    let (lower, upper, work, merged) = (inner("lower"), inner("upper"), inner("work"), part("merged"));
     // A slot in the lower layer is copied up when it is written to.
     let lower_store = fresh(&lower.join("journals"));
     drop(lower_store);
     let mut store = fresh(&lower.join("below"));
     let (claimed, mut writer) = claim(&mut store);
     append(&mut writer, Stream::Stdout, 500);
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={}",
-        lower.display(),
-        upper.display(),
-        work.display()
-    );
+    let options =
+        format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
     let Some(_merged) = Mount::new("overlay", &options, &merged) else {
         return;
     };
@@ -129,35 +115,18 @@ fn a_full_disk_drops_output_but_not_the_end() {
     let failed = |writer: &mut JournalWriter| {
         let bytes = bytes_at(Stream::Stderr, writer.position(), 5000);
         let result = writer.append_output(Stream::Stderr, bytes);
-        assert!(
-            matches!(result, Err(AppendError::Dropped { bytes: 5000, .. })),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(AppendError::Dropped { bytes: 5000, .. })), "{result:?}");
     };
     failed(&mut writer);
     failed(&mut writer);
-    while writer
-        .append_output(
-            Stream::Stdout,
-            bytes_at(Stream::Stdout, writer.position(), 1),
-        )
-        .is_ok()
-    {}
-    assert!(matches!(
-        writer.append_event(7, &[1; 5000]),
-        Err(AppendError::NotRecorded { kind: 7, .. })
-    ));
+    while writer.append_output(Stream::Stdout, bytes_at(Stream::Stdout, writer.position(), 1)).is_ok() {}
+    assert!(matches!(writer.append_event(7, &[1; 5000]), Err(AppendError::NotRecorded { kind: 7, .. })));
     writer.append_event(kind::ENDED, &[9; 600]).unwrap();
     let read = drain(&mut follower);
-    assert_eq!(
-        read.events.last().unwrap(),
-        &(kind::ENDED, vec![9; 600], writer.position())
-    );
+    assert_eq!(read.events.last().unwrap(), &(kind::ENDED, vec![9; 600], writer.position()));
     assert_eq!(read.bytes + writer.dropped_bytes(), writer.position());
     assert!(!read.gaps.is_empty() && read.gaps[0].0 == before);
-    let end = JournalStore::open(&dir.path().join("journals")).unwrap().1[0]
-        .ended
-        .clone();
+    let end = JournalStore::open(&dir.path().join("journals")).unwrap().1[0].ended.clone();
     assert_eq!(end, Some(vec![9; 600]));
     let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
     assert_eq!(reopened.position(), writer.position());
@@ -165,19 +134,10 @@ fn a_full_disk_drops_output_but_not_the_end() {
     fs::remove_file(dir.path().join("ballast")).unwrap();
     append(&mut writer, Stream::Stdout, 50_000);
     let read = drain(&mut follower);
-    assert_eq!(
-        (read.bytes, read.gaps.len(), read.events.len()),
-        (50_000, 0, 0)
-    );
+    assert_eq!((read.bytes, read.gaps.len(), read.events.len()), (50_000, 0, 0));
     assert_eq!(follower.cursor(), writer.position());
     let read = drain(&mut store.reader(claimed).unwrap());
-    assert_eq!(
-        read.events
-            .iter()
-            .filter(|event| event.0 == kind::ENDED)
-            .count(),
-        1
-    );
+    assert_eq!(read.events.iter().filter(|event| event.0 == kind::ENDED).count(), 1);
 }
 
 #[test]
@@ -194,11 +154,7 @@ fn a_full_disk_costs_the_oldest_segments_first() {
     assert_eq!(read.gaps.len(), 1);
     assert_eq!(read.bytes + writer.dropped_bytes(), writer.position());
     // A quarter of the bound from the beginning (less headers and the ends of segments), and the newest.
-    assert!(
-        read.gaps[0].0 >= 230_000 && read.gaps[0].1 < 1_500_000 - 64_000,
-        "{:?}",
-        read.gaps
-    );
+    assert!(read.gaps[0].0 >= 230_000 && read.gaps[0].1 < 1_500_000 - 64_000, "{:?}", read.gaps);
 }
 
 #[test]
@@ -210,30 +166,18 @@ fn a_failed_claim_leaves_nothing_behind() {
     let mut store = fresh(&path);
     let count = || fs::read_dir(&path).unwrap().count();
     let large = vec![0; 1 << 20];
-    assert!(matches!(
-        store.claim(&large, DEFAULT_JOURNAL_BYTES),
-        Err(ClaimError::NoSpace(_))
-    ));
+    assert!(matches!(store.claim(&large, DEFAULT_JOURNAL_BYTES), Err(ClaimError::NoSpace(_))));
     assert_eq!(count(), 0);
     // A slot that is used again needs no space for a small journal, and gives back what it could not fill.
     let (claimed, _) = claim(&mut store);
     store.retire(claimed).unwrap();
-    assert!(matches!(
-        store.claim(&large, DEFAULT_JOURNAL_BYTES),
-        Err(ClaimError::NoSpace(_))
-    ));
+    assert!(matches!(store.claim(&large, DEFAULT_JOURNAL_BYTES), Err(ClaimError::NoSpace(_))));
     assert_eq!((count(), disk_use(&path)), (1, 1068));
     fill(&dir.path().join("ballast"));
     let (claimed, _) = claim(&mut store);
-    assert!(matches!(
-        store.claim(&large, DEFAULT_JOURNAL_BYTES),
-        Err(ClaimError::NoSpace(_))
-    ));
+    assert!(matches!(store.claim(&large, DEFAULT_JOURNAL_BYTES), Err(ClaimError::NoSpace(_))));
     assert_eq!(count(), 1);
     store.append_end_of_lost(claimed, b"lost").unwrap();
     let (_, found) = JournalStore::open(&path).unwrap();
-    assert_eq!(
-        (found.len(), found[0].ended.as_deref()),
-        (1, Some(&b"lost"[..]))
-    );
+    assert_eq!((found.len(), found[0].ended.as_deref()), (1, Some(&b"lost"[..])));
 }

@@ -12,9 +12,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::{
-    Claimed, Item, JournalReader, JournalStore, JournalWriter, MIN_JOURNAL_BYTES, Stream, kind,
-};
+use super::{Claimed, Item, JournalReader, JournalStore, JournalWriter, MIN_JOURNAL_BYTES, Stream, kind};
 
 /// How often the test bytes come again. A prime, so that it fits no size of the format.
 const PERIOD: usize = 1_048_573;
@@ -23,21 +21,13 @@ const PERIOD: usize = 1_048_573;
 fn bytes_at(stream: Stream, cursor: u64, len: usize) -> &'static [u8] {
     static BYTES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     let [stdout, stderr] = BYTES.get_or_init(|| {
-        let byte = |i: usize| {
-            ((i % PERIOD) as u64)
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                .to_be_bytes()[0]
-        };
+        let byte = |i: usize| ((i % PERIOD) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[0];
         let stdout: Vec<u8> = (0..2 * PERIOD).map(byte).collect();
         let stderr = stdout.iter().map(|byte| !byte).collect();
         [stdout, stderr]
     });
     let start = usize::try_from(cursor % PERIOD as u64).unwrap();
-    &(if stream == Stream::Stdout {
-        stdout
-    } else {
-        stderr
-    })[start..start + len]
+    &(if stream == Stream::Stdout { stdout } else { stderr })[start..start + len]
 }
 
 /// Appends bytes that can be checked by [`check_output`].
@@ -47,11 +37,7 @@ fn append(writer: &mut JournalWriter, stream: Stream, len: usize) {
 }
 
 fn check_output(stream: Stream, position: u64, bytes: &[u8]) {
-    assert_eq!(
-        bytes,
-        bytes_at(stream, position, bytes.len()),
-        "at {position}"
-    );
+    assert_eq!(bytes, bytes_at(stream, position, bytes.len()), "at {position}");
 }
 
 fn fresh(path: &Path) -> JournalStore {
@@ -85,12 +71,7 @@ fn drain(reader: &mut JournalReader) -> Read {
             return read;
         };
         match entry.item {
-            Item::Output {
-                stream,
-                position,
-                bytes,
-                ..
-            } => {
+            Item::Output { stream, position, bytes, .. } => {
                 assert_eq!(position, before);
                 assert_eq!(entry.cursor_after, before + bytes.len() as u64);
                 assert!(!bytes.is_empty());
@@ -103,18 +84,14 @@ fn drain(reader: &mut JournalReader) -> Read {
                 read.gaps.push((from, to));
             }
             Item::Event { kind, payload } => {
-                read.events
-                    .push((kind, payload.to_vec(), entry.cursor_after));
+                read.events.push((kind, payload.to_vec(), entry.cursor_after));
             }
         }
     }
 }
 
 fn disk_use(path: &Path) -> u64 {
-    std::fs::read_dir(path)
-        .unwrap()
-        .map(|entry| entry.unwrap().metadata().unwrap().len())
-        .sum()
+    std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
 }
 
 /// A whole life of a few journals, for whatever file system the directory is on.
@@ -131,10 +108,7 @@ fn exercise(path: &Path) {
         }
         writer.append_event(kind::ENDED, b"ended").unwrap();
         let read = drain(&mut follower);
-        assert_eq!(
-            read.events,
-            [(kind::ENDED, b"ended".to_vec(), writer.position())]
-        );
+        assert_eq!(read.events, [(kind::ENDED, b"ended".to_vec(), writer.position())]);
         assert!(disk_use(path) <= MIN_JOURNAL_BYTES + 44 + 1024);
         let read = drain(&mut store.reader(claimed).unwrap());
         assert_eq!(read.gaps.len(), 1);
@@ -143,10 +117,7 @@ fn exercise(path: &Path) {
         assert_eq!(found.len(), 1, "round {round}");
         assert_eq!(found[0].ended.as_deref(), Some(&b"ended"[..]));
         assert_eq!(found[0].started.as_deref(), Some(&b"started"[..]));
-        assert_eq!(
-            (found[0].stdout_bytes, found[0].stderr_bytes),
-            (1_000_000, 7_700)
-        );
+        assert_eq!((found[0].stdout_bytes, found[0].stderr_bytes), (1_000_000, 7_700));
         assert_eq!(found[0].bytes_on_disk, disk_use(path));
         store.retire(claimed).unwrap();
         assert!(disk_use(path) <= 64 << 10);

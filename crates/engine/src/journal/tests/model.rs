@@ -56,26 +56,13 @@ impl Model {
     }
 
     fn of(&self, stream: Stream) -> &Vec<u8> {
-        if stream == Stream::Stdout {
-            &self.stdout
-        } else {
-            &self.stderr
-        }
+        if stream == Stream::Stdout { &self.stdout } else { &self.stderr }
     }
 
     fn append(&mut self, stream: Stream, len: usize) {
         let cursor = self.total();
-        let bytes = if stream == Stream::Stdout {
-            &mut self.stdout
-        } else {
-            &mut self.stderr
-        };
-        self.runs.push(Run {
-            stream,
-            cursor,
-            stream_position: bytes.len() as u64,
-            len: len as u64,
-        });
+        let bytes = if stream == Stream::Stdout { &mut self.stdout } else { &mut self.stderr };
+        self.runs.push(Run { stream, cursor, stream_position: bytes.len() as u64, len: len as u64 });
         bytes.extend_from_slice(bytes_at(stream, cursor, len));
     }
 
@@ -86,11 +73,9 @@ impl Model {
     /// The cursor of a byte of a stream.
     fn cursor_of(&self, stream: Stream, position: u64) -> u64 {
         let run = self.runs.iter().find(|run| {
-            run.stream == stream
-                && (run.stream_position..run.stream_position + run.len).contains(&position)
+            run.stream == stream && (run.stream_position..run.stream_position + run.len).contains(&position)
         });
-        run.map(|run| run.cursor + position - run.stream_position)
-            .unwrap()
+        run.map(|run| run.cursor + position - run.stream_position).unwrap()
     }
 }
 
@@ -109,12 +94,7 @@ impl Follower {
                 return false;
             };
             match entry.item {
-                Item::Output {
-                    stream,
-                    position,
-                    stream_position,
-                    bytes,
-                } => {
+                Item::Output { stream, position, stream_position, bytes } => {
                     assert_eq!(position, before);
                     let run = model.run_at(position);
                     assert_eq!(stream, run.stream);
@@ -131,17 +111,11 @@ impl Follower {
     /// Every event that was returned was written, in this order but for ends that came late; and ends came.
     fn check_events(&self, model: &Model) {
         let wanted = |sticky: bool| {
-            model
-                .events
-                .iter()
-                .filter(move |e| e.0 >= self.from && kind::is_sticky(e.1) == sticky)
+            model.events.iter().filter(move |e| e.0 >= self.from && kind::is_sticky(e.1) == sticky)
         };
         let mut rest = wanted(false);
         for (kind, payload) in self.events.iter().filter(|e| !kind::is_sticky(e.0)) {
-            assert!(
-                rest.any(|e| e.1 == *kind && e.2 == *payload),
-                "an event that was not written"
-            );
+            assert!(rest.any(|e| e.1 == *kind && e.2 == *payload), "an event that was not written");
         }
         for sticky in [kind::ENDED, kind::CLOSED] {
             let last = wanted(true).rfind(|e| e.1 == sticky);

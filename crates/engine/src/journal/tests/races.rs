@@ -32,9 +32,7 @@ fn readers_follow_a_writer_that_drops_segments() {
                             other.seek(cursor * part / 4).unwrap();
                             drain(&mut other);
                             let mut buffer = [0; 100];
-                            other
-                                .read_stream(Stream::Stderr, cursor * part / 8, &mut buffer)
-                                .unwrap();
+                            other.read_stream(Stream::Stderr, cursor * part / 8, &mut buffer).unwrap();
                         }
                         other.seek_tail(Some(Stream::Stderr), 1000).unwrap();
                         drain(&mut other);
@@ -48,14 +46,8 @@ fn readers_follow_a_writer_that_drops_segments() {
         }
         let mut size = 1_usize;
         while writer.position() < 12_000_000 {
-            size = size
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let stream = if size & (1 << 40) == 0 {
-                Stream::Stdout
-            } else {
-                Stream::Stderr
-            };
+            size = size.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let stream = if size & (1 << 40) == 0 { Stream::Stdout } else { Stream::Stderr };
             append(&mut writer, stream, (size >> 33) % 30_000 + 1);
         }
         writer.append_event(kind::ENDED, b"ended").unwrap();
@@ -72,17 +64,14 @@ fn readers_notice_that_a_slot_has_a_new_owner() {
     let reader = thread::spawn(move || {
         let (mut ended, mut retired) = (0, 0);
         for (claimed, mark) in receiver {
-            let mut outcome =
-                JournalReader::open(Arc::clone(&journals), claimed.slot, &claimed.salt);
+            let mut outcome = JournalReader::open(Arc::clone(&journals), claimed.slot, &claimed.salt);
             loop {
                 match outcome.as_mut().map(JournalReader::next) {
                     Ok(Ok(Some(entry))) => match entry.item {
                         Item::Output { bytes, .. } => {
                             assert!(bytes.iter().all(|byte| *byte == mark));
                         }
-                        Item::Event {
-                            kind: kind::ENDED, ..
-                        } => {
+                        Item::Event { kind: kind::ENDED, .. } => {
                             ended += 1;
                             break;
                         }
@@ -106,9 +95,7 @@ fn readers_notice_that_a_slot_has_a_new_owner() {
         sender.send((claimed, mark)).unwrap();
         let len = if round % 10 == 0 { 30_000 } else { 100 };
         for _ in 0..20 {
-            writer
-                .append_output(Stream::Stdout, &vec![mark; len])
-                .unwrap();
+            writer.append_output(Stream::Stdout, &vec![mark; len]).unwrap();
         }
         writer.append_event(kind::ENDED, &[mark]).unwrap();
         store.retire(claimed).unwrap();

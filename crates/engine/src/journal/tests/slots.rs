@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::journal::{
-    AppendError, ClaimError, Found, JournalError, MAX_EVENT_BYTES, MAX_SPEC_BYTES, Slot,
-};
+use crate::journal::{AppendError, ClaimError, Found, JournalError, MAX_EVENT_BYTES, MAX_SPEC_BYTES, Slot};
 
 #[test]
 fn the_default_temporary_directory() {
@@ -26,10 +24,7 @@ fn stale_content_of_a_slot_is_never_read() {
             append(&mut writer, Stream::Stdout, 60);
             if n < 20 {
                 assert_eq!(drain(&mut follower).bytes, 60);
-                assert_eq!(
-                    drain(&mut store.reader(claimed).unwrap()).bytes,
-                    writer.position()
-                );
+                assert_eq!(drain(&mut store.reader(claimed).unwrap()).bytes, writer.position());
                 let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
                 assert_eq!(reopened.position(), writer.position());
             }
@@ -42,10 +37,7 @@ fn stale_content_of_a_slot_is_never_read() {
         assert!(matches!(follower.next(), Err(JournalError::Retired)));
         assert!(matches!(store.reader(claimed), Err(JournalError::Retired)));
         assert!(matches!(store.retire(claimed), Err(JournalError::Retired)));
-        assert!(matches!(
-            store.append_end_of_lost(claimed, b""),
-            Err(JournalError::Retired)
-        ));
+        assert!(matches!(store.append_end_of_lost(claimed, b""), Err(JournalError::Retired)));
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
@@ -57,21 +49,12 @@ fn limits_are_refused_by_name() {
     let bound = MIN_JOURNAL_BYTES - 1;
     assert!(matches!(store.claim(b"", bound), Err(ClaimError::BoundTooSmall(n)) if n == bound));
     let spec = vec![1; MAX_SPEC_BYTES + 1];
-    assert!(matches!(
-        store.claim(&spec, 1 << 20),
-        Err(ClaimError::SpecTooLarge(_))
-    ));
+    assert!(matches!(store.claim(&spec, 1 << 20), Err(ClaimError::SpecTooLarge(_))));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     let (_, mut writer) = claim(&mut store);
     let event = vec![0; MAX_EVENT_BYTES + 1];
-    assert!(matches!(
-        writer.append_event(kind::ENDED, &event),
-        Err(AppendError::TooLarge(_))
-    ));
-    assert!(matches!(
-        writer.append_event(kind::SPEC, b""),
-        Err(AppendError::BadKind(kind::SPEC))
-    ));
+    assert!(matches!(writer.append_event(kind::ENDED, &event), Err(AppendError::TooLarge(_))));
+    assert!(matches!(writer.append_event(kind::SPEC, b""), Err(AppendError::BadKind(kind::SPEC))));
 }
 
 #[test]
@@ -127,13 +110,7 @@ fn garbage_is_left_alone_or_used_again() {
     fs::write(file("000007"), &newer).unwrap();
 
     let (mut store, found) = JournalStore::open(dir.path()).unwrap();
-    assert_eq!(
-        found
-            .iter()
-            .map(|found: &Found| found.slot)
-            .collect::<Vec<_>>(),
-        [kept.slot]
-    );
+    assert_eq!(found.iter().map(|found: &Found| found.slot).collect::<Vec<_>>(), [kept.slot]);
     assert!(!file("000002.7").exists() && !file("000003.1").exists());
     let claimed: Vec<u32> = (0..6).map(|_| claim(&mut store).0.slot.0).collect();
     assert_eq!(claimed, [1, 2, 6, 8, 9, 10]);
@@ -145,12 +122,8 @@ fn garbage_is_left_alone_or_used_again() {
 fn free_slots_are_kept_in_moderation() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = fresh(dir.path());
-    let claimed: Vec<Claimed> = (0..300)
-        .map(|_| store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap())
-        .collect();
-    claimed
-        .into_iter()
-        .for_each(|claimed| store.retire(claimed).unwrap());
+    let claimed: Vec<Claimed> = (0..300).map(|_| store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap()).collect();
+    claimed.into_iter().for_each(|claimed| store.retire(claimed).unwrap());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 256);
     assert!(JournalStore::open(dir.path()).unwrap().1.is_empty());
 }

@@ -10,16 +10,10 @@ use crate::journal::format::{HEADER_BYTES, RANGE_AT, RANGE_BYTES, RECORD_HEAD_BY
 fn check_prefix(store: &JournalStore, claimed: Claimed, bytes: u64) {
     let mut reader = store.reader(claimed).unwrap();
     let read = drain(&mut reader);
-    assert_eq!(
-        (read.bytes, &read.gaps[..], read.events.len()),
-        (bytes, &[][..], 1)
-    );
+    assert_eq!((read.bytes, &read.gaps[..], read.events.len()), (bytes, &[][..], 1));
     store.append_end_of_lost(claimed, b"lost").unwrap();
     let read = drain(&mut reader);
-    assert_eq!(
-        (read.bytes, read.events),
-        (0, vec![(kind::ENDED, b"lost".to_vec(), bytes)])
-    );
+    assert_eq!((read.bytes, read.events), (0, vec![(kind::ENDED, b"lost".to_vec(), bytes)]));
 }
 
 #[test]
@@ -111,16 +105,8 @@ fn a_damaged_range_is_found_again() {
     let newest = range.newest;
     for replacement in [
         [0xFF; RANGE_BYTES],
-        Range {
-            oldest: 1,
-            newest: 0,
-        }
-        .encode(&claimed.salt),
-        Range {
-            newest: newest - 1,
-            ..range
-        }
-        .encode(&claimed.salt),
+        Range { oldest: 1, newest: 0 }.encode(&claimed.salt),
+        Range { newest: newest - 1, ..range }.encode(&claimed.salt),
     ] {
         let mut bytes = whole.clone();
         bytes[RANGE_AT..RANGE_AT + RANGE_BYTES].copy_from_slice(&replacement);

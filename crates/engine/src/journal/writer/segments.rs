@@ -8,9 +8,7 @@ use rustix::io::Errno;
 use super::{JournalWriter, Segment};
 use crate::journal::error::is_full;
 use crate::journal::files::{open_segment, unlink_segment, write_all_at};
-use crate::journal::format::{
-    HEADER_BYTES, Header, RANGE_AT, RECORD_HEAD_BYTES, REPEAT, Range, SPARE_AT,
-};
+use crate::journal::format::{HEADER_BYTES, Header, RANGE_AT, RECORD_HEAD_BYTES, REPEAT, Range, SPARE_AT};
 use crate::journal::record::{RecordHead, Seal};
 
 /// How many segments one append may give up on a full disk: whoever fills the disk takes the room
@@ -42,8 +40,7 @@ impl JournalWriter {
     /// Begins a new segment, within the bound.
     pub(super) fn roll(&mut self) -> Result<(), Errno> {
         let head = (self.segment.index + 1).min(self.layout.head_segments);
-        while head + self.tail_segments() as u64 >= self.layout.max_segments && self.drop_oldest() {
-        }
+        while head + self.tail_segments() as u64 >= self.layout.max_segments && self.drop_oldest() {}
         let index = self.segment.index + 1;
         // What may be there under this name is from an earlier use of the slot.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
@@ -56,13 +53,7 @@ impl JournalWriter {
         match started {
             Ok(offset) => {
                 let limit = self.layout.segment_bytes;
-                self.segment = Segment {
-                    index,
-                    file: Some(file),
-                    seal,
-                    offset,
-                    limit,
-                };
+                self.segment = Segment { index, file: Some(file), seal, offset, limit };
                 if index >= self.layout.head_segments {
                     self.recorded.push_back(0);
                 }
@@ -78,19 +69,11 @@ impl JournalWriter {
 
     /// Writes the header of a new segment, and the end if there is one; where the first record goes.
     fn write_start(&self, file: &OwnedFd, index: u64, seal: Seal) -> Result<u64, Errno> {
-        let header = Header {
-            salt: self.salt,
-            bound: self.bound,
-            segment: index,
-            start: self.position,
-        };
+        let header = Header { salt: self.salt, bound: self.bound, segment: index, start: self.position };
         write_all_at(file.as_fd(), &[&header.encode(None)], 0)?;
         let mut offset = HEADER_BYTES as u64;
         for sticky in &self.sticky {
-            let head = RecordHead {
-                flags: REPEAT,
-                ..sticky.head
-            };
+            let head = RecordHead { flags: REPEAT, ..sticky.head };
             let bytes = head.encode(seal, offset, &sticky.payload);
             write_all_at(file.as_fd(), &[&bytes, &sticky.payload], offset)?;
             offset += (bytes.len() + sticky.payload.len()) as u64;
@@ -99,15 +82,8 @@ impl JournalWriter {
     }
 
     pub(super) fn write_range(&self, newest: u64) -> Result<(), Errno> {
-        let range = Range {
-            oldest: self.oldest,
-            newest,
-        };
-        write_all_at(
-            self.first.as_fd(),
-            &[&range.encode(&self.salt)],
-            RANGE_AT as u64,
-        )
+        let range = Range { oldest: self.oldest, newest };
+        write_all_at(self.first.as_fd(), &[&range.encode(&self.salt)], RANGE_AT as u64)
     }
 
     /// Gives up the oldest segment that is neither of the head nor written to.

@@ -69,22 +69,15 @@ impl Cgroups {
             CgroupChoice::V2 => mount.version == Version::V2,
             CgroupChoice::Auto | CgroupChoice::Off => true,
         };
-        let hierarchies = mounts
-            .into_iter()
-            .filter(wanted)
-            .filter_map(|mount| probe(&mount))
-            .collect();
+        let hierarchies = mounts.into_iter().filter(wanted).filter_map(|mount| probe(&mount)).collect();
         Self::choose(hierarchies)
     }
 
     /// Picks a hierarchy for each purpose, v2 first.
     fn choose(mut hierarchies: Vec<Hierarchy>) -> Self {
         hierarchies.sort_by_key(|hierarchy| hierarchy.version == Version::V1);
-        let first = |can: fn(&Support) -> bool| {
-            hierarchies
-                .iter()
-                .position(|hierarchy| can(&hierarchy.support))
-        };
+        let first =
+            |can: fn(&Support) -> bool| hierarchies.iter().position(|hierarchy| can(&hierarchy.support));
         Self {
             kill: first(|support| support.kill),
             memory: first(|support| support.memory),
@@ -109,25 +102,15 @@ impl Cgroups {
                 || fallback.to_owned(),
                 |index| {
                     let Hierarchy { version, own, .. } = &self.hierarchies[index];
-                    let version = if *version == Version::V1 {
-                        "cgroup v1"
-                    } else {
-                        "cgroup v2"
-                    };
+                    let version = if *version == Version::V1 { "cgroup v1" } else { "cgroup v2" };
                     format!("{version} at {}", own.display())
                 },
             )
         };
         [
             ("kill", place(self.kill, "pidfds only")),
-            (
-                "memory limit",
-                place(self.memory, "address space of each process only"),
-            ),
-            (
-                "process limit",
-                place(self.processes, "by user only, not for root"),
-            ),
+            ("memory limit", place(self.memory, "address space of each process only")),
+            ("process limit", place(self.processes, "by user only, not for root")),
         ]
     }
 
@@ -142,9 +125,7 @@ impl Cgroups {
     pub(crate) fn ambient_oom_kills() -> Option<u64> {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let mounts = mounts::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
-        mounts
-            .iter()
-            .find_map(|mount| super::directory::oom_kills(&mount.own, mount.version))
+        mounts.iter().find_map(|mount| super::directory::oom_kills(&mount.own, mount.version))
     }
 
     /// Removes what a dead supervisor left, as far as it is empty. Returns how many are still there.
@@ -156,11 +137,7 @@ impl Cgroups {
                 continue;
             };
             for entry in entries.flatten() {
-                if entry
-                    .file_name()
-                    .as_encoded_bytes()
-                    .starts_with(prefix.as_bytes())
-                {
+                if entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()) {
                     left += usize::from(remove_tree(&entry.path()).is_err());
                 }
             }
@@ -179,10 +156,7 @@ fn probe(mount: &Mount) -> Option<Hierarchy> {
     // Moving a process takes the right to write here, too.
     access(own.join("cgroup.procs"), Access::WRITE_OK).ok()?;
     if mount.version == Version::V1
-        && !mount
-            .controllers
-            .iter()
-            .any(|name| matches!(name.as_str(), "freezer" | "memory" | "pids"))
+        && !mount.controllers.iter().any(|name| matches!(name.as_str(), "freezer" | "memory" | "pids"))
     {
         return None;
     }
@@ -195,11 +169,9 @@ fn probe(mount: &Mount) -> Option<Hierarchy> {
     let support = match mount.version {
         // A threaded or invalid cgroup takes no processes.
         Version::V2 if !is_domain(&directory) => Support::default(),
-        Version::V2 => Support {
-            kill: has("cgroup.kill"),
-            memory: has("memory.max"),
-            processes: has("pids.max"),
-        },
+        Version::V2 => {
+            Support { kill: has("cgroup.kill"), memory: has("memory.max"), processes: has("pids.max") }
+        }
         Version::V1 => Support {
             kill: has("freezer.state"),
             memory: has("memory.limit_in_bytes"),
@@ -235,10 +207,6 @@ fn enable(own: &Path) {
 impl Cgroups {
     /// Cgroups that exist on paper only.
     pub(crate) fn pretend(support: Support) -> Self {
-        Self::choose(vec![Hierarchy {
-            version: Version::V1,
-            own: "/nowhere".into(),
-            support,
-        }])
+        Self::choose(vec![Hierarchy { version: Version::V1, own: "/nowhere".into(), support }])
     }
 }

@@ -29,15 +29,8 @@ pub(crate) struct Directory {
 impl Directory {
     pub(super) fn create(version: Version, path: PathBuf) -> io::Result<Self> {
         fs::create_dir(&path)?;
-        match OpenOptions::new()
-            .write(true)
-            .open(path.join("cgroup.procs"))
-        {
-            Ok(procs) => Ok(Self {
-                version,
-                path,
-                procs,
-            }),
+        match OpenOptions::new().write(true).open(path.join("cgroup.procs")) {
+            Ok(procs) => Ok(Self { version, path, procs }),
             Err(error) => {
                 let _left = fs::remove_dir(&path);
                 Err(error)
@@ -52,10 +45,7 @@ impl Directory {
 
     pub(super) fn write(&self, file: &str, value: &str) -> io::Result<()> {
         // Not `fs::write`, which would create it where it is missing.
-        OpenOptions::new()
-            .write(true)
-            .open(self.path.join(file))?
-            .write_all(value.as_bytes())
+        OpenOptions::new().write(true).open(self.path.join(file))?.write_all(value.as_bytes())
     }
 
     /// The processes in it and in cgroups that were made in it.
@@ -91,11 +81,7 @@ impl Directory {
         };
         self.write(file, value)?;
         let deadline = Instant::now() + FREEZE_LIMIT;
-        let state = self.path.join(if self.version == Version::V1 {
-            file
-        } else {
-            "cgroup.events"
-        });
+        let state = self.path.join(if self.version == Version::V1 { file } else { "cgroup.events" });
         while Instant::now() < deadline {
             let text = fs::read_to_string(&state)?;
             if text.trim() == "FROZEN" || text.lines().any(|line| line == "frozen 1") {
@@ -123,9 +109,7 @@ impl Directory {
     /// Kills all that is in it, whatever it is.
     pub(super) fn kill(&self) -> io::Result<()> {
         if self.holds_me() {
-            return Err(io::Error::other(
-                "this process has been moved into the cgroup it is to kill",
-            ));
+            return Err(io::Error::other("this process has been moved into the cgroup it is to kill"));
         }
         if self.has_kill_file() {
             return self.kill_all();
@@ -182,17 +166,9 @@ fn optional(result: io::Result<()>) -> io::Result<()> {
 
 /// How many processes the kernel killed in a cgroup for want of memory.
 pub(super) fn oom_kills(directory: &Path, version: Version) -> Option<u64> {
-    let file = if version == Version::V1 {
-        "memory.oom_control"
-    } else {
-        "memory.events"
-    };
+    let file = if version == Version::V1 { "memory.oom_control" } else { "memory.events" };
     let text = fs::read_to_string(directory.join(file)).ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("oom_kill "))?
-        .trim()
-        .parse()
-        .ok()
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
 /// A directory and all below it, the deepest first: commands can make cgroups in theirs.
@@ -218,8 +194,6 @@ pub(super) fn remove_tree(directory: &Path) -> io::Result<()> {
         Err(_) => {}
     }
     let mut result = Ok(());
-    for_each_below(directory, 0, &mut |directory| {
-        result = fs::remove_dir(directory)
-    });
+    for_each_below(directory, 0, &mut |directory| result = fs::remove_dir(directory));
     result
 }

@@ -25,11 +25,7 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     pub(super) fn create(cgroups: Cgroups, name: String, limits: &Limits) -> io::Result<Self> {
         let kill = cgroups.kill;
-        let mut group = Self {
-            cgroups,
-            name,
-            directories: Vec::new(),
-        };
+        let mut group = Self { cgroups, name, directories: Vec::new() };
         let made = kill.map_or(Ok(()), |index| group.directory(index).map(drop));
         if let Err(error) = made.and_then(|()| group.add_limits(limits)) {
             let _left_for_sweep = group.remove();
@@ -44,10 +40,7 @@ impl Cgroup {
             return Ok(Arc::clone(directory));
         }
         let hierarchy = &self.cgroups.hierarchies[index];
-        let directory = Arc::new(Directory::create(
-            hierarchy.version,
-            hierarchy.own.join(&self.name),
-        )?);
+        let directory = Arc::new(Directory::create(hierarchy.version, hierarchy.own.join(&self.name))?);
         // Whoever is in this cgroup is so in all hierarchies.
         if let Some((_, first)) = self.directories.first() {
             for pid in first.members() {
@@ -76,52 +69,34 @@ impl Cgroup {
 
     /// Moves the calling process into it; for a forked child that is about to become the command.
     pub(crate) fn join_self(&self) -> io::Result<()> {
-        self.directories
-            .iter()
-            .try_for_each(|(_, directory)| directory.add(0))
+        self.directories.iter().try_for_each(|(_, directory)| directory.add(0))
     }
 
     /// Moves a child of this process into it, with all its threads.
     pub(crate) fn add(&self, pid: Pid) -> io::Result<()> {
-        self.directories
-            .iter()
-            .try_for_each(|(_, directory)| directory.add(pid.as_raw_nonzero().get()))
+        self.directories.iter().try_for_each(|(_, directory)| directory.add(pid.as_raw_nonzero().get()))
     }
 
     /// Kills all that is in it, without asking what it is. [`Ending`](crate::process_tree::Ending)
     /// does it with a receipt.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        self.kill_directory()
-            .map_or(Err(io::ErrorKind::Unsupported.into()), |directory| {
-                directory.kill()
-            })
+        self.kill_directory().map_or(Err(io::ErrorKind::Unsupported.into()), |directory| directory.kill())
     }
 
     /// The processes in it.
     pub(crate) fn members(&self) -> Vec<Pid> {
-        self.directories
-            .first()
-            .map(|(_, directory)| directory.members())
-            .unwrap_or_default()
+        self.directories.first().map(|(_, directory)| directory.members()).unwrap_or_default()
     }
 
     /// How many of its processes the kernel has killed for want of memory; 0 without a memory limit.
     pub(crate) fn oom_kills(&self) -> u64 {
-        let mut memory = self
-            .directories
-            .iter()
-            .filter(|(index, _)| Some(*index) == self.cgroups.memory);
-        memory
-            .find_map(|(_, directory)| oom_kills(&directory.path, directory.version))
-            .unwrap_or(0)
+        let mut memory = self.directories.iter().filter(|(index, _)| Some(*index) == self.cgroups.memory);
+        memory.find_map(|(_, directory)| oom_kills(&directory.path, directory.version)).unwrap_or(0)
     }
 
     /// The directory for ending, which an [`Ending`](crate::process_tree::Ending) may outlive us with.
     pub(crate) fn kill_directory(&self) -> Option<Arc<Directory>> {
-        let found = self
-            .directories
-            .iter()
-            .find(|(index, _)| Some(*index) == self.cgroups.kill)?;
+        let found = self.directories.iter().find(|(index, _)| Some(*index) == self.cgroups.kill)?;
         Some(Arc::clone(&found.1))
     }
 
@@ -129,14 +104,13 @@ impl Cgroup {
     /// have ended; then to be called again later.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         let mut result = Ok(());
-        self.directories
-            .retain(|(_, directory)| match remove_tree(&directory.path) {
-                Ok(()) => false,
-                Err(error) => {
-                    result = Err(error);
-                    true
-                }
-            });
+        self.directories.retain(|(_, directory)| match remove_tree(&directory.path) {
+            Ok(()) => false,
+            Err(error) => {
+                result = Err(error);
+                true
+            }
+        });
         result
     }
 }

@@ -21,10 +21,7 @@ pub(super) struct Mount {
 
 /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
 pub(super) fn parse(mountinfo: &str, membership: &str) -> Vec<Mount> {
-    mountinfo
-        .lines()
-        .filter_map(|line| parse_line(line, membership))
-        .collect()
+    mountinfo.lines().filter_map(|line| parse_line(line, membership)).collect()
 }
 
 fn parse_line(line: &str, membership: &str) -> Option<Mount> {
@@ -45,10 +42,7 @@ fn parse_line(line: &str, membership: &str) -> Option<Mount> {
         let found = match version {
             Version::V2 => names.is_empty(),
             Version::V1 => {
-                !names.is_empty()
-                    && names
-                        .split(',')
-                        .all(|name| options.split(',').any(|o| o == name))
+                !names.is_empty() && names.split(',').all(|name| options.split(',').any(|o| o == name))
             }
         };
         found.then_some((names, path))
@@ -56,11 +50,7 @@ fn parse_line(line: &str, membership: &str) -> Option<Mount> {
     let (names, path) = path?;
     Some(Mount {
         version,
-        controllers: names
-            .split(',')
-            .map(str::to_owned)
-            .filter(|name| !name.is_empty())
-            .collect(),
+        controllers: names.split(',').map(str::to_owned).filter(|name| !name.is_empty()).collect(),
         own: own_directory(&root, &point, Path::new(path))?,
     })
 }
@@ -73,11 +63,7 @@ fn own_directory(root: &Path, point: &Path, path: &Path) -> Option<PathBuf> {
         return None;
     }
     let below = path.strip_prefix(root).ok()?;
-    Some(if below.as_os_str().is_empty() {
-        point.to_owned()
-    } else {
-        point.join(below)
-    })
+    Some(if below.as_os_str().is_empty() { point.to_owned() } else { point.join(below) })
 }
 
 /// Blanks and the like are written in octal.
@@ -85,10 +71,7 @@ fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        match part
-            .get(..3)
-            .and_then(|code| u8::from_str_radix(code, 8).ok())
-        {
+        match part.get(..3).and_then(|code| u8::from_str_radix(code, 8).ok()) {
             Some(code) => {
                 plain.push(char::from(code));
                 plain.push_str(&part[3..]);
@@ -113,10 +96,7 @@ mod tests {
 34 29 0:30 / /mnt rw - ext4 /dev/sda rw\n";
         let membership = "4:memory:/a/b\n3:cpu,cpuacct:/\n2:name=systemd:/x\n0::/u\n";
         let mounts = parse(mountinfo, membership);
-        let own = mounts
-            .iter()
-            .map(|mount| mount.own.to_str().unwrap())
-            .collect::<Vec<_>>();
+        let own = mounts.iter().map(|mount| mount.own.to_str().unwrap()).collect::<Vec<_>>();
         assert_eq!(
             own,
             [

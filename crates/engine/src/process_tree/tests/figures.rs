@@ -21,14 +21,9 @@ fn kills(text: &str, count: usize, rounds: usize, cgroup: Option<&Cgroup>) -> Du
             .map(|_| {
                 start(text, None, cgroup);
                 until("all are up", || {
-                    commands()
-                        .iter()
-                        .filter(|line| line.starts_with("sleep"))
-                        .count()
-                        == count
+                    commands().iter().filter(|line| line.starts_with("sleep")).count() == count
                 });
-                let (time, receipt) =
-                    time(|| end(Scope::Tree, Signal::KILL, Duration::ZERO, cgroup));
+                let (time, receipt) = time(|| end(Scope::Tree, Signal::KILL, Duration::ZERO, cgroup));
                 assert!(receipt.killed.len() >= count && receipt.survivors.is_empty());
                 reap_all();
                 time

@@ -6,10 +6,7 @@ use super::*;
 fn case(text: &str, ready: impl Fn(&[String]) -> bool) {
     let nonce = Nonce::random();
     each_cgroup(nonce, |name, cgroup| {
-        for (signal, grace) in [
-            (Signal::KILL, Duration::ZERO),
-            (Signal::TERM, Duration::from_millis(50)),
-        ] {
+        for (signal, grace) in [(Signal::KILL, Duration::ZERO), (Signal::TERM, Duration::from_millis(50))] {
             whole_tree(text, &ready, (signal, grace), cgroup, name);
             one_command(text, &ready, (signal, grace), cgroup, name, nonce);
         }
@@ -18,13 +15,7 @@ fn case(text: &str, ready: impl Fn(&[String]) -> bool) {
 
 type How = (Signal, Duration);
 
-fn whole_tree(
-    text: &str,
-    ready: &impl Fn(&[String]) -> bool,
-    how: How,
-    cgroup: Option<&Cgroup>,
-    name: &str,
-) {
+fn whole_tree(text: &str, ready: &impl Fn(&[String]) -> bool, how: How, cgroup: Option<&Cgroup>, name: &str) {
     start(text, None, cgroup);
     until("the command is up", || ready(&commands()));
     let receipt = end(Scope::Tree, how.0, how.1, cgroup);
@@ -46,26 +37,15 @@ fn one_command(
     let earlier = start("sleep 62 & sleep 62 & wait", Some(Tag::new(nonce, 1)), None);
     until("others are up", || count(&commands(), "sleep 6") == 3);
     // The shell carries the tag of the command it runs; what it started before does not.
-    let before = live()
-        .into_iter()
-        .find(|pid| walk::command_line(*pid) == "sleep 61")
-        .unwrap();
+    let before = live().into_iter().find(|pid| walk::command_line(*pid) == "sleep 61").unwrap();
     Tag::new(nonce, 1).set_on(before).unwrap();
     start(text, Some(tag), cgroup);
     let started = |commands: &[String]| {
-        let own = commands
-            .iter()
-            .filter(|line| !line.contains("sleep 6"))
-            .cloned()
-            .collect::<Vec<_>>();
+        let own = commands.iter().filter(|line| !line.contains("sleep 6")).cloned().collect::<Vec<_>>();
         ready(&own)
     };
     until("the command is up", || started(&commands()));
-    let scope = Scope::Command {
-        tag,
-        shell,
-        since: None,
-    };
+    let scope = Scope::Command { tag, shell, since: None };
     let receipt = end(scope, how.0, how.1, cgroup);
     check(&receipt, how, name);
     assert_eq!(live().len(), 5, "{name} {how:?}: {:?}", commands());
@@ -78,19 +58,13 @@ fn check(receipt: &KillReceipt, how: How, name: &str) {
     assert_eq!(receipt.survivors, [], "{name} {how:?}");
     assert!(!receipt.killed.is_empty(), "{name} {how:?}");
     for killed in &receipt.killed {
-        assert!(
-            killed.signal == 9 || killed.signal == how.0.as_raw(),
-            "{killed:?}"
-        );
+        assert!(killed.signal == 9 || killed.signal == how.0.as_raw(), "{killed:?}");
         assert!(!killed.command.is_empty());
     }
 }
 
 fn count(commands: &[String], word: &str) -> usize {
-    commands
-        .iter()
-        .filter(|line| line.starts_with(word))
-        .count()
+    commands.iter().filter(|line| line.starts_with(word)).count()
 }
 
 /// Perl text that ends by itself after a while, come what may.

@@ -45,13 +45,7 @@ fn run_alone(path: &str, body: impl FnOnce()) {
     let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
     let (_, name) = path.split_once("::").unwrap();
     let mut test = Command::new(std::env::current_exe().unwrap())
-        .args([
-            name,
-            "--exact",
-            "--nocapture",
-            "--include-ignored",
-            "--test-threads=1",
-        ])
+        .args([name, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"])
         .env(ALONE, path)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -64,10 +58,7 @@ fn run_alone(path: &str, body: impl FnOnce()) {
     if status.is_none() {
         test.kill().unwrap();
     }
-    assert!(
-        status.is_some_and(|status| status.success()),
-        "{path} failed: {status:?}"
-    );
+    assert!(status.is_some_and(|status| status.success()), "{path} failed: {status:?}");
 }
 
 fn wait_for<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
@@ -90,11 +81,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
         reap_all();
         condition().then_some(())
     });
-    assert!(
-        held.is_some(),
-        "never happened: {what}; there are {:?}",
-        commands()
-    );
+    assert!(held.is_some(), "never happened: {what}; there are {:?}", commands());
 }
 
 fn reap_all() {
@@ -126,22 +113,13 @@ fn start(text: &str, tag: Option<Tag>, cgroup: Option<&Cgroup>) -> Pid {
 }
 
 fn start_argv(argv: &[&str], tag: Option<Tag>, cgroup: Option<&Cgroup>) -> Pid {
-    let argv = argv
-        .iter()
-        .map(|word| CString::new(*word).unwrap())
-        .collect::<Vec<_>>();
-    let path = CString::new(
-        std::env::var("PATH")
-            .map(|path| format!("PATH={path}"))
-            .unwrap(),
-    )
-    .unwrap();
+    let argv = argv.iter().map(|word| CString::new(*word).unwrap()).collect::<Vec<_>>();
+    let path = CString::new(std::env::var("PATH").map(|path| format!("PATH={path}")).unwrap()).unwrap();
     match sys::fork().unwrap() {
         Fork::Parent(pid) => pid,
         Fork::Child => {
-            let ready = tag
-                .map_or(Ok(()), Tag::set_on_self)
-                .and_then(|()| cgroup.map_or(Ok(()), Cgroup::join_self));
+            let ready =
+                tag.map_or(Ok(()), Tag::set_on_self).and_then(|()| cgroup.map_or(Ok(()), Cgroup::join_self));
             if ready.is_ok() {
                 let _failed = sys::execve(&argv[0], &argv, &[path]);
             }
@@ -159,15 +137,9 @@ fn end(scope: Scope, signal: Signal, grace: Duration, cgroup: Option<&Cgroup>) -
             Step::Wait { until } => {
                 reap_all();
                 let wait = until.saturating_duration_since(Instant::now());
-                let wait = Timespec {
-                    tv_sec: wait.as_secs() as i64,
-                    tv_nsec: wait.subsec_nanos().into(),
-                };
+                let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
                 let fds = ending.poll_fds();
-                let mut fds = fds
-                    .iter()
-                    .map(|fd| PollFd::new(fd, PollFlags::IN))
-                    .collect::<Vec<_>>();
+                let mut fds = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect::<Vec<_>>();
                 poll(&mut fds, Some(&wait)).unwrap();
             }
         }
@@ -180,9 +152,7 @@ fn each_cgroup(nonce: Nonce, mut run: impl FnMut(&str, Option<&Cgroup>)) {
     for (name, choice) in [("v1", CgroupChoice::V1), ("v2", CgroupChoice::V2)] {
         let cgroups = Cgroups::detect(choice);
         if cgroups.support().kill {
-            let mut cgroup = cgroups
-                .create(nonce, name, &crate::Limits::default())
-                .unwrap();
+            let mut cgroup = cgroups.create(nonce, name, &crate::Limits::default()).unwrap();
             run(name, Some(&cgroup));
             until("the cgroup is removed", || cgroup.remove().is_ok());
         }

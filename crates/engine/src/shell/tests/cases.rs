@@ -42,52 +42,25 @@ enum Expected {
 }
 
 fn step(text: impl Into<String>, ended: Expected, stdout: Text, stderr: Text) -> Step {
-    Step {
-        text: text.into(),
-        stdout,
-        stderr,
-        ended,
-        stdin: None,
-        open_stdin: false,
-    }
+    Step { text: text.into(), stdout, stderr, ended, stdin: None, open_stdin: false }
 }
 
 /// Status 0, this output, no error output.
 fn ok(text: impl Into<String>, out: impl Into<String>) -> Step {
-    step(
-        text,
-        Expected::Normal(0),
-        Text::Is(out.into()),
-        Text::Is(String::new()),
-    )
+    step(text, Expected::Normal(0), Text::Is(out.into()), Text::Is(String::new()))
 }
 
 fn fails(text: &str, status: i32, out: &str, err: &str) -> Step {
-    step(
-        text,
-        Expected::Normal(status),
-        Text::Is(out.into()),
-        Text::Is(err.into()),
-    )
+    step(text, Expected::Normal(status), Text::Is(out.into()), Text::Is(err.into()))
 }
 
 /// This status and output; the error output has this in it.
 fn says(text: &str, status: i32, out: &str, err: &str) -> Step {
-    step(
-        text,
-        Expected::Normal(status),
-        Text::Is(out.into()),
-        Text::Has(err.into()),
-    )
+    step(text, Expected::Normal(status), Text::Is(out.into()), Text::Has(err.into()))
 }
 
 fn exits(text: &str, status: i32, out: &str) -> Step {
-    step(
-        text,
-        Expected::Exit(status),
-        Text::Is(out.into()),
-        Text::Any,
-    )
+    step(text, Expected::Exit(status), Text::Is(out.into()), Text::Any)
 }
 
 fn interrupted(text: &str, out: &str) -> Step {
@@ -95,28 +68,15 @@ fn interrupted(text: &str, out: &str) -> Step {
 }
 
 fn dies(text: &str, status: i32, out: &str) -> Step {
-    step(
-        text,
-        Expected::Died(status),
-        Text::Is(out.into()),
-        Text::Any,
-    )
+    step(text, Expected::Died(status), Text::Is(out.into()), Text::Any)
 }
 
 fn case(name: &'static str, steps: impl Into<Vec<Step>>) -> Case {
-    Case {
-        name,
-        steps: steps.into(),
-        loaded_only: None,
-    }
+    Case { name, steps: steps.into(), loaded_only: None }
 }
 
 fn exact(name: &'static str, reason: &'static str, steps: impl Into<Vec<Step>>) -> Case {
-    Case {
-        name,
-        steps: steps.into(),
-        loaded_only: Some(reason),
-    }
+    Case { name, steps: steps.into(), loaded_only: Some(reason) }
 }
 
 const PREFIX: &str = "messages begin with the path of the sourced file";
@@ -124,8 +84,7 @@ const STATUS: &str = "only 0 or 1 carry over as $?; $_ and PIPESTATUS do not";
 const DEBUG: &str =
     "the lines that start and report a command fire DEBUG, RETURN and ERR traps and show in traces";
 const SOURCED: &str = "the command is a sourced file of an interactive shell";
-const SHADOWED: &str =
-    "a function or alias with the name of a builtin that the driver uses takes its place";
+const SHADOWED: &str = "a function or alias with the name of a builtin that the driver uses takes its place";
 const GOES_ON: &str = "bash takes a SIGINT of which its child did not die as meant for the child";
 const ENDS: &str = "what ends a script ends the shell";
 const INTERACTIVE: &str = "an interactive bash does not do this";
@@ -135,60 +94,22 @@ fn text_cases() -> Vec<Case> {
         exact(
             "unterminated quote",
             PREFIX,
-            [fails(
-                "echo 'a",
-                2,
-                "",
-                "bash: line 1: unexpected EOF while looking for matching `''\n",
-            )],
+            [fails("echo 'a", 2, "", "bash: line 1: unexpected EOF while looking for matching `''\n")],
         ),
-        case(
-            "unterminated quote, any message",
-            [says("echo \"a", 2, "", "unexpected EOF")],
-        ),
-        case(
-            "unterminated backquote",
-            [says("echo `a", 2, "", "unexpected EOF")],
-        ),
-        case(
-            "unterminated substitution",
-            [says("echo $(a", 2, "", "unexpected")],
-        ),
-        case(
-            "unterminated brace expansion",
-            [says("echo ${a", 2, "", "unexpected EOF")],
-        ),
-        case(
-            "unterminated if",
-            [says("if true; then", 2, "", "syntax error")],
-        ),
+        case("unterminated quote, any message", [says("echo \"a", 2, "", "unexpected EOF")]),
+        case("unterminated backquote", [says("echo `a", 2, "", "unexpected EOF")]),
+        case("unterminated substitution", [says("echo $(a", 2, "", "unexpected")]),
+        case("unterminated brace expansion", [says("echo ${a", 2, "", "unexpected EOF")]),
+        case("unterminated if", [says("if true; then", 2, "", "syntax error")]),
         case(
             "unterminated function",
-            [
-                says("f() {", 2, "", "syntax error"),
-                says("f", 127, "", "not found"),
-            ],
+            [says("f() {", 2, "", "syntax error"), says("f", 127, "", "not found")],
         ),
-        case(
-            "a lone }",
-            [says("}", 2, "", "syntax error near unexpected token `}'")],
-        ),
-        case(
-            "a lone )",
-            [says(")", 2, "", "syntax error near unexpected token `)'")],
-        ),
-        case(
-            "closing our group",
-            [says("echo a; }; { echo b", 2, "", "syntax error")],
-        ),
-        case(
-            "closing our subshell",
-            [says("echo a ) ; ( echo b", 2, "", "syntax error")],
-        ),
-        case(
-            "first line runs before a syntax error",
-            [says("echo a\n)", 2, "a\n", "syntax error")],
-        ),
+        case("a lone }", [says("}", 2, "", "syntax error near unexpected token `}'")]),
+        case("a lone )", [says(")", 2, "", "syntax error near unexpected token `)'")]),
+        case("closing our group", [says("echo a; }; { echo b", 2, "", "syntax error")]),
+        case("closing our subshell", [says("echo a ) ; ( echo b", 2, "", "syntax error")]),
+        case("first line runs before a syntax error", [says("echo a\n)", 2, "a\n", "syntax error")]),
         case(
             "lone operators",
             [
@@ -197,19 +118,10 @@ fn text_cases() -> Vec<Case> {
                 says("|", 2, "", "syntax error"),
             ],
         ),
-        case(
-            "heredoc",
-            [ok("cat <<X\na $((1+1))\nX\necho b", "a 2\nb\n")],
-        ),
+        case("heredoc", [ok("cat <<X\na $((1+1))\nX\necho b", "a 2\nb\n")]),
         case("quoted heredoc", [ok("cat <<'X'\n$a `b`\nX", "$a `b`\n")]),
-        case(
-            "heredoc without its end",
-            [says("cat <<X\na\nb", 0, "a\nb\n", "here-document")],
-        ),
-        case(
-            "heredoc with CRLF end",
-            [says("cat <<X\na\nX\r", 0, "a\nX\r\n", "here-document")],
-        ),
+        case("heredoc without its end", [says("cat <<X\na\nb", 0, "a\nb\n", "here-document")]),
+        case("heredoc with CRLF end", [says("cat <<X\na\nX\r", 0, "a\nX\r\n", "here-document")]),
         case("trailing backslash", [ok("echo a\\", "a\\\n")]),
         case("continued line", [ok("echo a \\\nb", "a b\n")]),
         case("trailing &", [ok("true &", "")]),
@@ -220,32 +132,11 @@ fn text_cases() -> Vec<Case> {
         case("blank", [ok(" \n\t\n ", "")]),
         case("only semicolon", [says(";", 2, "", "syntax error")]),
         case("CRLF line ends", [ok("printf '%q\\n' a\r\n", "$'a\\r'\n")]),
-        case(
-            "looks like our line",
-            [ok(
-                "echo '{ $(($?+)); } 2>/dev/null'",
-                "{ $(($?+)); } 2>/dev/null\n",
-            )],
-        ),
-        case(
-            "starts with a dash",
-            [says("-n", 127, "", "-n: command not found")],
-        ),
+        case("looks like our line", [ok("echo '{ $(($?+)); } 2>/dev/null'", "{ $(($?+)); } 2>/dev/null\n")]),
+        case("starts with a dash", [says("-n", 127, "", "-n: command not found")]),
         case("history characters", [ok("echo hi! !! !x", "hi! !! !x\n")]),
-        case(
-            "1 MB script",
-            [ok(
-                format!("{}echo end", "x=0123456789abcdef\n".repeat(60_000)),
-                "end\n",
-            )],
-        ),
-        case(
-            "1 MB word",
-            [ok(
-                format!("x={}; echo ${{#x}}", "y".repeat(1 << 20)),
-                "1048576\n",
-            )],
-        ),
+        case("1 MB script", [ok(format!("{}echo end", "x=0123456789abcdef\n".repeat(60_000)), "end\n")]),
+        case("1 MB word", [ok(format!("x={}; echo ${{#x}}", "y".repeat(1 << 20)), "1048576\n")]),
         case(
             "65 KB, around the size of a packet",
             (65_400..65_560)
@@ -253,76 +144,31 @@ fn text_cases() -> Vec<Case> {
                 .map(|n| ok(format!(": {}; echo end", "z".repeat(n)), "end\n"))
                 .collect::<Vec<_>>(),
         ),
-        case(
-            "10,000 lines",
-            [ok("((n++))\n".repeat(10_000) + "echo $n", "10000\n")],
-        ),
-        case(
-            "invalid UTF-8",
-            [ok("printf 'a\\xff\\xfe' | od -An -tx1", " 61 ff fe\n")],
-        ),
+        case("10,000 lines", [ok("((n++))\n".repeat(10_000) + "echo $n", "10000\n")]),
+        case("invalid UTF-8", [ok("printf 'a\\xff\\xfe' | od -An -tx1", " 61 ff fe\n")]),
         case(
             "alias across lines",
             [
-                ok(
-                    "shopt -s expand_aliases\nalias hi='echo hello'\nhi",
-                    "hello\n",
-                ),
+                ok("shopt -s expand_aliases\nalias hi='echo hello'\nhi", "hello\n"),
                 ok("hi you", "hello you\n"),
             ],
         ),
         case(
             "alias unexpanded by default",
-            [says(
-                "alias hi='echo hello'\nhi",
-                127,
-                "",
-                "hi: command not found",
-            )],
+            [says("alias hi='echo hello'\nhi", 127, "", "hi: command not found")],
         ),
-        case(
-            "nested quoting",
-            [ok("bash -c \"echo 'a \\\"b\\\" c'\"", "a \"b\" c\n")],
-        ),
-        case(
-            "arithmetic error",
-            [says(
-                "echo $((1+)); echo no\necho yes",
-                0,
-                "yes\n",
-                "syntax error",
-            )],
-        ),
-        case(
-            "division by zero",
-            [says("echo $((1/0))\necho $?", 0, "1\n", "division by 0")],
-        ),
-        case(
-            "bad substitution",
-            [says(
-                "echo ${a!b}\necho after",
-                0,
-                "after\n",
-                "bad substitution",
-            )],
-        )
-        .only(INTERACTIVE),
-        case(
-            "glob without match",
-            [ok("echo /nonexistent*", "/nonexistent*\n")],
-        ),
+        case("nested quoting", [ok("bash -c \"echo 'a \\\"b\\\" c'\"", "a \"b\" c\n")]),
+        case("arithmetic error", [says("echo $((1+)); echo no\necho yes", 0, "yes\n", "syntax error")]),
+        case("division by zero", [says("echo $((1/0))\necho $?", 0, "1\n", "division by 0")]),
+        case("bad substitution", [says("echo ${a!b}\necho after", 0, "after\n", "bad substitution")])
+            .only(INTERACTIVE),
+        case("glob without match", [ok("echo /nonexistent*", "/nonexistent*\n")]),
     ]
 }
 
 fn flow_cases() -> Vec<Case> {
     vec![
-        case(
-            "exit 3",
-            [
-                exits("x=1; echo a; exit 3; echo b", 3, "a\n"),
-                ok("echo $x", "1\n"),
-            ],
-        ),
+        case("exit 3", [exits("x=1; echo a; exit 3; echo b", 3, "a\n"), ok("echo $x", "1\n")]),
         case("exit without status", [exits("false; exit", 1, "")]),
         case("exit 256", [exits("exit 256", 0, "")]),
         case("exit x", [exits("exit x", 2, "")]),
@@ -336,45 +182,25 @@ fn flow_cases() -> Vec<Case> {
         case(
             "exit in a loop in a function with redirections",
             [
-                exits(
-                    "f() { for i in 1 2; do { exit 5; } >/dev/null; done; }; f",
-                    5,
-                    "",
-                ),
+                exits("f() { for i in 1 2; do { exit 5; } >/dev/null; done; }; f", 5, ""),
                 ok("echo out; break 2>/dev/null", "out\n"),
             ],
         ),
         case("exit in eval", [exits("eval 'eval \"exit 6\"'", 6, "")]),
-        case(
-            "exit in a sourced file",
-            [exits("echo 'exit 7' >f; . ./f", 7, "")],
-        ),
+        case("exit in a sourced file", [exits("echo 'exit 7' >f; . ./f", 7, "")]),
         case("exit in a subshell", [fails("(exit 8)", 8, "", "")]),
         case("exit in a substitution", [fails("x=$(exit 9)", 9, "", "")]),
         case("exit in a pipeline", [fails("true | exit 10", 10, "", "")]),
-        case(
-            "exit in the background",
-            [ok("{ exit 11; } & wait $!; echo $?", "11\n")],
-        ),
-        case(
-            "exit trap",
-            [exits("trap 'echo bye $?' EXIT; exit 3", 3, "bye 3\n")],
-        ),
+        case("exit in the background", [ok("{ exit 11; } & wait $!; echo $?", "11\n")]),
+        case("exit trap", [exits("trap 'echo bye $?' EXIT; exit 3", 3, "bye 3\n")]),
         case(
             "exit trap sees locals",
             [
-                exits(
-                    "f() { local v=in; trap 'echo $v' EXIT; exit 3; }; f",
-                    3,
-                    "in\n",
-                ),
+                exits("f() { local v=in; trap 'echo $v' EXIT; exit 3; }; f", 3, "in\n"),
                 ok("echo \"[$v]\"", "[]\n"),
             ],
         ),
-        case(
-            "exit trap that exits",
-            [exits("trap 'exit 9' EXIT; exit 3", 9, "")],
-        ),
+        case("exit trap that exits", [exits("trap 'exit 9' EXIT; exit 3", 9, "")]),
         case(
             "exit trap stays until then",
             [
@@ -400,15 +226,9 @@ fn flow_cases() -> Vec<Case> {
                 ok("echo a; break 2>/dev/null; echo b", "a\nb\n"),
             ],
         ),
-        case(
-            "return in eval",
-            [fails("eval 'return 4'; echo no", 4, "", "")],
-        ),
+        case("return in eval", [fails("eval 'return 4'; echo no", 4, "", "")]),
         case("return in a subshell", [ok("(return 3); echo $?", "3\n")]),
-        case(
-            "break outside",
-            [says("break; echo a", 0, "a\n", "only meaningful")],
-        ),
+        case("break outside", [says("break; echo a", 0, "a\n", "only meaningful")]),
         case("exec true", [dies("exec true", 0, "")]),
         case("exec with output", [dies("exec echo hi", 0, "hi\n")]),
         case(
@@ -421,10 +241,7 @@ fn flow_cases() -> Vec<Case> {
             )],
         )
         .only(INTERACTIVE),
-        case(
-            "exec in a subshell",
-            [ok("(exec echo a); echo b", "a\nb\n")],
-        ),
+        case("exec in a subshell", [ok("(exec echo a); echo b", "a\nb\n")]),
         case("set -e; false", [exits("set -e; false; echo no", 1, "")]),
         case(
             "set -e in a function",
@@ -435,50 +252,22 @@ fn flow_cases() -> Vec<Case> {
         ),
         case(
             "set -e carries",
-            [
-                ok("set -e", ""),
-                exits("false; echo no", 1, ""),
-                ok("set +e; false; echo yes", "yes\n"),
-            ],
+            [ok("set -e", ""), exits("false; echo no", 1, ""), ok("set +e; false; echo yes", "yes\n")],
         ),
         case(
             "set -e with a condition",
-            [ok(
-                "set -e; false || echo a; ! true; if false; then :; fi; echo b",
-                "a\nb\n",
-            )],
+            [ok("set -e; false || echo a; ! true; if false; then :; fi; echo b", "a\nb\n")],
         ),
-        case(
-            "set -e with exit trap",
-            [exits(
-                "trap 'echo bye $?' EXIT; set -e; false",
-                1,
-                "bye 1\n",
-            )],
-        )
-        .only(ENDS),
+        case("set -e with exit trap", [exits("trap 'echo bye $?' EXIT; set -e; false", 1, "bye 1\n")])
+            .only(ENDS),
         exact(
             "set -u",
             ENDS,
-            [
-                exits("set -u; echo $nope; echo no", 1, ""),
-                ok("set +u; echo \"[$nope]\"", "[]\n"),
-            ],
+            [exits("set -u; echo $nope; echo no", 1, ""), ok("set +u; echo \"[$nope]\"", "[]\n")],
         ),
-        exact(
-            "${x:?}",
-            ENDS,
-            [exits("echo ${nope:?missing}; echo no", 1, "")],
-        ),
-        case(
-            "set -o pipefail",
-            [fails("set -o pipefail; false | true", 1, "", "")],
-        ),
-        exact(
-            "set -n",
-            INTERACTIVE,
-            [ok("set -n; echo no\necho no", ""), ok("echo yes", "yes\n")],
-        ),
+        exact("${x:?}", ENDS, [exits("echo ${nope:?missing}; echo no", 1, "")]),
+        case("set -o pipefail", [fails("set -o pipefail; false | true", 1, "", "")]),
+        exact("set -n", INTERACTIVE, [ok("set -n; echo no\necho no", ""), ok("echo yes", "yes\n")]),
         exact(
             "set -r",
             "a restricted shell may not redirect its output, as the portable driver does",
@@ -488,48 +277,26 @@ fn flow_cases() -> Vec<Case> {
                 says("echo x >f", 1, "", "restricted"),
             ],
         ),
-        case(
-            "set -o posix",
-            [
-                ok("set -o posix; echo a", "a\n"),
-                ok("x=1; echo $x; set +o posix", "1\n"),
-            ],
-        ),
+        case("set -o posix", [ok("set -o posix; echo a", "a\n"), ok("x=1; echo $x; set +o posix", "1\n")]),
         case(
             "set -f and set -C",
             [
                 ok("set -fC; echo *", "*\n"),
-                says(
-                    "echo a >f; echo b >f",
-                    1,
-                    "",
-                    "cannot overwrite existing file",
-                ),
+                says("echo a >f; echo b >f", 1, "", "cannot overwrite existing file"),
             ],
         )
         .only(SOURCED),
         case(
             "set -k and set -a",
-            [
-                ok("set -a; v=1; env | grep ^v=", "v=1\n"),
-                ok("w=2; env | grep ^w=", "w=2\n"),
-            ],
+            [ok("set -a; v=1; env | grep ^v=", "v=1\n"), ok("w=2; env | grep ^w=", "w=2\n")],
         ),
-        case(
-            "set -m",
-            [ok("set -m; true; echo a", "a\n"), ok("(echo b)", "b\n")],
-        ),
+        case("set -m", [ok("set -m; true; echo a", "a\n"), ok("(echo b)", "b\n")]),
         case("set -t", [ok("set -t; echo a", "a\n"), ok("echo b", "b\n")]).only(ENDS),
         exact(
             "xtrace",
             DEBUG,
             [
-                fails(
-                    "set -x; echo a; f() { :; }; f",
-                    0,
-                    "a\n",
-                    "+ echo a\n+ f\n+ :\n",
-                ),
+                fails("set -x; echo a; f() { :; }; f", 0, "a\n", "+ echo a\n+ f\n+ :\n"),
                 fails("echo b; set +x", 0, "b\n", "+ echo b\n+ set +x\n"),
                 ok("echo c", "c\n"),
             ],
@@ -537,10 +304,7 @@ fn flow_cases() -> Vec<Case> {
         exact(
             "verbose",
             DEBUG,
-            [
-                fails("set -v\necho a", 0, "a\n", "echo a\n"),
-                fails("set +v", 0, "", "set +v\n"),
-            ],
+            [fails("set -v\necho a", 0, "a\n", "echo a\n"), fails("set +v", 0, "", "set +v\n")],
         ),
         case(
             "xtrace to a descriptor",
@@ -552,41 +316,16 @@ fn flow_cases() -> Vec<Case> {
         exact(
             "deep recursion",
             "bash overflows its stack",
-            [says(
-                "FUNCNEST=100; f() { f; }; f",
-                1,
-                "",
-                "maximum function nesting level exceeded",
-            )],
+            [says("FUNCNEST=100; f() { f; }; f", 1, "", "maximum function nesting level exceeded")],
         ),
         case("subshell status", [fails("(exit 200)", 200, "", "")]),
-        case(
-            "killed child",
-            [says("bash -c 'kill -9 $$'", 137, "", "Killed")],
-        )
-        .only(INTERACTIVE),
-        case(
-            "not found",
-            [says(
-                "nosuchcommand",
-                127,
-                "",
-                "nosuchcommand: command not found",
-            )],
-        ),
-        case(
-            "not executable",
-            [says("/etc/passwd", 126, "", "Permission denied")],
-        ),
+        case("killed child", [says("bash -c 'kill -9 $$'", 137, "", "Killed")]).only(INTERACTIVE),
+        case("not found", [says("nosuchcommand", 127, "", "nosuchcommand: command not found")]),
+        case("not executable", [says("/etc/passwd", 126, "", "Permission denied")]),
         exact(
             "exact message",
             PREFIX,
-            [fails(
-                "\n\nnosuchcommand",
-                127,
-                "",
-                "bash: line 3: nosuchcommand: command not found\n",
-            )],
+            [fails("\n\nnosuchcommand", 127, "", "bash: line 3: nosuchcommand: command not found\n")],
         ),
         exact(
             "exact syntax message",
@@ -613,19 +352,8 @@ fn state_cases() -> Vec<Case> {
                 ok("echo $?", "1\n"),
             ],
         ),
-        case(
-            "$? of 0 and 1",
-            [
-                fails("false", 1, "", ""),
-                ok("echo $?", "1\n"),
-                ok("echo $?", "0\n"),
-            ],
-        ),
-        exact(
-            "$_",
-            STATUS,
-            [ok("echo a b", "a b\n"), ok("echo $_", "b\n")],
-        ),
+        case("$? of 0 and 1", [fails("false", 1, "", ""), ok("echo $?", "1\n"), ok("echo $?", "0\n")]),
+        exact("$_", STATUS, [ok("echo a b", "a b\n"), ok("echo $_", "b\n")]),
         exact(
             "PIPESTATUS",
             STATUS,
@@ -634,27 +362,12 @@ fn state_cases() -> Vec<Case> {
                 ok("echo ${PIPESTATUS[@]}", "5 6\n"),
             ],
         ),
-        case(
-            "$!",
-            [
-                ok("sleep 0.01 &", ""),
-                ok("[[ -n $! ]] && wait $!; echo $?", "0\n"),
-            ],
-        ),
-        case(
-            "positional parameters",
-            [
-                ok("set -- a 'b c'; shift 0", ""),
-                ok("echo $# \"$2\"", "2 b c\n"),
-            ],
-        ),
+        case("$!", [ok("sleep 0.01 &", ""), ok("[[ -n $! ]] && wait $!; echo $?", "0\n")]),
+        case("positional parameters", [ok("set -- a 'b c'; shift 0", ""), ok("echo $# \"$2\"", "2 b c\n")]),
         exact(
             "fresh shell",
             INTERACTIVE,
-            [ok(
-                "echo \"$? [$-] $# $0 $LINENO ${PIPESTATUS[*]} $SHLVL\"",
-                "0 [hBs] 0 bash 1  1\n",
-            )],
+            [ok("echo \"$? [$-] $# $0 $LINENO ${PIPESTATUS[*]} $SHLVL\"", "0 [hBs] 0 bash 1  1\n")],
         ),
         exact(
             "no builtin, function, alias or trap of ours",
@@ -666,11 +379,8 @@ fn state_cases() -> Vec<Case> {
         ),
         case(
             "no variable of ours",
-            [ok(
-                "set | grep -ic sandcrab; env | grep -ic sandcrab; compgen -v | grep -ic crab",
-                "0\n0\n0\n",
-            )
-            .status(1)],
+            [ok("set | grep -ic sandcrab; env | grep -ic sandcrab; compgen -v | grep -ic crab", "0\n0\n0\n")
+                .status(1)],
         ),
         exact(
             "the variables of a plain shell",
@@ -690,23 +400,14 @@ fn state_cases() -> Vec<Case> {
         ),
         case(
             "no descriptor below 10",
-            [ok(
-                "for fd in /proc/$$/fd/[3-9]; do [[ -e $fd ]] && echo $fd; done; true",
-                "",
-            )],
+            [ok("for fd in /proc/$$/fd/[3-9]; do [[ -e $fd ]] && echo $fd; done; true", "")],
         ),
         exact(
             "no low descriptor in a child",
             INTERACTIVE,
-            [ok(
-                "bash -c 'ls /proc/self/fd' | grep -cx -e '[3-9]' -e '4[0-9][0-9]'",
-                "1\n",
-            )],
+            [ok("bash -c 'ls /proc/self/fd' | grep -cx -e '[3-9]' -e '4[0-9][0-9]'", "1\n")],
         ),
-        case(
-            "no variable of ours in a child",
-            [ok("env | grep -c -e SANDCRAB -e BASH", "0\n").status(1)],
-        ),
+        case("no variable of ours in a child", [ok("env | grep -c -e SANDCRAB -e BASH", "0\n").status(1)]),
         case(
             "user variables",
             [
@@ -716,24 +417,15 @@ fn state_cases() -> Vec<Case> {
         ),
         case(
             "readonly variables",
-            [
-                ok("readonly log=1 dir=2 status=3 name=4; echo $log", "1\n"),
-                ok("echo $dir", "2\n"),
-            ],
+            [ok("readonly log=1 dir=2 status=3 name=4; echo $log", "1\n"), ok("echo $dir", "2\n")],
         ),
         case(
             "declare -A",
-            [
-                ok("declare -A m=([a]=1 ['b c']=2)", ""),
-                ok("echo ${m['b c']} ${#m[@]}", "2 2\n"),
-            ],
+            [ok("declare -A m=([a]=1 ['b c']=2)", ""), ok("echo ${m['b c']} ${#m[@]}", "2 2\n")],
         ),
         case(
             "declare outside a function is global",
-            [
-                ok("declare x=1; typeset y=2; f() { echo $x$y; }", ""),
-                ok("f", "12\n"),
-            ],
+            [ok("declare x=1; typeset y=2; f() { echo $x$y; }", ""), ok("f", "12\n")],
         ),
         says_local(),
         case(
@@ -754,10 +446,7 @@ fn state_cases() -> Vec<Case> {
         case(
             "function test and echo and [",
             [
-                ok(
-                    "echo() { printf 'E%s\\n' \"$*\"; }; test() { printf T; }; echo a",
-                    "Ea\n",
-                ),
+                ok("echo() { printf 'E%s\\n' \"$*\"; }; test() { printf T; }; echo a", "Ea\n"),
                 ok("test", "T"),
                 ok("unset -f echo test", ""),
             ],
@@ -774,18 +463,12 @@ fn state_cases() -> Vec<Case> {
         exact(
             "function eval",
             SHADOWED,
-            [
-                ok("eval() { printf E; }; eval", "E"),
-                ok("eval; unset -f eval", "E"),
-            ],
+            [ok("eval() { printf E; }; eval", "E"), ok("eval; unset -f eval", "E")],
         ),
         exact(
             "function .",
             SHADOWED,
-            [
-                ok("function . { printf dot; }; . x", "dot"),
-                ok("printf a; unset -f .", "a"),
-            ],
+            [ok("function . { printf dot; }; . x", "dot"), ok("printf a; unset -f .", "a")],
         ),
         exact(
             "function source, declare, exit, return, trap, set",
@@ -802,17 +485,11 @@ fn state_cases() -> Vec<Case> {
         exact(
             "function unset",
             SHADOWED,
-            [
-                ok("unset() { printf U; }; unset x", "U"),
-                ok("builtin unset -f unset", ""),
-            ],
+            [ok("unset() { printf U; }; unset x", "U"), ok("builtin unset -f unset", "")],
         ),
         case(
             "function command",
-            [
-                ok("command() { printf C; }; command true", "C"),
-                ok("unset -f command", ""),
-            ],
+            [ok("command() { printf C; }; command true", "C"), ok("unset -f command", "")],
         ),
         case(
             "alias of a builtin",
@@ -827,74 +504,40 @@ fn state_cases() -> Vec<Case> {
         ),
         case(
             "alias of [[",
-            [
-                ok(
-                    "shopt -s expand_aliases; alias '[['='echo no' '!'='echo not'",
-                    "",
-                ),
-                ok("unalias -a", ""),
-            ],
+            [ok("shopt -s expand_aliases; alias '[['='echo no' '!'='echo not'", ""), ok("unalias -a", "")],
         )
         .only(SHADOWED),
         case(
             "disabled builtins",
-            [
-                ok("enable -n echo cd builtin", ""),
-                ok("/bin/echo a; enable echo cd builtin", "a\n"),
-            ],
+            [ok("enable -n echo cd builtin", ""), ok("/bin/echo a; enable echo cd builtin", "a\n")],
         ),
         exact(
             "disabled .",
             SHADOWED,
-            [
-                ok("enable -n . eval source", ""),
-                ok("echo a; enable . eval source", "a\n"),
-            ],
+            [ok("enable -n . eval source", ""), ok("echo a; enable . eval source", "a\n")],
         ),
         case(
             "PS1, PS2, PS4, PROMPT_COMMAND",
             [
-                ok(
-                    "PS1='x$(echo boo)'; PS2=y; PROMPT_COMMAND='echo prompt; false'; PS0=z",
-                    "",
-                ),
+                ok("PS1='x$(echo boo)'; PS2=y; PROMPT_COMMAND='echo prompt; false'; PS0=z", ""),
                 ok("echo a", "a\n"),
                 ok("echo b", "b\n"),
             ],
         ),
-        case(
-            "PROMPT_COMMAND array",
-            [ok("PROMPT_COMMAND=('echo 1' 'exit 3')", "").any()],
-        )
-        .only("an interactive bash runs PROMPT_COMMAND"),
-        case(
-            "IFS",
-            [
-                ok("IFS=/0123456789", ""),
-                ok("x=a/b; echo $x", "a b\n"),
-                ok("IFS=; echo a", "a\n"),
-            ],
-        ),
+        case("PROMPT_COMMAND array", [ok("PROMPT_COMMAND=('echo 1' 'exit 3')", "").any()])
+            .only("an interactive bash runs PROMPT_COMMAND"),
+        case("IFS", [ok("IFS=/0123456789", ""), ok("x=a/b; echo $x", "a b\n"), ok("IFS=; echo a", "a\n")]),
         case(
             "unset PATH, HOME, PWD, IFS",
-            [
-                ok("unset PATH HOME PWD OLDPWD IFS; echo a", "a\n"),
-                ok("/bin/echo b", "b\n"),
-            ],
+            [ok("unset PATH HOME PWD OLDPWD IFS; echo a", "a\n"), ok("/bin/echo b", "b\n")],
         ),
         case(
             "locale",
-            [
-                ok("LC_ALL=C; echo a", "a\n"),
-                ok("LC_ALL=nonexistent 2>/dev/null; echo b", "b\n").any(),
-            ],
+            [ok("LC_ALL=C; echo a", "a\n"), ok("LC_ALL=nonexistent 2>/dev/null; echo b", "b\n").any()],
         ),
         case(
             "readonly IFS, PATH and OPTIND",
-            [
-                ok("readonly IFS PATH OPTIND PWD; echo a", "a\n"),
-                ok("echo b", "b\n"),
-            ],
+            [ok("readonly IFS PATH OPTIND PWD; echo a", "a\n"), ok("echo b", "b\n")],
         ),
         case(
             "cd persists",
@@ -908,42 +551,19 @@ fn state_cases() -> Vec<Case> {
             "cwd deleted",
             [
                 ok("mkdir gone; cd gone; rmdir ../gone", ""),
-                step(
-                    "echo a; ls",
-                    Expected::Normal(0),
-                    Text::Is("a\n".into()),
-                    Text::Any,
-                ),
+                step("echo a; ls", Expected::Normal(0), Text::Is("a\n".into()), Text::Any),
                 ok("cd /; pwd", "/\n"),
             ],
         ),
-        case(
-            "umask and ulimit",
-            [
-                ok("umask 077; ulimit -S -c 0", ""),
-                ok("umask; ulimit -c", "0077\n0\n"),
-            ],
-        ),
+        case("umask and ulimit", [ok("umask 077; ulimit -S -c 0", ""), ok("umask; ulimit -c", "0077\n0\n")]),
         case(
             "shopt",
-            [
-                ok("shopt -s extglob nullglob", ""),
-                ok("x=aab; echo ${x/+(a)/_} /nonexistent*", "_b\n"),
-            ],
+            [ok("shopt -s extglob nullglob", ""), ok("x=aab; echo ${x/+(a)/_} /nonexistent*", "_b\n")],
         ),
-        case(
-            "exec 3 persists",
-            [
-                ok("exec 3>three", ""),
-                ok("echo a >&3; exec 3>&-; cat three", "a\n"),
-            ],
-        ),
+        case("exec 3 persists", [ok("exec 3>three", ""), ok("echo a >&3; exec 3>&-; cat three", "a\n")]),
         case(
             "exec >file lasts for the command",
-            [
-                ok("exec >one 2>two; echo a", ""),
-                ok("cat one; echo b", "a\nb\n"),
-            ],
+            [ok("exec >one 2>two; echo a", ""), ok("cat one; echo b", "a\nb\n")],
         ),
         case(
             "exec {fd}",
@@ -955,12 +575,7 @@ fn state_cases() -> Vec<Case> {
         case(
             "closed stdio",
             [
-                step(
-                    "exec 0<&- 1>&- 2>&-",
-                    Expected::Normal(0),
-                    Text::Is(String::new()),
-                    Text::Any,
-                ),
+                step("exec 0<&- 1>&- 2>&-", Expected::Normal(0), Text::Is(String::new()), Text::Any),
                 ok("echo a", "a\n"),
             ],
         ),
@@ -980,10 +595,7 @@ fn state_cases() -> Vec<Case> {
             "all descriptors closed",
             "it loses its input",
             [
-                ok(
-                    "for f in /proc/$$/fd/*; do f=${f##*/}; ((f > 2)) && eval \"exec $f>&-\"; done; true",
-                    "",
-                ),
+                ok("for f in /proc/$$/fd/*; do f=${f##*/}; ((f > 2)) && eval \"exec $f>&-\"; done; true", ""),
                 ok("echo a", "a\n"),
                 ok("echo b", "b\n"),
             ],
@@ -1010,38 +622,14 @@ fn state_cases() -> Vec<Case> {
                 ok("echo a", "a\n"),
             ],
         ),
-        case(
-            "BASH_ARGV0",
-            [ok("BASH_ARGV0=x; echo $0", "x\n"), ok("echo a", "a\n")],
-        ),
+        case("BASH_ARGV0", [ok("BASH_ARGV0=x; echo $0", "x\n"), ok("echo a", "a\n")]),
         case(
             "getopts",
-            [
-                ok("set -- -a -b; getopts ab o; echo $o", "a\n"),
-                ok("getopts ab o; echo $o", "b\n"),
-            ],
+            [ok("set -- -a -b; getopts ab o; echo $o", "a\n"), ok("getopts ab o; echo $o", "b\n")],
         ),
-        case(
-            "hash",
-            [ok(
-                "hash -r; ls >/dev/null; hash -t ls >/dev/null && echo hashed",
-                "hashed\n",
-            )],
-        ),
-        case(
-            "pushd",
-            [
-                ok("pushd / >/dev/null", ""),
-                ok("popd >/dev/null; dirs -p | wc -l", "1\n"),
-            ],
-        ),
-        case(
-            "LINENO",
-            [
-                ok("echo $LINENO\necho $LINENO", "1\n2\n"),
-                ok("echo $LINENO", "1\n"),
-            ],
-        ),
+        case("hash", [ok("hash -r; ls >/dev/null; hash -t ls >/dev/null && echo hashed", "hashed\n")]),
+        case("pushd", [ok("pushd / >/dev/null", ""), ok("popd >/dev/null; dirs -p | wc -l", "1\n")]),
+        case("LINENO", [ok("echo $LINENO\necho $LINENO", "1\n2\n"), ok("echo $LINENO", "1\n")]),
         exact(
             "BASH_SOURCE and caller",
             SOURCED,
@@ -1053,39 +641,15 @@ fn state_cases() -> Vec<Case> {
         ),
         case(
             "BASHPID and $$",
-            [ok(
-                "[[ $$ == $BASHPID ]] && echo same; (((BASHPID != $$)) && echo other)",
-                "same\nother\n",
-            )],
+            [ok("[[ $$ == $BASHPID ]] && echo same; (((BASHPID != $$)) && echo other)", "same\nother\n")],
         ),
         case(
             "SECONDS and RANDOM",
-            [ok(
-                "SECONDS=100; RANDOM=1; ((SECONDS >= 100)) && echo $((RANDOM == RANDOM))",
-                "0\n",
-            )],
+            [ok("SECONDS=100; RANDOM=1; ((SECONDS >= 100)) && echo $((RANDOM == RANDOM))", "0\n")],
         ),
-        case(
-            "export -f",
-            [
-                ok("f() { echo exported; }; export -f f", ""),
-                ok("bash -c f", "exported\n"),
-            ],
-        ),
-        case(
-            "nameref",
-            [
-                ok("declare -n r=target; r=5", ""),
-                ok("echo $target", "5\n"),
-            ],
-        ),
-        case(
-            "mapfile",
-            [
-                ok("mapfile -t a < <(printf '1\\n2\\n')", ""),
-                ok("echo ${a[1]}", "2\n"),
-            ],
-        ),
+        case("export -f", [ok("f() { echo exported; }; export -f f", ""), ok("bash -c f", "exported\n")]),
+        case("nameref", [ok("declare -n r=target; r=5", ""), ok("echo $target", "5\n")]),
+        case("mapfile", [ok("mapfile -t a < <(printf '1\\n2\\n')", ""), ok("echo ${a[1]}", "2\n")]),
         case(
             "coproc",
             [ok(
@@ -1093,31 +657,17 @@ fn state_cases() -> Vec<Case> {
                 "a\n",
             )],
         ),
-        case(
-            "completion",
-            [ok(
-                "complete -W 'a b' foo; complete -p foo",
-                "complete -W 'a b' foo\n",
-            )],
-        ),
+        case("completion", [ok("complete -W 'a b' foo; complete -p foo", "complete -W 'a b' foo\n")]),
         case("TMOUT", [ok("TMOUT=1", ""), ok("sleep 1.2; echo a", "a\n")])
             .only("an interactive bash ends after TMOUT seconds without a command"),
-        case(
-            "history off",
-            [ok("fc -l 2>/dev/null; history; echo a", "a\n").any_status()],
-        ),
+        case("history off", [ok("fc -l 2>/dev/null; history; echo a", "a\n").any_status()]),
     ]
 }
 
 fn says_local() -> Case {
     case(
         "local outside a function",
-        [says(
-            "local x=1; echo on",
-            0,
-            "on\n",
-            "can only be used in a function",
-        )],
+        [says("local x=1; echo on", 0, "on\n", "can only be used in a function")],
     )
 }
 
@@ -1136,24 +686,14 @@ fn trap_and_job_cases() -> Vec<Case> {
         exact(
             "RETURN trap",
             DEBUG,
-            [
-                ok("trap 'echo R' RETURN; f() { :; }; f", "").any_out(),
-                ok("echo a", "a\n"),
-            ],
+            [ok("trap 'echo R' RETURN; f() { :; }; f", "").any_out(), ok("echo a", "a\n")],
         ),
         exact(
             "ERR trap",
             DEBUG,
-            [
-                fails("trap 'echo E$?' ERR; false", 1, "E1\n", ""),
-                ok("true", ""),
-                ok("trap - ERR", ""),
-            ],
+            [fails("trap 'echo E$?' ERR; false", 1, "E1\n", ""), ok("true", ""), ok("trap - ERR", "")],
         ),
-        case(
-            "user trap on INT",
-            [ok("trap 'echo int' INT; kill -INT $$; echo a", "int\na\n")],
-        ),
+        case("user trap on INT", [ok("trap 'echo int' INT; kill -INT $$; echo a", "int\na\n")]),
         case(
             "user trap on TERM",
             [
@@ -1171,10 +711,7 @@ fn trap_and_job_cases() -> Vec<Case> {
         case(
             "ignored signals",
             [
-                ok(
-                    "trap '' TERM INT HUP; kill -TERM $$; kill -INT $$; kill -HUP $$; echo a",
-                    "a\n",
-                ),
+                ok("trap '' TERM INT HUP; kill -TERM $$; kill -INT $$; kill -HUP $$; echo a", "a\n"),
                 ok("bash -c 'kill -TERM $$; echo b'", "b\n"),
             ],
         ),
@@ -1182,12 +719,7 @@ fn trap_and_job_cases() -> Vec<Case> {
             "kill -TERM $$",
             INTERACTIVE,
             [
-                step(
-                    "x=1; kill -TERM $$; echo no",
-                    Expected::Signal(15),
-                    Text::Is(String::new()),
-                    Text::Any,
-                ),
+                step("x=1; kill -TERM $$; echo no", Expected::Signal(15), Text::Is(String::new()), Text::Any),
                 ok("echo $x", "1\n"),
             ],
         ),
@@ -1195,12 +727,7 @@ fn trap_and_job_cases() -> Vec<Case> {
             "kill -INT $$",
             INTERACTIVE,
             [
-                step(
-                    "x=1; kill -INT $$; echo no",
-                    Expected::Signal(2),
-                    Text::Is(String::new()),
-                    Text::Any,
-                ),
+                step("x=1; kill -INT $$; echo no", Expected::Signal(2), Text::Is(String::new()), Text::Any),
                 ok("echo $x", "1\n"),
             ],
         ),
@@ -1217,47 +744,19 @@ fn trap_and_job_cases() -> Vec<Case> {
         exact(
             "kill 0",
             ENDS,
-            [step(
-                "sleep 9 & kill 0; echo no",
-                Expected::Signal(15),
-                Text::Is(String::new()),
-                Text::Any,
-            )],
+            [step("sleep 9 & kill 0; echo no", Expected::Signal(15), Text::Is(String::new()), Text::Any)],
         ),
-        case(
-            "signals in a subshell",
-            [says(
-                "(kill -TERM $BASHPID; echo no); echo $?",
-                0,
-                "143\n",
-                "",
-            )],
-        ),
+        case("signals in a subshell", [says("(kill -TERM $BASHPID; echo no); echo $?", 0, "143\n", "")]),
         case("kill -9 $$", [dies("kill -9 $$", -9, "")]),
         case("kill -SEGV $$", [dies("kill -SEGV $$", -11, "")]),
-        case(
-            "trap - restores",
-            [ok("trap 'echo t' TERM; trap - TERM; trap -p", "")],
-        ),
+        case("trap - restores", [ok("trap 'echo t' TERM; trap - TERM; trap -p", "")]),
         case("wait", [ok("wait; echo $?", "0\n")]),
-        case(
-            "wait for a job",
-            [ok("(sleep 0.05; exit 7) & wait $!; echo $?", "7\n")],
-        ),
+        case("wait for a job", [ok("(sleep 0.05; exit 7) & wait $!; echo $?", "7\n")]),
         case("wait -n", [ok("(exit 3) & wait -n; echo $?", "3\n")]),
-        case(
-            "jobs",
-            [
-                ok("sleep 0.3 & jobs -r | wc -l", "1\n"),
-                ok("wait; jobs | wc -l", "0\n"),
-            ],
-        ),
+        case("jobs", [ok("sleep 0.3 & jobs -r | wc -l", "1\n"), ok("wait; jobs | wc -l", "0\n")]),
         case(
             "jobs %1 and disown",
-            [
-                ok("sleep 5 & disown; jobs | wc -l; kill $!", "0\n"),
-                ok("wait; echo a", "a\n"),
-            ],
+            [ok("sleep 5 & disown; jobs | wc -l; kill $!", "0\n"), ok("wait; echo a", "a\n")],
         ),
         case(
             "cmd & echo hi",
@@ -1268,27 +767,13 @@ fn trap_and_job_cases() -> Vec<Case> {
         ),
         case(
             "background keeps stdout",
-            [
-                ok("(sleep 0.2; echo late) & echo now", "now\n").quick(),
-                ok("wait", ""),
-            ],
+            [ok("(sleep 0.2; echo late) & echo now", "now\n").quick(), ok("wait", "")],
         ),
         case(
             "nohup and setsid",
-            [ok(
-                "setsid sleep 0.2 & nohup true >/dev/null 2>&1; echo a",
-                "a\n",
-            )
-            .quick()],
+            [ok("setsid sleep 0.2 & nohup true >/dev/null 2>&1; echo a", "a\n").quick()],
         ),
-        case(
-            "no notice",
-            [
-                ok("sleep 0.01 & true", ""),
-                ok("sleep 0.05; true", ""),
-                ok("echo a", "a\n"),
-            ],
-        ),
+        case("no notice", [ok("sleep 0.01 & true", ""), ok("sleep 0.05; true", ""), ok("echo a", "a\n")]),
         case(
             "SIGCHLD trap",
             [ok(
@@ -1298,32 +783,17 @@ fn trap_and_job_cases() -> Vec<Case> {
         ),
         case(
             "process substitution",
-            [ok(
-                "cat <(echo a) <(echo b); echo c > >(cat); wait",
-                "a\nb\nc\n",
-            )
-            .any_out()],
+            [ok("cat <(echo a) <(echo b); echo c > >(cat); wait", "a\nb\nc\n").any_out()],
         ),
         case(
             "time",
-            [step(
-                "time true",
-                Expected::Normal(0),
-                Text::Is(String::new()),
-                Text::Has("real".into()),
-            )],
+            [step("time true", Expected::Normal(0), Text::Is(String::new()), Text::Has("real".into()))],
         ),
-        case(
-            "fork in a loop",
-            [ok("for ((i=0;i<50;i++)); do (:); done; echo $i", "50\n")],
-        ),
+        case("fork in a loop", [ok("for ((i=0;i<50;i++)); do (:); done; echo $i", "50\n")]),
         exact(
             "stops itself",
             "nothing tells",
-            [ok(
-                "(sleep 0.1; kill -CONT $$) & kill -STOP $$; echo a; wait",
-                "a\n",
-            )],
+            [ok("(sleep 0.1; kill -CONT $$) & kill -STOP $$; echo a; wait", "a\n")],
         )
         .both(),
     ]
@@ -1334,30 +804,49 @@ fn output_cases() -> Vec<Case> {
         case("NULs", [ok("printf 'a\\0b\\0'", "a\0b\0")]),
         case("no final newline", [ok("printf abc; printf def >&2", "abc").err_is("def")]),
         case("only newlines", [ok("echo; echo; echo", "\n\n\n")]),
-        case("markers", [ok("printf '\\001\\001\\001x\\002\\002\\002\\n'", "\u{1}\u{1}\u{1}x\u{2}\u{2}\u{2}\n")]),
-        case("20 KB lines on both streams", [ok("x=$(printf 'a%.0s' {1..20000}); for i in {1..20}; do echo $x; echo $x >&2; done | wc -c", "400020\n").any_err()]),
-        case("20 KB lines on both streams at once", [ok("x=$(printf 'a%.0s' {1..20000}); for i in {1..20}; do echo $x; echo $x >&2; done", format!("{}\n", "a".repeat(20_000)).repeat(20)).err_is(&format!("{}\n", "a".repeat(20_000)).repeat(20))]),
-        case("2 MB from bash itself", [ok("for ((i=0;i<100000;i++)); do echo 0123456789abcdefghi; done", "0123456789abcdefghi\n".repeat(100_000))]),
+        case(
+            "markers",
+            [ok("printf '\\001\\001\\001x\\002\\002\\002\\n'", "\u{1}\u{1}\u{1}x\u{2}\u{2}\u{2}\n")],
+        ),
+        case(
+            "20 KB lines on both streams",
+            [ok(
+                "x=$(printf 'a%.0s' {1..20000}); for i in {1..20}; do echo $x; echo $x >&2; done | wc -c",
+                "400020\n",
+            )
+            .any_err()],
+        ),
+        case(
+            "20 KB lines on both streams at once",
+            [ok(
+                "x=$(printf 'a%.0s' {1..20000}); for i in {1..20}; do echo $x; echo $x >&2; done",
+                format!("{}\n", "a".repeat(20_000)).repeat(20),
+            )
+            .err_is(&format!("{}\n", "a".repeat(20_000)).repeat(20))],
+        ),
+        case(
+            "2 MB from bash itself",
+            [ok(
+                "for ((i=0;i<100000;i++)); do echo 0123456789abcdefghi; done",
+                "0123456789abcdefghi\n".repeat(100_000),
+            )],
+        ),
         case("stdin is empty", [ok("cat; read -r x; echo \"[$x]\"", "[]\n")]),
         case("stdin given", [ok("read -r a; cat; echo \"[$a]\"", "two\n[one]\n").stdin(b"one\ntwo\n")]),
         case("stdin without newline", [ok("cat", "abc").stdin(b"abc")]),
         case("stdin left unread", [ok("echo a", "a\n").stdin(b"rm -rf x\nexit 9\n"), ok("echo b", "b\n")]),
         case("a program that reads stdin", [ok("bash -s", "from stdin\n").stdin(b"echo from stdin\n")]),
-        case("/dev/stdout, /dev/stderr", [ok("echo a >/dev/stdout; echo b >/dev/stderr", "a\n").err_is("b\n")]),
+        case(
+            "/dev/stdout, /dev/stderr",
+            [ok("echo a >/dev/stdout; echo b >/dev/stderr", "a\n").err_is("b\n")],
+        ),
         case("order", [ok("for i in 1 2 3; do echo $i; /bin/echo $i; done", "1\n1\n2\n2\n3\n3\n")]),
     ]
 }
 
 fn interrupt_cases() -> Vec<Case> {
     let keeps = |name, text: &'static str| {
-        case(
-            name,
-            [
-                ok("x=5; f() { echo f$x; }; cd /", ""),
-                interrupted(text, ""),
-                ok("f; pwd", "f5\n/\n"),
-            ],
-        )
+        case(name, [ok("x=5; f() { echo f$x; }; cd /", ""), interrupted(text, ""), ok("f; pwd", "f5\n/\n")])
     };
     vec![
         keeps("endless loop", "while :; do :; done; echo no"),
@@ -1385,43 +874,16 @@ fn interrupt_cases() -> Vec<Case> {
             keeps("", "trap 'echo no' INT; while :; do :; done; echo no").steps,
         ),
         keeps("read from open stdin", "read -r x; echo no").open_stdin(1),
-        keeps(
-            "read from a fifo",
-            "d=$(mktemp -d); mkfifo $d/p; read -r x <$d/p; echo no",
-        ),
+        keeps("read from a fifo", "d=$(mktemp -d); mkfifo $d/p; read -r x <$d/p; echo no"),
         keeps("cat in the foreground", "cat; while :; do :; done").open_stdin(1),
-        exact(
-            "sleep in the foreground",
-            GOES_ON,
-            keeps("", "sleep 100; echo no; while :; do :; done").steps,
-        ),
-        exact(
-            "sleep, then a command",
-            GOES_ON,
-            [interrupted("sleep 100; echo no", "")],
-        ),
-        exact(
-            "pipeline",
-            GOES_ON,
-            keeps("", "sleep 100 | cat; echo no").steps,
-        ),
-        keeps(
-            "substitution",
-            "y=$(while :; do :; done); while :; do :; done",
-        ),
+        exact("sleep in the foreground", GOES_ON, keeps("", "sleep 100; echo no; while :; do :; done").steps),
+        exact("sleep, then a command", GOES_ON, [interrupted("sleep 100; echo no", "")]),
+        exact("pipeline", GOES_ON, keeps("", "sleep 100 | cat; echo no").steps),
+        keeps("substitution", "y=$(while :; do :; done); while :; do :; done"),
         keeps("subshell", "(while :; do :; done); while :; do :; done"),
         keeps("wait", "wait; while :; do :; done"),
-        exact(
-            "wait for a background job",
-            GOES_ON,
-            keeps("", "sleep 100 & wait; echo no").steps,
-        )
-        .any_err(),
-        exact(
-            "endless exit trap",
-            ENDS,
-            keeps("", "trap 'while :; do :; done' EXIT; exit 3").steps,
-        ),
+        exact("wait for a background job", GOES_ON, keeps("", "sleep 100 & wait; echo no").steps).any_err(),
+        exact("endless exit trap", ENDS, keeps("", "trap 'while :; do :; done' EXIT; exit 3").steps),
         keeps(
             "endless DEBUG trap",
             "trap 'if ((loop)); then loop=0; while :; do :; done; fi' DEBUG; loop=1; echo no",
@@ -1444,10 +906,7 @@ fn interrupt_cases() -> Vec<Case> {
         ),
         case(
             "output before it stays",
-            [
-                interrupted("echo before; while :; do :; done", "before\n"),
-                ok("echo after", "after\n"),
-            ],
+            [interrupted("echo before; while :; do :; done", "before\n"), ok("echo after", "after\n")],
         ),
         case(
             "twice",
@@ -1461,10 +920,7 @@ fn interrupt_cases() -> Vec<Case> {
             "locals are gone",
             [
                 interrupted("g() { local secret=1; while :; do :; done; }; g", ""),
-                ok(
-                    "echo \"[$secret]${#FUNCNAME[@]}${#BASH_SOURCE[@]}\"",
-                    "[]00\n",
-                ),
+                ok("echo \"[$secret]${#FUNCNAME[@]}${#BASH_SOURCE[@]}\"", "[]00\n"),
             ],
         )
         .only(SOURCED),
@@ -1553,23 +1009,11 @@ impl Step {
     fn check(&self, driver: Driver, outcome: &Outcome) -> Result<(), String> {
         let ended = match (self.ended, driver) {
             (Expected::Normal(-1), _) => outcome.ended,
-            (Expected::Normal(status), _) => Ended::Done {
-                status,
-                how: How::Normal,
-            },
-            (Expected::Exit(status), Driver::Loaded) => Ended::Done {
-                status,
-                how: How::Exit,
-            },
+            (Expected::Normal(status), _) => Ended::Done { status, how: How::Normal },
+            (Expected::Exit(status), Driver::Loaded) => Ended::Done { status, how: How::Exit },
             (Expected::Exit(status), Driver::Portable) => Ended::Died(status),
-            (Expected::Signal(signal), _) => Ended::Done {
-                status: 128 + signal,
-                how: How::Signal,
-            },
-            (Expected::Interrupted, _) => Ended::Done {
-                status: 130,
-                how: How::Interrupted,
-            },
+            (Expected::Signal(signal), _) => Ended::Done { status: 128 + signal, how: How::Signal },
+            (Expected::Interrupted, _) => Ended::Done { status: 130, how: How::Interrupted },
             (Expected::Died(status), _) => Ended::Died(status),
         };
         let matches = |expected: &Text, is: &str| match expected {
@@ -1597,17 +1041,10 @@ impl Step {
 }
 
 fn all() -> Vec<Case> {
-    [
-        text_cases(),
-        flow_cases(),
-        state_cases(),
-        trap_and_job_cases(),
-        output_cases(),
-        interrupt_cases(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [text_cases(), flow_cases(), state_cases(), trap_and_job_cases(), output_cases(), interrupt_cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn play(driver: Driver, case: &Case) -> Result<(), String> {
@@ -1628,9 +1065,7 @@ fn play(driver: Driver, case: &Case) -> Result<(), String> {
             return Ok(());
         }
     }
-    ok("\\echo ok", "ok\n")
-        .any_err()
-        .check(driver, &session.run("\\echo ok"))
+    ok("\\echo ok", "ok\n").any_err().check(driver, &session.run("\\echo ok"))
 }
 
 /// Plays all cases, several at a time, and returns what failed.
@@ -1642,8 +1077,7 @@ fn play_all(driver: Driver) -> Vec<(&'static str, Option<&'static str>, Result<(
             .map(|_| {
                 scope.spawn(|| {
                     let mut results = Vec::new();
-                    while let Some(case) =
-                        cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                    while let Some(case) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
                     {
                         let result = std::panic::catch_unwind(|| play(driver, case));
                         let result = result.unwrap_or_else(|_| Err("panicked".into()));
@@ -1653,10 +1087,7 @@ fn play_all(driver: Driver) -> Vec<(&'static str, Option<&'static str>, Result<(
                 })
             })
             .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap())
-            .collect()
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
     results.sort_by_key(|(name, ..)| *name);
     results
@@ -1664,10 +1095,8 @@ fn play_all(driver: Driver) -> Vec<(&'static str, Option<&'static str>, Result<(
 
 #[test]
 fn loaded() {
-    let failed: Vec<_> = play_all(Driver::Loaded)
-        .into_iter()
-        .filter(|(.., result)| result.is_err())
-        .collect();
+    let failed: Vec<_> =
+        play_all(Driver::Loaded).into_iter().filter(|(.., result)| result.is_err()).collect();
     let report: String = failed
         .iter()
         .map(|(name, _, result)| format!("\n{name}: {}", result.as_ref().unwrap_err()))

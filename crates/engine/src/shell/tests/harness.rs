@@ -10,9 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
-use crate::shell::{
-    Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash,
-};
+use crate::shell::{Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash};
 use crate::sys;
 
 /// How a command ended, as the supervisor sees it.
@@ -107,10 +105,7 @@ impl Session {
             ("HOME".into(), directory.path().as_os_str().to_owned()),
             ("LANG".into(), "C.UTF-8".into()),
         ];
-        env.extend(
-            more.iter()
-                .map(|(name, value)| (OsString::from(name), OsString::from(value))),
-        );
+        env.extend(more.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
         Self::start(driver, &env, directory)
     }
 
@@ -127,11 +122,7 @@ impl Session {
             in_child: &mut || Ok(()),
         })
         .unwrap();
-        let mut session = Self {
-            shell,
-            directory,
-            reaped: None,
-        };
+        let mut session = Self { shell, directory, reaped: None };
         match session.report(Duration::from_secs(10)) {
             Some(Report::Ready) => {}
             other => panic!("the shell began with {other:?}, {:?}", session.died()),
@@ -144,9 +135,7 @@ impl Session {
         if self.reaped.is_none() {
             let (_, status) =
                 rustix::process::waitpid(Some(self.shell.pid()), WaitOptions::NOHANG).ok()??;
-            self.reaped = status
-                .exit_status()
-                .or(status.terminating_signal().map(|s| -s));
+            self.reaped = status.exit_status().or(status.terminating_signal().map(|s| -s));
         }
         self.reaped
     }
@@ -161,11 +150,8 @@ impl Session {
             if self.died().is_some() || Instant::now() > deadline {
                 return self.shell.receive().unwrap();
             }
-            let mut fds: Vec<_> = self
-                .shell
-                .poll_fds()
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-                .collect();
+            let mut fds: Vec<_> =
+                self.shell.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             poll(&mut fds, Duration::from_millis(10));
         }
     }
@@ -217,10 +203,7 @@ impl Session {
             read(&out, &mut outcome.stdout);
             read(&err, &mut outcome.stderr);
             if let Some(Report::Done(done)) = self.shell.receive().unwrap() {
-                outcome.ended = Ended::Done {
-                    status: done.status,
-                    how: done.how,
-                };
+                outcome.ended = Ended::Done { status: done.status, how: done.how };
                 outcome.done = Some(done);
                 break;
             }
@@ -238,9 +221,7 @@ impl Session {
                 self.kill_children();
                 interrupt_at = Some(now + Duration::from_millis(20));
             }
-            let tick = interrupt_at
-                .map_or(deadline, |at| at.min(deadline))
-                .saturating_duration_since(now);
+            let tick = interrupt_at.map_or(deadline, |at| at.min(deadline)).saturating_duration_since(now);
             let mut fds: Vec<_> = self
                 .shell
                 .poll_fds()
@@ -274,11 +255,7 @@ impl Session {
 
     /// Runs a command with everything from /dev/null, as quickly as can be.
     pub(super) fn round_trip(&mut self, text: &str) -> Duration {
-        let null = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/null")
-            .unwrap();
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
         let null = null.as_fd();
         let started = Instant::now();
         self.shell
@@ -293,11 +270,8 @@ impl Session {
             })
             .unwrap();
         while !matches!(self.shell.receive().unwrap(), Some(Report::Done(_))) {
-            let mut fds: Vec<_> = self
-                .shell
-                .poll_fds()
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-                .collect();
+            let mut fds: Vec<_> =
+                self.shell.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             poll(&mut fds, Duration::from_millis(900));
         }
         started.elapsed()
@@ -313,12 +287,9 @@ impl Session {
         let mut parents = vec![self.shell.pid()];
         while let Some(parent) = parents.pop() {
             let pid = parent.as_raw_nonzero();
-            let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
-                .unwrap_or_default();
-            for child in list
-                .split_whitespace()
-                .filter_map(|s| Pid::from_raw(s.parse().ok()?))
-            {
+            let list =
+                std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            for child in list.split_whitespace().filter_map(|s| Pid::from_raw(s.parse().ok()?)) {
                 found.push(child);
                 parents.push(child);
             }
@@ -336,10 +307,7 @@ impl Session {
         if self.reaped.is_none() {
             self.kill_children();
             drop(sys::send_signal(self.shell.pid(), libc::SIGKILL));
-            drop(rustix::process::waitpid(
-                Some(self.shell.pid()),
-                WaitOptions::empty(),
-            ));
+            drop(rustix::process::waitpid(Some(self.shell.pid()), WaitOptions::empty()));
             self.reaped = Some(-9);
         }
     }
@@ -372,9 +340,7 @@ fn read(from: &OwnedFd, to: &mut Vec<u8>) {
 }
 
 fn poll(fds: &mut [PollFd<'_>], tick: Duration) {
-    let tick = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(tick.min(Duration::from_millis(900)).subsec_nanos()),
-    };
+    let tick =
+        Timespec { tv_sec: 0, tv_nsec: i64::from(tick.min(Duration::from_millis(900)).subsec_nanos()) };
     drop(rustix::event::poll(fds, Some(&tick)));
 }

@@ -38,20 +38,9 @@ fn variables_of_a_command() {
         let mut session = Session::new(driver);
         session.run("A=old; export B=outer; C=(1 2)");
         let env = [set("A", "new 'quoted'\n"), set("B", "inner"), set("D", "")];
-        let run = Run {
-            env: &env,
-            ..Run::default()
-        };
-        let outcome = session.run_with(
-            b"printf '%s|' \"$A\" $B; env | grep -c -e ^A= -e ^B= -e ^D=",
-            run,
-        );
-        assert_eq!(
-            outcome.out(),
-            "new 'quoted'\n|inner|3\n",
-            "{driver:?} {}",
-            outcome.err()
-        );
+        let run = Run { env: &env, ..Run::default() };
+        let outcome = session.run_with(b"printf '%s|' \"$A\" $B; env | grep -c -e ^A= -e ^B= -e ^D=", run);
+        assert_eq!(outcome.out(), "new 'quoted'\n|inner|3\n", "{driver:?} {}", outcome.err());
         let outcome = session.run("echo $A $B ${C[1]} ${D-unset}; env | grep -e ^A= -e ^B=");
         assert_eq!(outcome.out(), "old outer 2 unset\nB=outer\n", "{driver:?}");
     }
@@ -76,22 +65,14 @@ fn variables_of_a_command_whatever_they_were() {
         set("LC_ALL", "C"),
         set("TZ", "UTC-5"),
     ];
-    let run = Run {
-        env: &env,
-        ..Run::default()
-    };
+    let run = Run { env: &env, ..Run::default() };
     let outcome = session.run_with(
         b"echo $R $ARR $MAP $INT $REF ${U-none} $RANDOM ${HOME-none}; x=1:2; echo $x $(date -d @0 +%H)
           env | grep -cE '^(R|ARR|MAP|INT|REF|RANDOM|IFS|PATH)='
           U=again; export HOME=/h; unset ARR MAP; declare -a R; REF=(1 2); INT=(3 4); readonly NEVER=1 PATH",
         run,
     );
-    assert_eq!(
-        outcome.out(),
-        "r a m 1+1 ref none 7 none\n1 2 05\n8\n",
-        "{}",
-        outcome.err()
-    );
+    assert_eq!(outcome.out(), "r a m 1+1 ref none 7 none\n1 2 05\n8\n", "{}", outcome.err());
     let outcome = session.run(
         "declare -p R ARR MAP INT REF U NEVER LC_ALL TZ; declare -p HOME | sed 's/=.*//'; x=1:2; echo $x; ((RANDOM != RANDOM)) && echo random; PATH=$PATH; ls / >/dev/null && echo found",
     );
@@ -126,12 +107,7 @@ fn variables_are_put_back_however_the_command_ends() {
         };
         session.run_with(text.as_bytes(), run);
         let outcome = session.run("set +e; declare -p A; pwd; echo $PWD");
-        assert_eq!(
-            outcome.out(),
-            "declare -- A=\"old\"\n/usr\n/usr\n",
-            "{text}: {}",
-            outcome.err()
-        );
+        assert_eq!(outcome.out(), "declare -- A=\"old\"\n/usr\n/usr\n", "{text}: {}", outcome.err());
     }
 }
 
@@ -140,59 +116,31 @@ fn directory_of_a_command() {
     for driver in BOTH {
         let mut session = Session::new(driver);
         session.run("cd /usr; cd /etc");
-        let run = Run {
-            cwd: Some(Path::new("/tmp")),
-            ..Run::default()
-        };
+        let run = Run { cwd: Some(Path::new("/tmp")), ..Run::default() };
         assert_eq!(
-            session
-                .run_with(b"pwd; echo $PWD; /bin/pwd; cd /var", run)
-                .out(),
+            session.run_with(b"pwd; echo $PWD; /bin/pwd; cd /var", run).out(),
             "/tmp\n/tmp\n/tmp\n",
             "{driver:?}"
         );
-        assert_eq!(
-            session.run("pwd; echo $PWD").out(),
-            "/etc\n/etc\n",
-            "{driver:?}"
-        );
-        let run = Run {
-            cwd: Some(Path::new("/nonexistent")),
-            ..Run::default()
-        };
+        assert_eq!(session.run("pwd; echo $PWD").out(), "/etc\n/etc\n", "{driver:?}");
+        let run = Run { cwd: Some(Path::new("/nonexistent")), ..Run::default() };
         let outcome = session.run_with(b"echo no", run);
-        assert_eq!(
-            (outcome.status(), outcome.out().as_str()),
-            (1, ""),
-            "{driver:?}"
-        );
-        assert!(
-            outcome.err().contains("No such file or directory"),
-            "{}",
-            outcome.err()
-        );
+        assert_eq!((outcome.status(), outcome.out().as_str()), (1, ""), "{driver:?}");
+        assert!(outcome.err().contains("No such file or directory"), "{}", outcome.err());
         assert_eq!(session.run("pwd").out(), "/etc\n", "{driver:?}");
     }
     let mut session = Session::new(Driver::Loaded);
     session.run("cd /usr; cd /etc; (exit 4)");
-    let run = Run {
-        cwd: Some(Path::new("/tmp")),
-        ..Run::default()
-    };
+    let run = Run { cwd: Some(Path::new("/tmp")), ..Run::default() };
+    assert_eq!(session.run_with(b"echo $OLDPWD $?; cd /var; false", run).out(), "/usr 4\n");
     assert_eq!(
         session
-            .run_with(b"echo $OLDPWD $?; cd /var; false", run)
+            .run("echo $? $OLDPWD; mkdir /tmp/.sandcrab-gone-$$; cd /tmp/.sandcrab-gone-$$; rmdir $PWD")
             .out(),
-        "/usr 4\n"
+        "1 /usr\n"
     );
-    assert_eq!(session.run("echo $? $OLDPWD; mkdir /tmp/.sandcrab-gone-$$; cd /tmp/.sandcrab-gone-$$; rmdir $PWD").out(), "1 /usr\n");
     session.run_with(b"pwd", run);
-    assert_eq!(
-        session
-            .run("[[ $PWD == /tmp/.sandcrab-gone-$$ ]] && echo still")
-            .out(),
-        "still\n"
-    );
+    assert_eq!(session.run("[[ $PWD == /tmp/.sandcrab-gone-$$ ]] && echo still").out(), "still\n");
 }
 
 /// Everything a single command may do has to be what `bash -c` does.
@@ -249,11 +197,7 @@ fn single_commands_are_as_with_dash_c() {
     ];
     for text in texts {
         let mut session = Session::with_env(Driver::Loaded, &[("_", "/usr/bin/env")]);
-        let run = Run {
-            once: true,
-            stdin: Some(b"in\n"),
-            ..Run::default()
-        };
+        let run = Run { once: true, stdin: Some(b"in\n"), ..Run::default() };
         let ours = session.run_with(text.as_bytes(), run);
         let input = session.directory.path().join("in");
         std::fs::write(&input, "in\n").unwrap();
@@ -269,17 +213,10 @@ fn single_commands_are_as_with_dash_c() {
             .output()
             .unwrap();
         use std::os::unix::process::ExitStatusExt;
-        let code = theirs
-            .status
-            .code()
-            .unwrap_or_else(|| -theirs.status.signal().unwrap());
+        let code = theirs.status.code().unwrap_or_else(|| -theirs.status.signal().unwrap());
         let timing = text.starts_with("time");
         assert_eq!(ours.ended, Ended::Died(code), "{text}\n{}", ours.err());
-        assert_eq!(
-            ours.out(),
-            String::from_utf8_lossy(&theirs.stdout),
-            "{text}"
-        );
+        assert_eq!(ours.out(), String::from_utf8_lossy(&theirs.stdout), "{text}");
         assert!(
             timing || ours.err() == String::from_utf8_lossy(&theirs.stderr),
             "{text}: {}\n{}",
@@ -301,23 +238,12 @@ impl Arg0 for Command {
 
 #[test]
 fn single_commands_have_their_environment() {
-    let mut session = Session::with_env(
-        Driver::Loaded,
-        &[("GONE", "1"), ("BASH_ENV", "/nonexistent")],
-    );
+    let mut session = Session::with_env(Driver::Loaded, &[("GONE", "1"), ("BASH_ENV", "/nonexistent")]);
     let env = [set("NEW", "a b"), unset("GONE"), set("PATH", "/bin")];
-    let run = Run {
-        once: true,
-        env: &env,
-        cwd: Some(Path::new("/usr/bin")),
-        ..Run::default()
-    };
+    let run = Run { once: true, env: &env, cwd: Some(Path::new("/usr/bin")), ..Run::default() };
     let outcome = session.run_with(b"echo $PWD ${OLDPWD-none} $NEW ${GONE-none}; exec env", run);
     let out = outcome.out();
-    let (first, mut rest) = (
-        out.lines().next().unwrap(),
-        out.lines().skip(1).collect::<Vec<_>>(),
-    );
+    let (first, mut rest) = (out.lines().next().unwrap(), out.lines().skip(1).collect::<Vec<_>>());
     assert_eq!(first, "/usr/bin none a b none");
     rest.sort_unstable();
     let home = format!("HOME={}", session.directory.path().display());
@@ -338,10 +264,7 @@ fn single_commands_have_their_environment() {
 fn single_commands_replace_the_shell() {
     let mut session = Session::new(Driver::Loaded);
     let pid = session.shell.pid().as_raw_nonzero();
-    let run = Run {
-        once: true,
-        ..Run::default()
-    };
+    let run = Run { once: true, ..Run::default() };
     let outcome = session.run_with(b"true; sh -c 'echo $$'", run);
     assert_eq!(outcome.out(), format!("{pid}\n"));
 }
@@ -351,19 +274,8 @@ fn the_portable_driver_refuses_single_commands() {
     let mut session = Session::new(Driver::Portable);
     let null = std::fs::File::open("/dev/null").unwrap();
     let fd = null.as_fd();
-    let job = Job {
-        text: b"true",
-        stdin: fd,
-        stdout: fd,
-        stderr: fd,
-        env: &[],
-        cwd: None,
-        once: true,
-    };
-    assert_eq!(
-        session.shell.run(job).unwrap_err().kind(),
-        std::io::ErrorKind::Unsupported
-    );
+    let job = Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: true };
+    assert_eq!(session.shell.run(job).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
     assert_eq!(session.run("echo a").out(), "a\n");
 }
 
@@ -389,9 +301,7 @@ builtin cd /usr/lib
 fn snapshots_are_exact() {
     let mut session = Session::with_env(Driver::Loaded, &[("INHERITED", "i"), ("REMOVED", "r")]);
     session.run(RICH);
-    session.run(
-        "unset -v REMOVED; builtin cd /usr; builtin set -e; shopt -s expand_aliases; return 42",
-    );
+    session.run("unset -v REMOVED; builtin cd /usr; builtin set -e; shopt -s expand_aliases; return 42");
     let first = session.snapshot().unwrap();
     assert_eq!(first.status(), 42);
     let mut restored = Session::empty(Driver::Loaded);
@@ -423,14 +333,8 @@ fn snapshots_of_the_portable_driver() {
     let second = restored.snapshot().unwrap();
     let text = |s: &Snapshot| String::from_utf8_lossy(s.as_bytes()).into_owned();
     assert_eq!(text(&first), text(&second));
-    let outcome =
-        restored.run("echo \"$? $plain ${arr[7]} ${map[sp ace]} $1 $# $PWD\"; f 1; umask; set -e");
-    assert_eq!(
-        outcome.out(),
-        "0 1 seven new\nline pos 1 2 /usr\nf1\n0027\n",
-        "{}",
-        outcome.err()
-    );
+    let outcome = restored.run("echo \"$? $plain ${arr[7]} ${map[sp ace]} $1 $# $PWD\"; f 1; umask; set -e");
+    assert_eq!(outcome.out(), "0 1 seven new\nline pos 1 2 /usr\nf1\n0027\n", "{}", outcome.err());
     // A snapshot of one driver restores the other.
     let mut other = Session::empty(Driver::Loaded);
     other.restore(&first);
@@ -493,10 +397,7 @@ fn large_snapshots_are_quick() {
     let started = Instant::now();
     restored.restore(&snapshot);
     let brought_back = started.elapsed();
-    assert_eq!(
-        restored.run("echo $v300; f7 | head -1").out(),
-        format!("{:0100}\n7\n", 300)
-    );
+    assert_eq!(restored.run("echo $v300; f7 | head -1").out(), format!("{:0100}\n7\n", 300));
     assert!(
         taken < Duration::from_millis(500) && brought_back < Duration::from_millis(500),
         "{taken:?} {brought_back:?}"
@@ -507,13 +408,15 @@ fn large_snapshots_are_quick() {
 fn usage_is_the_commands_own() {
     let mut session = Session::new(Driver::Loaded);
     session.run("for ((i = 0; i < 100000; i++)); do :; done");
-    let busy = session.run("for ((i = 0; i < 200000; i++)); do :; done; (for ((i = 0; i < 100000; i++)); do :; done)").done.unwrap().usage.unwrap();
+    let busy = session
+        .run("for ((i = 0; i < 200000; i++)); do :; done; (for ((i = 0; i < 100000; i++)); do :; done)")
+        .done
+        .unwrap()
+        .usage
+        .unwrap();
     let idle = session.run("true").done.unwrap().usage.unwrap();
     assert!(busy.user > Duration::from_millis(20), "{busy:?}");
-    assert!(
-        idle.user + idle.system < Duration::from_millis(5),
-        "{idle:?}"
-    );
+    assert!(idle.user + idle.system < Duration::from_millis(5), "{idle:?}");
     assert!(idle.max_rss_bytes > 1 << 20, "{idle:?}");
 }
 
@@ -530,17 +433,10 @@ fn the_shell_ends_when_nobody_listens() {
         session.disconnect();
         let deadline = Instant::now() + Duration::from_secs(3);
         while session.died().is_none() {
-            assert!(
-                Instant::now() < deadline,
-                "{driver:?}: {pid:?} is still there"
-            );
+            assert!(Instant::now() < deadline, "{driver:?}: {pid:?} is still there");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(
-            std::fs::read_to_string(file).unwrap(),
-            "bye\n",
-            "{driver:?}"
-        );
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "bye\n", "{driver:?}");
     }
 }
 
@@ -549,23 +445,11 @@ fn a_starved_shell_is_seen() {
     // It may break, but not hang.
     let mut session = Session::new(Driver::Loaded);
     session.run("ulimit -n 4");
-    let null = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")
-        .unwrap();
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
     let fd = null.as_fd();
     session
         .shell
-        .run(Job {
-            text: b"true",
-            stdin: fd,
-            stdout: fd,
-            stderr: fd,
-            env: &[],
-            cwd: None,
-            once: false,
-        })
+        .run(Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: false })
         .unwrap();
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {
@@ -620,11 +504,7 @@ fn a_command_before_the_shell_is_ready() {
             in_child: &mut || Ok(()),
         })
         .unwrap();
-        let null = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/null")
-            .unwrap();
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
         let fd = null.as_fd();
         shell
             .run(Job {
@@ -665,9 +545,7 @@ fn a_failing_start_is_visible() {
     })
     .unwrap();
     let (_, status) =
-        rustix::process::waitpid(Some(shell.pid()), rustix::process::WaitOptions::empty())
-            .unwrap()
-            .unwrap();
+        rustix::process::waitpid(Some(shell.pid()), rustix::process::WaitOptions::empty()).unwrap().unwrap();
     assert_eq!(status.exit_status(), Some(127));
 }
 
@@ -681,12 +559,7 @@ fn latency() {
         for text in ["true", "x=1; echo hi", "/bin/true"] {
             let mut times: Vec<_> = (0..3000).map(|_| session.round_trip(text)).collect();
             times.sort_unstable();
-            println!(
-                "{} {text:?}: p50 {:?}, p99 {:?}",
-                driver.as_str(),
-                times[1500],
-                times[2970]
-            );
+            println!("{} {text:?}: p50 {:?}, p99 {:?}", driver.as_str(), times[1500], times[2970]);
         }
         let started = Instant::now();
         let snapshot = session.snapshot().unwrap();
@@ -710,31 +583,19 @@ fn latency() {
             })
             .collect();
         starts.sort_unstable();
-        println!(
-            "{} start until ready: p50 {:?}",
-            driver.as_str(),
-            starts[50]
-        );
+        println!("{} start until ready: p50 {:?}", driver.as_str(), starts[50]);
         let mut interrupts: Vec<_> = (0..50)
             .map(|_| {
                 session
                     .run_with(
                         b"while :; do :; done",
-                        Run {
-                            interrupt: Some(Duration::from_millis(10)),
-                            ..Run::default()
-                        },
+                        Run { interrupt: Some(Duration::from_millis(10)), ..Run::default() },
                     )
                     .took
                     - Duration::from_millis(10)
             })
             .collect();
         interrupts.sort_unstable();
-        println!(
-            "{} interrupt: p50 {:?}, max {:?}",
-            driver.as_str(),
-            interrupts[25],
-            interrupts[49]
-        );
+        println!("{} interrupt: p50 {:?}, max {:?}", driver.as_str(), interrupts[25], interrupts[49]);
     }
 }
