@@ -88,6 +88,9 @@ pub struct Leftover {
     pub command: String,
 }
 
+/// The most leftovers that an [`End`] lists.
+pub const MAX_LEFTOVERS: usize = 32;
+
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct End {
@@ -104,7 +107,7 @@ pub struct End {
     /// What it used.
     #[n(3)]
     pub usage: Usage,
-    /// What it left running.
+    /// What it left running; the first [`MAX_LEFTOVERS`] of them.
     #[n(4)]
     pub leftovers: Vec<Leftover>,
     /// Whether a session's shell ended with this command (`exit`, `exec`, `kill -9 $$`).
@@ -115,6 +118,9 @@ pub struct End {
     #[n(6)]
     #[cbor(with = "wire::optional_micros", has_nil)]
     pub restored: Option<Duration>,
+    /// How many processes it left running.
+    #[n(7)]
+    pub leftover_count: u32,
 }
 
 /// One process that a kill ended.

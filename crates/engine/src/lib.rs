@@ -17,7 +17,7 @@ pub use command::{
     CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program,
     SessionEndPolicy, Stdin,
 };
-pub use end::{End, EndReason, KillReceipt, Killed, Leftover, Usage};
+pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution, ExecutionInfo,
     Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, ReadError, Retention, Session,

@@ -1,6 +1,7 @@
 //! Taking over what an earlier engine left, and cleaning up after a supervisor that was killed.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -46,16 +47,21 @@ impl Inner {
                         self.retire(claimed);
                         continue;
                     };
-                    match held.get(&claimed.slot.0) {
-                        Some((link, held)) => self.adopt_held(&tracked, link, held),
-                        // It may have ended since the journals were read.
-                        None if tracked.end().is_none() && !self.reread_end(&tracked) => {
-                            dead.insert(nonce);
-                            lost.push(Arc::clone(&tracked));
-                        }
-                        None => tracked.state.send_modify(|state| state.closed = true),
+                    let held = held.get(&claimed.slot.0);
+                    if held.is_none() && tracked.end().is_some() {
+                        tracked.state.send_modify(|state| state.closed = true);
                     }
-                    self.keep(tracked);
+                    self.keep(Arc::clone(&tracked));
+                    match held {
+                        Some((link, held)) => self.adopt_held(&tracked, link, held),
+                        None if tracked.end().is_some() => {}
+                        // It may have ended since the journals were read.
+                        None if self.reread_end(&tracked) => self.execution_closed(&tracked, 0),
+                        None => {
+                            dead.insert(nonce);
+                            lost.push(tracked);
+                        }
+                    }
                 }
                 Ok(Record::Session(record)) => {
                     let link = living.iter().find(|l| l.role == Role::Session(claimed.slot.0));
@@ -130,7 +136,7 @@ impl Inner {
     }
 
     /// Looks for an end in the journal; says whether there is one.
-    pub(super) fn reread_end(&self, tracked: &Tracked) -> bool {
+    pub(super) fn reread_end(self: &Arc<Self>, tracked: &Arc<Tracked>) -> bool {
         let Ok(mut reader) = self.reader(tracked.journal) else {
             return false;
         };
@@ -144,7 +150,7 @@ impl Inner {
         match found {
             Some(end) => {
                 let position = reader.totals().map_or(0, |totals| totals.total());
-                tracked.ended(end, position);
+                self.execution_ended(tracked, end, position);
                 true
             }
             None => false,
@@ -232,8 +238,7 @@ impl Inner {
                 link.untrack(tracked.slot());
                 let ended = tracked.end().is_some() || self.reread_end(tracked);
                 if ended {
-                    tracked.closed(0);
-                    self.execution_closed(tracked);
+                    self.execution_closed(tracked, 0);
                 }
                 !ended
             })
@@ -260,9 +265,8 @@ impl Inner {
             drop(lock(&self.store).append_end_of_lost(tracked.journal, &wire::to_bytes(&end)));
             let position =
                 self.reader(tracked.journal).and_then(|reader| Ok(reader.totals()?.total())).unwrap_or(0);
-            tracked.ended(end, position);
-            tracked.closed(position);
-            self.execution_closed(&tracked);
+            self.execution_ended(&tracked, end, position);
+            self.execution_closed(&tracked, position);
         }
     }
 
@@ -294,6 +298,8 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         id: record.id.parse::<ExecutionId>().ok()?,
         session: record.session.as_ref().and_then(|id| id.parse().ok()),
         command: super::display_of(&record),
+        program: String::new(),
+        cwd: PathBuf::new(),
         background: record.background,
         digest: record.digest.map(|digest| digest.0),
         keep: record.keep,

@@ -1,5 +1,6 @@
 //! [`Execution`]: a handle on anything that runs.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -81,6 +82,9 @@ pub(super) struct Fixed {
     pub(super) id: ExecutionId,
     pub(super) session: Option<SessionId>,
     pub(super) command: String,
+    /// The first word of an argv, for errors.
+    pub(super) program: String,
+    pub(super) cwd: PathBuf,
     pub(super) background: bool,
     pub(super) digest: Option<Vec<u8>>,
     pub(super) keep: bool,
@@ -151,20 +155,24 @@ impl Tracked {
         });
     }
 
-    pub(super) fn ended(&self, end: End, position: u64) {
+    /// Gives it its end; says whether it had none before.
+    pub(super) fn ended(&self, end: End, position: u64) -> bool {
         self.grew(position);
-        self.state.send_modify(|state| {
-            if state.status.end().is_none() {
+        self.state.send_if_modified(|state| {
+            let first = state.status.end().is_none();
+            if first {
                 state.status = Status::Ended(Arc::new(end));
                 state.ended_at = Some(SystemTime::now());
             }
-        });
+            first
+        })
     }
 
-    pub(super) fn closed(&self, position: u64) {
+    /// Nothing more will come; says whether that is news.
+    pub(super) fn closed(&self, position: u64) -> bool {
         *lock(&self.link) = None;
         self.grew(position);
-        self.state.send_modify(|state| state.closed = true);
+        self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
     }
 
     pub(super) fn grew(&self, position: u64) {
@@ -216,6 +224,7 @@ pub(super) fn lost_end() -> End {
         leftovers: Vec::new(),
         shell_ended: false,
         restored: None,
+        leftover_count: 0,
     }
 }
 
@@ -249,8 +258,13 @@ impl Execution {
         let refused = states.wait_for(begun).await.ok().and_then(|state| state.refused.clone());
         match refused {
             None => Ok(()),
-            Some(why) => Err(StartError::refused(why, &self.tracked.fixed.command, "".into())),
+            Some(why) => Err(self.refused(why)),
         }
+    }
+
+    pub(super) fn refused(&self, why: Refusal) -> StartError {
+        let fixed = &self.tracked.fixed;
+        StartError::refused(why, &fixed.program, fixed.cwd.clone())
     }
 
     /// Waits for its end. A command of a session that could not be started has none.
@@ -260,7 +274,7 @@ impl Execution {
         let state = states.wait_for(over).await.map_err(|_| StartError::Lost)?.clone();
         match (state.status.end(), state.refused) {
             (Some(end), _) => Ok(Arc::clone(end)),
-            (None, Some(why)) => Err(StartError::refused(why, &self.tracked.fixed.command, "".into())),
+            (None, Some(why)) => Err(self.refused(why)),
             (None, None) => Err(StartError::Lost),
         }
     }

@@ -250,26 +250,21 @@ impl Link {
                 }
             }
             Answer::NotStarted { slot, why } => {
-                if let Some(execution) = find(slot) {
+                if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     self.untrack(slot);
+                    engine.discard(&execution);
                     execution.not_started(why);
                 }
             }
             Answer::Ended { slot, end, position } => {
-                if let Some(execution) = find(slot) {
-                    execution.ended(end, position);
-                    if let Some(engine) = engine.upgrade() {
-                        engine.execution_ended(&execution);
-                    }
+                if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
+                    engine.execution_ended(&execution, end, position);
                 }
             }
             Answer::Closed { slot, position } => {
-                if let Some(execution) = find(slot) {
+                if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     self.untrack(slot);
-                    execution.closed(position);
-                    if let Some(engine) = engine.upgrade() {
-                        engine.execution_closed(&execution);
-                    }
+                    engine.execution_closed(&execution, position);
                 }
             }
             Answer::Grew { slot, position } => {

@@ -237,13 +237,19 @@ impl Follower {
         let mut positions = self.tracked.position.subscribe();
         loop {
             // Looked at before reading: what is written until then is read below.
-            let over = {
+            let (end, over) = {
                 let state = states.borrow_and_update();
-                state.closed || state.refused.is_some()
+                (state.status.end().cloned(), state.closed || state.refused.is_some())
             };
             positions.mark_unchanged();
             if let Some(entry) = self.try_next()? {
                 return Ok(Some(entry));
+            }
+            if let Some(end) = end.filter(|_| !self.ended) {
+                // It stands before the cursor, in front of late output: every follower hears of it.
+                self.ended = true;
+                let time = self.tracked.state.borrow().ended_at.unwrap_or_else(SystemTime::now);
+                return Ok(Some(Entry { cursor: self.reader.cursor(), time, event: Event::Ended(end) }));
             }
             if over || (stop_at_end && self.ended) {
                 return Ok(None);

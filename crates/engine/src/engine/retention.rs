@@ -8,6 +8,7 @@ use super::error::ControlError;
 use super::execution::Tracked;
 use super::link::lock;
 use super::{Inner, Registry};
+use crate::end::End;
 use crate::id::ExecutionId;
 use crate::journal;
 
@@ -41,8 +42,11 @@ impl Inner {
         }
     }
 
-    /// Called once when an execution ends.
-    pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>) {
+    /// An execution has ended.
+    pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>, end: End, position: u64) {
+        if !tracked.ended(end, position) {
+            return;
+        }
         let mut registry = lock(&self.registry);
         registry.unfinished = registry.unfinished.saturating_sub(1);
         drop(registry);
@@ -54,8 +58,11 @@ impl Inner {
         }
     }
 
-    /// Called once when nothing more will come of an execution.
-    pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>) {
+    /// Nothing more will come of an execution.
+    pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
+        if !tracked.closed(position) {
+            return;
+        }
         let bytes = *tracked.position.borrow() + (4 << 10);
         tracked.bytes_on_disk.store(bytes, Ordering::Release);
         let mut registry = lock(&self.registry);

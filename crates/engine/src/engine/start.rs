@@ -86,8 +86,7 @@ impl Inner {
             Ok(Answer::Refused(why)) => {
                 link.untrack(tracked.slot());
                 self.discard(&tracked);
-                let cwd = spec.cwd.unwrap_or_else(|| self.config.cwd.clone());
-                Err(StartError::refused(why, &tracked.fixed.command, cwd))
+                Err(execution.refused(why))
             }
             Err(LinkError::Busy) => {
                 link.untrack(tracked.slot());
@@ -119,6 +118,11 @@ impl Inner {
             id: id.clone(),
             session: session.cloned(),
             command: super::display_of(&record),
+            program: record
+                .command
+                .first()
+                .map_or_else(String::new, |w| String::from_utf8_lossy(&w.0).into()),
+            cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
             background: spec.background,
             digest: spec.digest.clone(),
             keep: spec.keep_record,

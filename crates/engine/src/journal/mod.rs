@@ -40,7 +40,8 @@ mod tests;
 
 pub(crate) use error::{AppendError, ClaimError, JournalError};
 pub(crate) use format::{
-    DEFAULT_JOURNAL_BYTES, MAX_EVENT_BYTES, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Salt, Slot, Stream, kind,
+    DEFAULT_JOURNAL_BYTES, MAX_EVENT_BYTES, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, Salt, Slot, Stream,
+    kind,
 };
 pub(crate) use found::Found;
 pub(crate) use reader::{Entry, Item, JournalReader};

@@ -48,7 +48,7 @@ pub(super) struct RecordHead {
     pub(super) len: usize,
     /// See [`kind`].
     pub(super) kind: u8,
-    /// [`REPEAT`] or nothing.
+    /// [`REPEAT`](super::format::REPEAT) or nothing.
     pub(super) flags: u8,
     /// When, in nanoseconds since 1970.
     pub(super) nanos: u64,

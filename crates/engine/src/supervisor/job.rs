@@ -8,7 +8,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Pid;
 
-use crate::end::{End, EndReason, Leftover, Usage};
+use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
 use crate::protocol::{Bytes, Command, Stage, WireStdin};
@@ -276,7 +276,7 @@ impl Job {
     }
 
     /// What its end is, given how the program came to it.
-    pub(crate) fn end_of(&self, exit: Exit, leftovers: Vec<Leftover>, now: Instant) -> End {
+    pub(crate) fn end_of(&self, exit: Exit, mut leftovers: Vec<Leftover>, now: Instant) -> End {
         let out_of_memory = self.cgroup.as_ref().is_some_and(|c| c.oom_kills() > self.oom_kills);
         let killed = exit.signal == Some(libc::SIGKILL) || exit.code == Some(128 + libc::SIGKILL);
         let reason = match self.cause {
@@ -300,7 +300,11 @@ impl Job {
                 max_rss_bytes: exit.max_rss_bytes,
                 wall: now.saturating_duration_since(self.started),
             },
-            leftovers,
+            leftover_count: u32::try_from(leftovers.len()).unwrap_or(u32::MAX),
+            leftovers: {
+                leftovers.truncate(MAX_LEFTOVERS);
+                leftovers
+            },
             shell_ended: exit.shell_ended,
             restored: self.restored,
         }

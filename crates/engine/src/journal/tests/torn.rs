@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::journal::files::segment_name;
-use crate::journal::format::{HEADER_BYTES, RANGE_AT, RANGE_BYTES, RECORD_HEAD_BYTES, Range};
+use crate::journal::format::{RANGE_AT, RANGE_BYTES, RECORD_HEAD_BYTES, Range};
 
 /// Reads a journal whose tail is damaged: exactly the first records come, then the end that is written then.
 fn check_prefix(store: &JournalStore, claimed: Claimed, bytes: u64) {
@@ -72,21 +72,38 @@ fn copies_of_records_are_not_records() {
     let (claimed, mut writer) = claim(&mut store);
     let path = dir.path().join(segment_name(claimed.slot, 0));
     append(&mut writer, Stream::Stdout, 100);
+    let before = fs::read(&path).unwrap().len();
+    writer.append_event(9, b"copied").unwrap();
     let bytes = fs::read(&path).unwrap();
-    let records = &bytes[HEADER_BYTES..];
+    let record = &bytes[before..];
+    let events = |read: Read| read.events.into_iter().map(|event| event.0).collect::<Vec<_>>();
     // As the torn tail itself, where the next record would begin.
-    fs::write(&path, [&bytes[..], records].concat()).unwrap();
-    assert_eq!(drain(&mut store.reader(claimed).unwrap()).bytes, 100);
-    // In output, which a shorter record then overwrites in part.
-    fs::write(&path, [&bytes[..], &[0; 48], records, records].concat()).unwrap();
+    fs::write(&path, [&bytes[..], record].concat()).unwrap();
+    let read = drain(&mut store.reader(claimed).unwrap());
+    assert_eq!(events(read), [kind::SPEC, 9]);
+    // In output that could not be written completely, which a shorter record then overwrites in part.
+    fs::write(&path, [&bytes[..], &[0; RECORD_HEAD_BYTES + 8], record, record].concat()).unwrap();
     append(&mut writer, Stream::Stderr, 8);
     let mut reader = store.reader(claimed).unwrap();
-    assert_eq!(drain(&mut reader).bytes, 108);
+    assert_eq!(events(drain(&mut reader)), [kind::SPEC, 9]);
+    assert_eq!(reader.cursor(), 108);
     // As output.
-    writer.append_output(Stream::Stdout, records).unwrap();
+    writer.append_output(Stream::Stdout, record).unwrap();
     let entry = reader.next().unwrap().unwrap();
-    assert!(matches!(entry.item, Item::Output { bytes, .. } if bytes == records));
+    assert!(matches!(entry.item, Item::Output { bytes, .. } if bytes == record));
     assert_eq!(reader.next().unwrap(), None);
+    // In another segment, at the very same offset.
+    let name = |segment| dir.path().join(segment_name(claimed.slot, segment));
+    while !name(2).exists() {
+        append(&mut writer, Stream::Stdout, 1000);
+    }
+    let newest = fs::read(name(2)).unwrap();
+    let older = fs::read(name(1)).unwrap();
+    fs::write(name(2), [&newest[..], &older[newest.len()..]].concat()).unwrap();
+    drain(&mut reader);
+    assert_eq!(reader.cursor(), writer.position());
+    let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    assert_eq!(reopened.position(), writer.position());
 }
 
 #[test]

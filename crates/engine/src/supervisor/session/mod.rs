@@ -1,0 +1,265 @@
+//! A supervisor as the owner of a session: one shell, one command at a time, and the means to bring
+//! the shell back.
+
+mod state;
+mod turn;
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use super::event_loop::{Purpose, Supervisor};
+use super::job::Exit;
+use super::run::check_folder;
+use super::setup::setup_text;
+use super::snapshot_file::SnapshotFile;
+use crate::end::EndReason;
+use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Role, Variable};
+use crate::shell::{Shell, Snapshot};
+
+/// The most commands that wait for their turn.
+const MAX_QUEUE: usize = 1000;
+/// How long a shell has for bringing its state up, or giving it.
+const STATE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the shell is doing.
+#[derive(Debug, Clone, Copy)]
+enum Activity {
+    /// Waiting for a command.
+    Idle,
+    /// Running a command.
+    Command {
+        slot: u32,
+        unwinding: Option<Unwinding>,
+    },
+    /// Running a text of ours: first its state, then perhaps changes to its environment.
+    State {
+        until: Instant,
+    },
+    Env {
+        request: u64,
+        until: Instant,
+    },
+    /// The command is over, but the shell has not come back yet.
+    Recovering {
+        again: Instant,
+        until: Instant,
+    },
+    /// Giving its state, and nothing else meanwhile (portable driver).
+    Snapshot {
+        until: Instant,
+    },
+    /// On its way out; the next one starts when it has been reaped.
+    Dying,
+    /// Gone, but its last state is still being written by a child of it.
+    LastWords {
+        until: Instant,
+    },
+    /// There is no shell.
+    Down,
+}
+
+/// A command that is being interrupted.
+#[derive(Debug, Clone, Copy)]
+struct Unwinding {
+    /// When to interrupt again: a signal can come just before the shell begins to wait.
+    again: Instant,
+    /// When the command is over, whether or not the shell has come back.
+    over_by: Instant,
+    /// When the shell has had its time to come back.
+    patience: Instant,
+}
+
+/// What waits for its turn.
+#[derive(Debug)]
+enum Queued {
+    Command(u32),
+    Env { request: u64, text: Vec<u8> },
+    Snapshot { request: u64 },
+}
+
+/// A shell's state, as text that brings it back.
+#[derive(Debug)]
+struct State {
+    snapshot: Snapshot,
+    taken: Instant,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Session {
+    env: Vec<Variable>,
+    cwd: Option<Bytes>,
+    activity: Activity,
+    queue: VecDeque<Queued>,
+    state: Option<State>,
+    file: SnapshotFile,
+    /// Commands have run since the state was taken.
+    dirty: bool,
+    snapshot_due: Option<Instant>,
+    /// A snapshot was asked for and has not arrived; when it was asked for.
+    pending: Option<Instant>,
+    /// Requests that are answered by the next snapshot.
+    wanted: Vec<u64>,
+    /// The request that is answered when the shell is up.
+    opening: Option<u64>,
+    /// A shell that is gone while its last snapshot is not here yet.
+    last: Option<Shell>,
+    restarts: u32,
+    failed_starts: u32,
+    /// How old the state was that the shell was brought back to, for the next command to say.
+    restored: Option<Duration>,
+    /// A reset that waits: the request, and whether to keep the state.
+    reset: Option<(u64, bool)>,
+}
+
+impl Session {
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.last.iter().flat_map(Shell::poll_fds)
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let activity = match self.activity {
+            Activity::Idle => self.snapshot_due.filter(|_| self.pending.is_none()),
+            Activity::Command { unwinding, .. } => unwinding.map(|u| u.again.min(u.over_by)),
+            Activity::State { until }
+            | Activity::Env { until, .. }
+            | Activity::Snapshot { until }
+            | Activity::LastWords { until } => Some(until),
+            Activity::Recovering { again, until } => Some(again.min(until)),
+            Activity::Dying | Activity::Down => None,
+        };
+        let pending = self.pending.map(|asked| asked + STATE_PATIENCE);
+        [activity, pending].into_iter().flatten().min()
+    }
+
+    pub(super) fn describe(&self, inspection: &mut Inspection) {
+        inspection.queued = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        inspection.restarts = self.restarts;
+        inspection.busy = matches!(self.activity, Activity::Command { .. });
+    }
+
+    fn current(&self) -> Option<u32> {
+        match self.activity {
+            Activity::Command { slot, .. } => Some(slot),
+            _ => None,
+        }
+    }
+}
+impl Supervisor {
+    pub(super) fn current_slot(&self) -> Option<u32> {
+        self.session.as_ref().and_then(Session::current)
+    }
+
+    pub(super) fn open_session(&mut self, request: u64, open: OpenSession, now: Instant) -> Option<Answer> {
+        if self.role != Role::Ready {
+            return Some(Answer::Refused(Refusal::NotASession));
+        }
+        if self.context.driver.is_none() {
+            return Some(Answer::Refused(Refusal::NoShell("a session needs bash; install it".into())));
+        }
+        if let Err(why) = check_folder(open.cwd.as_ref()) {
+            return Some(Answer::Refused(why));
+        }
+        self.role = Role::Session(open.slot);
+        let age = open.snapshot_age.unwrap_or_default();
+        let taken = now.checked_sub(age).unwrap_or(now);
+        self.session = Some(Session {
+            env: open.env,
+            cwd: open.cwd,
+            activity: Activity::Down,
+            queue: VecDeque::new(),
+            restored: open.snapshot.as_ref().and(open.snapshot_age),
+            state: open
+                .snapshot
+                .and_then(|text| Snapshot::from_bytes(text.0).ok())
+                .map(|snapshot| State { snapshot, taken }),
+            file: SnapshotFile::new(open.slot),
+            dirty: false,
+            snapshot_due: None,
+            pending: None,
+            wanted: Vec::new(),
+            opening: Some(request),
+            last: None,
+            restarts: 0,
+            failed_starts: 0,
+            reset: None,
+        });
+        self.bring_up(now);
+        None
+    }
+
+    pub(super) fn queue_command(&mut self, command: Command, now: Instant) -> Answer {
+        let Some(session) = &self.session else {
+            return Answer::Refused(Refusal::NotASession);
+        };
+        if session.queue.len() >= MAX_QUEUE {
+            return Answer::Refused(Refusal::QueueFull);
+        }
+        let slot = command.slot;
+        match self.new_job(command, now) {
+            Ok(job) => {
+                self.jobs.push(job);
+                self.enqueue(Queued::Command(slot));
+                Answer::Accepted
+            }
+            Err(why) => Answer::Refused(why),
+        }
+    }
+
+    fn enqueue(&mut self, item: Queued) {
+        if let Some(session) = &mut self.session {
+            session.queue.push_back(item);
+        }
+    }
+
+    pub(super) fn queue_snapshot(&mut self, request: u64) -> Option<Answer> {
+        if self.session.is_none() {
+            return Some(Answer::Refused(Refusal::NotASession));
+        }
+        self.enqueue(Queued::Snapshot { request });
+        None
+    }
+
+    pub(super) fn queue_env(&mut self, request: u64, changes: &[Variable]) -> Option<Answer> {
+        if self.session.is_none() {
+            return Some(Answer::Refused(Refusal::NotASession));
+        }
+        self.enqueue(Queued::Env { request, text: setup_text(changes, None) });
+        None
+    }
+
+    pub(super) fn reset_session(&mut self, request: u64, restore: bool, now: Instant) -> Option<Answer> {
+        let Some(session) = &mut self.session else {
+            return Some(Answer::Refused(Refusal::NotASession));
+        };
+        if session.reset.is_some() {
+            return Some(Answer::Refused(Refusal::QueueFull));
+        }
+        session.reset = Some((request, restore));
+        if let Some(slot) = session.current() {
+            self.end_processes(
+                slot,
+                EndReason::SessionEnded,
+                rustix::process::Signal::KILL,
+                Duration::ZERO,
+                Purpose::Cause,
+                now,
+            );
+        }
+        None
+    }
+
+    /// Ends a command that never had its turn.
+    pub(super) fn end_unstarted(&mut self, slot: u32, now: Instant) {
+        if let Some(session) = &mut self.session {
+            session.queue.retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
+        }
+        let Ok(job) = self.job(slot) else { return };
+        job.hang_up();
+        let signal = job.cause.map_or(libc::SIGKILL, |(_, signal)| signal);
+        let exit = Exit { code: Some(128 + signal), ..Exit::default() };
+        job.pending_end = Some(job.end_of(exit, Vec::new(), now));
+        self.end_now(slot);
+    }
+}

@@ -1,0 +1,331 @@
+//! Turns: what the shell does next, and what follows when it is done.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::super::event_loop::Supervisor;
+use super::super::job::{Exit, Job, null, raw};
+use super::super::run::{check_folder, is_root, path_of, shell_env};
+use super::super::setup::{looks_fatal, quoted};
+use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
+use crate::command::Limits;
+use crate::process_tree::{StartTime, limits};
+use crate::protocol::{Answer, Refusal, Role, WireProgram};
+use crate::shell::{self, Done, How, Report, Shell, ShellUsage};
+
+/// How long a session is idle before its state is saved.
+const SNAPSHOT_DELAY: Duration = Duration::from_millis(10);
+/// How long a shell has to come back after it was interrupted and its children are gone.
+const SHELL_PATIENCE: Duration = Duration::from_secs(2);
+/// How often a shell that is to unwind is reminded.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(5);
+/// How long after a deadline the command is over, even if the shell has not come back yet.
+const DEADLINE_SLACK: Duration = Duration::from_millis(30);
+
+impl Supervisor {
+    /// Goes on with whatever is next, if the shell is free or has taken too long.
+    pub(in crate::supervisor) fn advance_session(&mut self, now: Instant) {
+        if self.quitting {
+            return;
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.pending.is_some_and(|asked| asked + STATE_PATIENCE <= now) {
+            self.snapshot_arrived(None, now);
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        match session.activity {
+            Activity::Idle => self.next_in_queue(now),
+            // No shell could be had the last time; perhaps now.
+            Activity::Down if !session.queue.is_empty() || session.reset.is_some() => self.bring_up(now),
+            Activity::Command { slot, unwinding: Some(mut unwinding) } => {
+                if unwinding.over_by <= now {
+                    let Unwinding { again, patience: until, .. } = unwinding;
+                    session.activity = Activity::Recovering { again, until };
+                    self.complete_command(slot, Exit::default(), now);
+                } else if unwinding.again <= now {
+                    unwinding.again = now + INTERRUPT_AGAIN;
+                    session.activity = Activity::Command { slot, unwinding: Some(unwinding) };
+                    self.interrupt_once();
+                }
+            }
+            Activity::Recovering { again, until } if again <= now && now < until => {
+                session.activity = Activity::Recovering { again: now + INTERRUPT_AGAIN, until };
+                self.interrupt_once();
+            }
+            Activity::Recovering { until, .. }
+            | Activity::State { until }
+            | Activity::Env { until, .. }
+            | Activity::Snapshot { until }
+                if until <= now =>
+            {
+                self.kill_shell();
+            }
+            Activity::LastWords { until } if until <= now => {
+                session.last = None;
+                session.pending = None;
+                self.bring_up(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn next_in_queue(&mut self, now: Instant) {
+        while let Some(session) = &mut self.session
+            && matches!(session.activity, Activity::Idle)
+        {
+            if let Some((_, restore)) = session.reset {
+                if restore && session.dirty && session.pending.is_none() {
+                    self.take_snapshot(now);
+                } else if session.pending.is_none() {
+                    if !restore {
+                        session.state = None;
+                    }
+                    session.activity = Activity::Dying;
+                    self.kill_shell();
+                }
+                return;
+            }
+            match session.queue.front() {
+                None => {
+                    if session.snapshot_due.is_some_and(|due| due <= now) && session.pending.is_none() {
+                        self.take_snapshot(now);
+                    }
+                    return;
+                }
+                Some(Queued::Snapshot { request }) => {
+                    session.wanted.push(*request);
+                    session.queue.pop_front();
+                    if session.dirty || session.state.is_none() {
+                        if session.pending.is_none() {
+                            self.take_snapshot(now);
+                        }
+                    } else {
+                        self.answer_wanted();
+                    }
+                }
+                Some(Queued::Env { .. }) => {
+                    if let Some(Queued::Env { request, text }) = session.queue.pop_front() {
+                        let until = now + STATE_PATIENCE;
+                        self.run_hidden(&text, Activity::Env { request, until });
+                    }
+                }
+                Some(Queued::Command(slot)) => {
+                    let slot = *slot;
+                    let Some(job) = self.jobs.iter().find(|job| job.slot == slot) else {
+                        session.queue.pop_front();
+                        continue;
+                    };
+                    // The state after the last command must be safe before this one can end the shell.
+                    if session.dirty && session.pending.is_none() && may_end_shell(job) {
+                        self.take_snapshot(now);
+                        continue;
+                    }
+                    session.queue.pop_front();
+                    if let Err(why) = self.run_command(slot, now) {
+                        self.not_started(slot, why, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_command(&mut self, slot: u32, now: Instant) -> Result<(), Refusal> {
+        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+        let job = &mut self.jobs[index];
+        check_folder(job.command.cwd.as_ref())?;
+        let plan = limits::plan(&job.command.limits, &self.context.cgroups, is_root())
+            .map_err(|e| Refusal::Limit(e.to_string()))?;
+        let in_cgroup = Limits { output_bytes: job.command.limits.output_bytes, ..plan.in_cgroup };
+        if in_cgroup != job.command.limits {
+            return Err(Refusal::Limit(
+                "a single command of a session can be limited in memory and processes, where there is a cgroup \
+                 for it, and in output; for other limits run it without a session, or use ulimit in the session"
+                    .into(),
+            ));
+        }
+        let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
+        let pid = shell.pid();
+        let session = self.session.as_mut().ok_or(Refusal::NotASession)?;
+        if in_cgroup.any_kernel_limit() {
+            let name = format!("-{}", self.commands);
+            let made = self.context.cgroups.create(self.nonce, &name, &in_cgroup);
+            let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
+            cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
+            job.oom_kills = cgroup.oom_kills();
+            job.cgroup = Some(cgroup);
+        }
+        let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        // Without a tag, ancestry and time still tell most of what belongs to the command.
+        drop(job.tag.set_on(pid));
+        job.since = Some(StartTime::now());
+        let text = match &job.command.program {
+            WireProgram::Shell(text) => text.0.clone(),
+            WireProgram::Argv(argv) => quoted(argv),
+        };
+        let env = shell_env(&job.command.env);
+        let cwd = job.command.cwd.clone().map(path_of);
+        let given = shell.run(shell::Job {
+            text: &text,
+            stdin: stdio.stdin.as_fd(),
+            stdout: stdio.stdout.as_fd(),
+            stderr: stdio.stderr.as_fd(),
+            env: &env,
+            cwd: cwd.as_deref(),
+            once: false,
+        });
+        given.map_err(|e| Refusal::os(&e, "hand the command to the shell"))?;
+        session.activity = Activity::Command { slot, unwinding: None };
+        session.dirty = true;
+        session.snapshot_due = None;
+        job.restored = session.restored.take();
+        job.started(pid, now);
+        self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+        Ok(())
+    }
+
+    /// Runs a text of ours that nobody sees.
+    pub(super) fn run_hidden(&mut self, text: &[u8], activity: Activity) {
+        let (Some(session), Some(shell)) = (&mut self.session, &mut self.shell) else {
+            return;
+        };
+        session.activity = activity;
+        let given = null().map_err(Into::into).and_then(|null| {
+            let null = null.as_fd();
+            let (stdin, stdout, stderr) = (null, null, null);
+            shell.run(shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: false })
+        });
+        if given.is_err() {
+            self.kill_shell();
+        }
+    }
+
+    /// Everything a shell has to say: the present one, and one whose last words are awaited.
+    pub(in crate::supervisor) fn hear_shell(&mut self, now: Instant) {
+        loop {
+            let last = self.session.as_mut().and_then(|session| session.last.as_mut());
+            let reports = last.and_then(|shell| shell.receive().ok().flatten());
+            let report = match reports {
+                Some(report) => Some(report),
+                None => self.shell.as_mut().and_then(|shell| shell.receive().ok().flatten()),
+            };
+            match report {
+                None => return,
+                Some(Report::Ready) if self.role == Role::Ready => self.link.send(0, &Answer::Ready),
+                Some(Report::Ready) => {}
+                Some(Report::Done(_)) if self.session.is_none() => self.prelude_done(),
+                Some(Report::Done(done)) => self.shell_done(&done, now),
+                Some(Report::Snapshot(taken)) => self.snapshot_arrived(taken.ok(), now),
+            }
+        }
+    }
+
+    fn shell_done(&mut self, done: &Done, now: Instant) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let activity = std::mem::replace(&mut session.activity, Activity::Idle);
+        match activity {
+            Activity::Command { slot, .. } => {
+                session.snapshot_due = Some(now + SNAPSHOT_DELAY);
+                let shell_ended = done.how == How::Exit;
+                if shell_ended {
+                    session.activity = Activity::Dying;
+                }
+                let signal = (done.how == How::Signal).then_some(done.status - 128);
+                let used = done.usage.unwrap_or(ShellUsage {
+                    user: Duration::ZERO,
+                    system: Duration::ZERO,
+                    max_rss_bytes: 0,
+                });
+                let exit = Exit {
+                    code: Some(done.status),
+                    signal,
+                    user: used.user,
+                    system: used.system,
+                    max_rss_bytes: used.max_rss_bytes,
+                    shell_ended,
+                };
+                self.complete_command(slot, exit, now);
+                if shell_ended {
+                    self.kill_shell();
+                }
+            }
+            Activity::Recovering { .. } => session.snapshot_due = Some(now + SNAPSHOT_DELAY),
+            Activity::State { .. } => {
+                session.failed_starts = 0;
+                self.shell_up();
+            }
+            Activity::Env { request, .. } => {
+                session.dirty = true;
+                session.snapshot_due = Some(now + SNAPSHOT_DELAY);
+                self.link.send(request, &Answer::Done);
+            }
+            Activity::Dying => session.activity = Activity::Dying,
+            Activity::Idle | Activity::Snapshot { .. } | Activity::LastWords { .. } | Activity::Down => {}
+        }
+    }
+
+    pub(super) fn complete_command(&mut self, slot: u32, mut exit: Exit, now: Instant) {
+        if let Ok(job) = self.job(slot)
+            && let Some((_, signal)) = job.cause
+        {
+            // The shell says 130 whatever it was asked with.
+            exit.code = Some(128 + signal);
+        }
+        self.leave_limits(slot);
+        self.complete(slot, exit, now);
+    }
+
+    /// Takes the shell out of a cgroup that was for one command.
+    fn leave_limits(&mut self, slot: u32) {
+        let Some(shell) = &self.shell else { return };
+        let limited = self.jobs.iter().any(|job| job.slot == slot && job.cgroup.is_some());
+        if limited {
+            drop(self.cgroup.as_ref().map(|cgroup| cgroup.add(shell.pid())));
+        }
+    }
+
+    /// Unwinds the running command; the shell stays.
+    pub(in crate::supervisor) fn interrupt_shell(&mut self, slot: u32, grace: Duration, now: Instant) {
+        let (Some(session), Some(shell)) = (&mut self.session, &mut self.shell) else {
+            return;
+        };
+        if session.current() != Some(slot) {
+            return;
+        }
+        drop(shell.interrupt());
+        let unwinding = Unwinding {
+            again: now + INTERRUPT_AGAIN,
+            over_by: now + grace + DEADLINE_SLACK,
+            patience: now + grace + SHELL_PATIENCE,
+        };
+        session.activity = Activity::Command { slot, unwinding: Some(unwinding) };
+    }
+
+    fn interrupt_once(&mut self) {
+        if let Some(shell) = &mut self.shell {
+            // If it is gone, reaping tells.
+            drop(shell.interrupt());
+        }
+    }
+
+    /// Whether anything may be left of a command that has returned; cheap, and nearly always no.
+    pub(in crate::supervisor) fn may_have_leftovers(&mut self) -> bool {
+        let shell = self.shell.as_ref().filter(|_| self.session.is_some()).map(Shell::pid);
+        self.children.any_besides(shell).unwrap_or(true)
+            || shell.is_some_and(|pid| self.shell_children.any(pid))
+    }
+}
+
+/// Whether a command looks as if it may end the shell. A guess that only decides when the state is
+/// saved: if it is wrong, the state that comes back is a little older, and says so.
+fn may_end_shell(job: &Job) -> bool {
+    match &job.command.program {
+        WireProgram::Shell(text) => looks_fatal(&text.0),
+        WireProgram::Argv(argv) => argv.iter().any(|word| looks_fatal(&word.0)),
+    }
+}
