@@ -1,4 +1,132 @@
 //! Runs commands, keeps shells, records every byte, and ends what it started.
+//!
+//! # What
+//!
+//! An [`Engine`] runs anything on a Linux machine or in a container: stateless commands, background
+//! processes, and the commands of persistent shell [`Session`]s. Everything that runs is an
+//! [`Execution`]: it has an id, a status, one [`End`], and a journal on disk that holds every byte it
+//! wrote, in order, the two streams apart.
+//!
+//! The work does not depend on the engine. Each run and each session is owned by a small supervisor
+//! process; the engine can be dropped, crash or be killed at any instant, and the next engine on the
+//! same state directory takes everything over: output, exit codes, deadlines, the state of shells.
+//!
+//! # Usage
+//!
+//! ```
+//! use sandcrab_engine::{CommandSpec, Engine, EngineConfig};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // First of all: supervisors are this same program, started again.
+//!     sandcrab_engine::init();
+//!
+//!     let state = tempfile::tempdir()?;
+//!     tokio::runtime::Runtime::new()?.block_on(async {
+//!         let engine = Engine::open(EngineConfig::new(state.path())).await?;
+//!
+//!         let outcome = engine.run(CommandSpec::shell("echo hello; echo oops >&2; exit 3")).await?;
+//!         assert_eq!(outcome.stdout(), "hello\n");
+//!         assert_eq!(outcome.stderr(), "oops\n");
+//!         assert_eq!(outcome.exit_code(), 3);
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! A session is a shell that keeps its state:
+//!
+//! ```
+//! # use sandcrab_engine::{CommandSpec, Engine, EngineConfig, SessionSpec};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! #     sandcrab_engine::init();
+//! #     let state = tempfile::tempdir()?;
+//! #     tokio::runtime::Runtime::new()?.block_on(async {
+//! # let engine = Engine::open(EngineConfig::new(state.path())).await?;
+//! let session = engine.create_session(SessionSpec::new().cwd("/tmp")).await?;
+//! session.run(CommandSpec::shell("greet() { echo \"hello $1 from $PWD\"; }")).await?;
+//! let outcome = session.run(CommandSpec::shell("greet you")).await?;
+//! assert_eq!(outcome.stdout(), "hello you from /tmp\n");
+//!
+//! // Whatever ends the shell, the session comes back as it was.
+//! session.run(CommandSpec::shell("kill -9 $$")).await?;
+//! let outcome = session.run(CommandSpec::shell("greet again")).await?;
+//! assert_eq!(outcome.stdout(), "hello again from /tmp\n");
+//! assert!(outcome.end.restored.is_some());
+//! session.delete().await?;
+//! # Ok(()) }) }
+//! ```
+//!
+//! A background process is started, followed and ended:
+//!
+//! ```
+//! # use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Event};
+//! # use std::time::Duration;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! #     sandcrab_engine::init();
+//! #     let state = tempfile::tempdir()?;
+//! #     tokio::runtime::Runtime::new()?.block_on(async {
+//! # let engine = Engine::open(EngineConfig::new(state.path())).await?;
+//! let server = engine.start(CommandSpec::shell("echo ready; sleep 600 & sleep 600").background()).await?;
+//! let mut follower = server.follow(0)?;
+//! while let Some(entry) = follower.next().await? {
+//!     if let Event::Output { bytes, .. } = entry.event {
+//!         assert_eq!(bytes, b"ready\n");
+//!         break;
+//!     }
+//! }
+//! // The whole tree, with a receipt.
+//! let receipt = server.kill(15, Duration::from_secs(5)).await?;
+//! assert!(receipt.killed.len() >= 2 && receipt.survivors.is_empty());
+//! # Ok(()) }) }
+//! ```
+//!
+//! # Theory of operation
+//!
+//! **Three kinds of process.** The engine is a library in your process. [`Engine::open`] starts your
+//! program a second time as the *zygote*, which [`init`] turns into a small single-threaded process
+//! that does nothing but fork *supervisors*. A supervisor owns one run or one session: the
+//! program or shell, its pipes, its journal, its deadlines, its exit status. It listens on a socket in the
+//! state directory. The engine sends it what to do and hears what happened; when the engine is gone, it goes on.
+//!
+//! **A command's life.** The engine reserves the id and claims a journal (that is the promise that it runs at
+//! most once), then sends the command to a supervisor that has a shell ready. The shell gets the text and
+//! three descriptors. The supervisor reads the pipes and writes the journal, so no reader can ever hold the
+//! command up. The command is over when the program or the shell says so, not when its pipes close: what it
+//! wrote before is in the pipes by then and is read first; what its leftovers write later still reaches the
+//! same journal.
+//!
+//! **Sessions.** A session's supervisor runs one command at a time in the order of arrival. It
+//! saves the shell's state when the session is idle, and before a command that looks as if it may end the
+//! shell, so that a shell that dies comes back with its directory, variables, functions, aliases,
+//! options and traps. See [`Session`].
+//!
+//! **Ending.** A supervisor is a subreaper: everything its commands start stays below it, daemons included.
+//! It signals through pidfds, checks that it means the right process, and goes on until nobody is left;
+//! [`Execution::kill`] returns the list.
+//!
+//! **Reading.** A cursor is a number of output bytes. Readers start at any cursor, at any time, follow live,
+//! and get a gap with its bounds where bytes were dropped to keep the journal's bound.
+//!
+//! **Restart.** An engine that opens a state directory reads the journals, connects to the supervisors that
+//! live, and ends as [`EndReason::Lost`] what nobody holds. After a reboot or in another pid namespace it
+//! connects to nobody and signals nobody.
+//!
+//! # Limits
+//!
+//! | what | limit |
+//! |---|---|
+//! | text or argv of a command | [`MAX_COMMAND_BYTES`] |
+//! | its environment | [`MAX_ENV_BYTES`] (the kernel takes less for programs that are executed) |
+//! | given standard input | [`MAX_STDIN_BYTES`] |
+//! | an id | [`MAX_ID_BYTES`] |
+//! | a journal on disk | [`EngineConfig::journal_bytes`], at least [`MIN_JOURNAL_BYTES`] |
+//! | output in an [`Outcome`] | [`OUTCOME_BYTES`] of each stream |
+//! | leftovers listed in an [`End`] | [`MAX_LEFTOVERS`] |
+//! | unfinished executions, sessions | [`EngineConfig::max_executions`], [`EngineConfig::max_sessions`] |
+//! | commands waiting in a session | 1,000 |
+//!
+//! Commands run as the engine's own user: they can signal its supervisors and read its state
+//! directory. Linux only; sessions need bash.
 
 mod command;
 mod end;
@@ -20,13 +148,17 @@ pub use command::{
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution, ExecutionInfo,
-    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, ReadError, Retention, Session,
-    SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream, StreamOutput,
+    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, ReadAt, ReadError, Retention,
+    Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream, StreamOutput,
     SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
+pub use journal::MIN_JOURNAL_BYTES;
 
-/// Call this first in `main`, before any thread is started.
+/// Turns this process into a zygote if an engine started it as one; otherwise does nothing.
+///
+/// Call it first in `main`, before any thread is started and anything is printed. A program whose `main` is not
+/// yours to change can name another program instead: [`SupervisorProgram::At`].
 pub fn init() {
     supervisor::zygote::enter_if_asked();
 }

@@ -306,7 +306,6 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         on_session_end: record.on_session_end,
         adopt: false,
         created_at: journal.claimed_at,
-        nonce: record.nonce,
     };
     let tracked = Tracked::new(fixed, Claimed { slot: journal.slot, salt: journal.salt });
     tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::journal::DEFAULT_JOURNAL_BYTES;
+
 /// Which program becomes the zygote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SupervisorProgram {
@@ -97,7 +99,7 @@ impl EngineConfig {
             shell_driver: ShellDriver::Auto,
             cgroups: CgroupUse::Auto,
             ready_shells: 4,
-            journal_bytes: 64 << 20,
+            journal_bytes: DEFAULT_JOURNAL_BYTES,
             retention: Retention::default(),
             max_executions: 10_000,
             max_sessions: 20_000,

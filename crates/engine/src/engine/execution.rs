@@ -10,12 +10,12 @@ use tokio::sync::watch;
 use super::Inner;
 use super::error::ControlError;
 use super::link::{Link, LinkError, lock};
-use super::output::{Follower, Output};
+use super::output::{Follower, Output, ReadAt, Stream};
 use super::{ReadError, StartError};
 use crate::command::SessionEndPolicy;
 use crate::end::{End, EndReason, KillReceipt, Usage};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::Claimed;
+use crate::journal::{Claimed, StreamRead};
 use crate::protocol::{Answer, Bytes, Refusal, Request};
 
 /// How long a process has to end by itself before it is killed, unless the caller says otherwise.
@@ -92,7 +92,6 @@ pub(super) struct Fixed {
     /// What it leaves running becomes executions of their own.
     pub(super) adopt: bool,
     pub(super) created_at: SystemTime,
-    pub(super) nonce: u64,
 }
 
 /// What changes, as one value that can be watched.
@@ -359,6 +358,24 @@ impl Execution {
     /// What it has written so far, at most `limit` bytes of each stream: the head and the tail.
     pub fn output(&self, limit: usize) -> Result<Output, ReadError> {
         Output::read(self.engine.reader(self.tracked.journal)?, limit)
+    }
+
+    /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
+    pub fn read(&self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
+        let mut reader = self.engine.reader(self.tracked.journal)?;
+        Ok(match reader.read_stream(stream.into(), offset, buffer)? {
+            StreamRead::Bytes(n) => ReadAt::Bytes(n),
+            StreamRead::Gap { to } => ReadAt::Gap { to },
+            StreamRead::Nothing => ReadAt::Nothing,
+        })
+    }
+
+    /// Its record from where at most the last bytes of a stream, or of both together, are left, as it
+    /// is written.
+    pub fn follow_tail(&self, stream: Option<Stream>, bytes: u64) -> Result<Follower, ReadError> {
+        let mut reader = self.engine.reader(self.tracked.journal)?;
+        reader.seek_tail(stream.map(Into::into), bytes)?;
+        Ok(Follower::new(reader, Arc::clone(&self.tracked)))
     }
 
     /// Its record from a cursor on, as it is written.

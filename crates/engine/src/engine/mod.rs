@@ -32,7 +32,7 @@ pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProg
 pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use outcome::{OUTCOME_BYTES, Outcome};
-pub use output::{Entry, Event, Follower, Output, Stream, StreamOutput};
+pub use output::{Entry, Event, Follower, Output, ReadAt, Stream, StreamOutput};
 pub use session::{Session, SessionInfo, SessionSpec};
 
 use crate::command::CommandSpec;
@@ -268,8 +268,7 @@ impl Engine {
 
 impl Inner {
     fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {
-        let folder = Arc::clone(lock(&self.store).dir());
-        Ok(JournalReader::open(folder, journal.slot, &journal.salt)?)
+        Ok(lock(&self.store).reader(journal)?)
     }
 
     fn retire(&self, journal: Claimed) {

@@ -26,6 +26,29 @@ impl From<JournalStream> for Stream {
     }
 }
 
+impl From<Stream> for JournalStream {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Stdout => Self::Stdout,
+            Stream::Stderr => Self::Stderr,
+        }
+    }
+}
+
+/// What was found at an offset of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadAt {
+    /// That many bytes, now in the buffer.
+    Bytes(usize),
+    /// Bytes that were dropped to keep the journal's bound.
+    Gap {
+        /// The offset of the first byte that is there again.
+        to: u64,
+    },
+    /// Nothing: the stream does not go that far, or not yet.
+    Nothing,
+}
+
 /// What one stream holds: all of it, or its head and tail with a hole between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamOutput {

@@ -129,7 +129,6 @@ impl Inner {
             on_session_end: spec.on_session_end,
             adopt: spec.leftovers == LeftoverPolicy::Adopt,
             created_at: SystemTime::now(),
-            nonce,
         };
         let claimed = self.claim(&Record::Execution(record), spec.journal_bytes)?;
         let tracked = Tracked::new(fixed, claimed);

@@ -9,7 +9,7 @@ use crc32fast::Hasher;
 /// The version of the format that is written, and the only one that is read.
 pub(crate) const VERSION: u16 = 1;
 /// The smallest bound of a journal.
-pub(crate) const MIN_JOURNAL_BYTES: u64 = 256 << 10;
+pub const MIN_JOURNAL_BYTES: u64 = 256 << 10;
 /// The bound of a journal if nobody says otherwise.
 pub(crate) const DEFAULT_JOURNAL_BYTES: u64 = 64 << 20;
 /// The most output in one record.

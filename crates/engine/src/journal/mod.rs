@@ -38,13 +38,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use error::{AppendError, ClaimError, JournalError};
-pub(crate) use format::{
-    DEFAULT_JOURNAL_BYTES, MAX_EVENT_BYTES, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, Salt, Slot, Stream,
-    kind,
-};
+pub(crate) use error::{ClaimError, JournalError};
+pub use format::MIN_JOURNAL_BYTES;
+pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Slot, Stream, kind};
 pub(crate) use found::Found;
-pub(crate) use reader::{Entry, Item, JournalReader};
+pub(crate) use reader::{Item, JournalReader};
 pub(crate) use retention::{FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};
