@@ -68,8 +68,10 @@ struct Registry {
 /// The engine behind its handles.
 #[derive(Debug)]
 struct Inner {
+    // First, so that links and the supervisors' lifeline go before the lock of the state directory.
+    tasks: Tasks,
+    zygote: Zygote,
     config: EngineConfig,
-    state: StateDir,
     store: Mutex<JournalStore>,
     registry: Mutex<Registry>,
     pool: Pool,
@@ -77,9 +79,7 @@ struct Inner {
     /// The environment that commands start from, as it is now.
     env: Mutex<Vec<(OsString, OsString)>>,
     retention_due: Arc<tokio::sync::Notify>,
-    // Last, so that links and supervisors' lifeline go before the lock of the state directory.
-    tasks: Tasks,
-    zygote: Zygote,
+    state: StateDir,
 }
 
 /// What works on this machine.
