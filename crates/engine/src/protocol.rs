@@ -12,11 +12,11 @@ use std::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Limits, Program, Stdin};
-use crate::end::{End, KillReceipt};
+use crate::end::{End, KillReceipt, Usage};
 use crate::wire;
 
 /// The version this code speaks.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// The oldest supervisor this engine can serve.
 pub(crate) const OLDEST: u16 = 1;
 /// The longest frame: a command, its environment and its standard input at their limits.
@@ -406,6 +406,9 @@ pub(crate) struct Inspection {
     /// Whether a command of the session runs.
     #[n(5)]
     pub(crate) busy: bool,
+    /// What its processes have used so far. Since version 2.
+    #[n(6)]
+    pub(crate) usage: Option<Usage>,
 }
 
 /// From engine to zygote.

@@ -74,6 +74,9 @@ pub struct Inspection {
     pub waiting_for_input: Option<bool>,
     /// The processes it has.
     pub pids: Vec<u32>,
+    /// What they and those they have waited for have used so far; `None` from a supervisor of an older
+    /// version.
+    pub usage: Option<Usage>,
 }
 
 /// What never changes about an execution.
@@ -349,7 +352,8 @@ impl Execution {
     pub async fn inspect(&self) -> Result<Inspection, ControlError> {
         match self.ask(&Request::Inspect(self.tracked.slot())).await? {
             Answer::Inspected(found) => {
-                Ok(Inspection { waiting_for_input: found.waiting_for_input, pids: found.pids })
+                let crate::protocol::Inspection { waiting_for_input, pids, usage, .. } = found;
+                Ok(Inspection { waiting_for_input, pids, usage })
             }
             _ => Err(ControlError::Unsupported),
         }

@@ -70,7 +70,7 @@ struct Registry {
 struct Inner {
     // First, so that links and the supervisors' lifeline go before the lock of the state directory.
     tasks: Tasks,
-    zygote: Zygote,
+    zygote: Arc<Zygote>,
     config: EngineConfig,
     store: Mutex<JournalStore>,
     registry: Mutex<Registry>,
@@ -166,7 +166,7 @@ impl Engine {
             capabilities,
             retention_due: Arc::default(),
             tasks: Tasks::default(),
-            zygote,
+            zygote: Arc::new(zygote),
         });
         inner.adopt(found).await;
         inner.refill();

@@ -1,6 +1,7 @@
 //! Supervisors with a shell that is already up, each for one use.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -53,14 +54,18 @@ impl Inner {
         for _ in 0..self.pool.missing(self.config.ready_shells) {
             self.pool.filling.fetch_add(1, Ordering::AcqRel);
             let engine = Arc::downgrade(self);
+            // Nothing here holds the engine: one that is dropped closes at once.
+            let forked = self.fork_supervisor();
             self.tasks.spawn(async move {
-                let Some(strong) = engine.upgrade() else {
-                    return;
-                };
-                let link = strong.new_supervisor().await.ok();
-                drop(strong);
+                let link = forked.await.ok().and_then(Result::ok);
+                if let (Some(link), Some(engine)) = (&link, engine.upgrade()) {
+                    engine.run_link(link);
+                }
                 if let Some(link) = &link {
                     let ready = link.became_ready.notified();
+                    tokio::pin!(ready);
+                    // Listening before looking: it may become ready between the two.
+                    ready.as_mut().enable();
                     if !link.is_ready() && !link.is_over() {
                         ready.await;
                     }
@@ -74,20 +79,27 @@ impl Inner {
         }
     }
 
-    /// Has a supervisor forked. Whoever waits for it may go away: the fork is completed regardless.
-    pub(super) async fn new_supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
-        let engine = Arc::clone(self);
+    /// Has a supervisor forked and connects to it. The fork is completed even if nobody waits for it any
+    /// more; the supervisor then goes, since its connection closes.
+    fn fork_supervisor(&self) -> TaskOf<Result<Arc<Link>, StartError>> {
+        let zygote = Arc::clone(&self.zygote);
+        let folders = Arc::clone(&self.state.folders);
         self.complete(async move {
             let nonce = Nonce::random().value();
-            let refused = |why| StartError::refused(why, "", engine.config.cwd.clone());
-            engine.zygote.fork(nonce).await.map_err(refused)?;
-            let link = Link::connect(&engine.state.folders.supervisors, nonce)
-                .map_err(|e| StartError::os("connect to a supervisor", e))?;
-            engine.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(&engine)));
-            Ok(link)
+            zygote.fork(nonce).await.map_err(|why| StartError::refused(why, "", PathBuf::new()))?;
+            Link::connect(&folders.supervisors, nonce)
+                .map_err(|e| StartError::os("connect to a supervisor", e))
         })
-        .await
-        .unwrap_or(Err(StartError::Lost))
+    }
+
+    fn run_link(self: &Arc<Self>, link: &Arc<Link>) {
+        self.tasks.spawn(Arc::clone(link).run(Arc::downgrade(self)));
+    }
+
+    pub(super) async fn new_supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+        let link = self.fork_supervisor().await.unwrap_or(Err(StartError::Lost))?;
+        self.run_link(&link);
+        Ok(link)
     }
 
     /// Runs something to its end even if the one who waits for it goes away.

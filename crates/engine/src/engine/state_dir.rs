@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -14,7 +15,7 @@ use crate::supervisor::context::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
 #[derive(Debug)]
 pub(super) struct StateDir {
     pub(super) path: PathBuf,
-    pub(super) folders: Folders,
+    pub(super) folders: Arc<Folders>,
     /// Whether what it says of living processes is of this boot and this pid namespace.
     pub(super) same_instance: bool,
     /// Held for as long as the engine lives.
@@ -46,7 +47,7 @@ impl StateDir {
         }
         let same_instance = check_instance(&mut lock).map_err(fail("read", &lock_path))?;
         let folders = Folders::open(&path).map_err(fail("open", &path))?;
-        Ok(Self { path, folders, same_instance, _lock: lock })
+        Ok(Self { path, folders: Arc::new(folders), same_instance, _lock: lock })
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups};
 pub(crate) use ending::{Ending, Step};
 pub(crate) use limits::{LimitError, Plan};
 pub(crate) use proc_file::StartTime;
+pub(crate) use query::usage_of;
 pub(crate) use scope::Scope;
 pub(crate) use tag::{Nonce, Tag};
 pub(crate) use waiting::{Waiting, waits_for_input};

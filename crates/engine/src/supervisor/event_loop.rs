@@ -58,6 +58,7 @@ pub(crate) struct Supervisor {
     pub(super) link: Link,
     pub(super) role: Role,
     pub(super) shell: Option<Shell>,
+    pub(super) shell_ready: bool,
     pub(super) session: Option<Session>,
     pub(super) jobs: Vec<Job>,
     pub(super) endings: Vec<EndingTask>,
@@ -127,6 +128,7 @@ impl Supervisor {
             link: Link::new(listener),
             role: Role::Ready,
             shell: None,
+            shell_ready: false,
             session: None,
             jobs: Vec::new(),
             endings: Vec::new(),
@@ -151,6 +153,9 @@ impl Supervisor {
                 Source::Listener => {
                     for envelope in self.link.accept() {
                         self.handle(envelope);
+                    }
+                    if self.role == Role::Ready && (self.shell_ready || self.shell.is_none()) {
+                        self.link.send(0, &Answer::Ready);
                     }
                 }
                 Source::Engine => {
@@ -381,7 +386,7 @@ impl Supervisor {
             return true;
         }
         match self.role {
-            Role::Ready => self.engine_gone && self.link.engine().is_none(),
+            Role::Ready => (self.engine_gone || self.link.was_connected()) && self.link.engine().is_none(),
             Role::Run => self.jobs.is_empty() && self.endings.is_empty() && no_children(),
             Role::Session(_) => false,
         }

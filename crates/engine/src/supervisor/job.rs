@@ -337,6 +337,11 @@ impl Job {
         self.outputs = [None, None];
     }
 
+    /// How long it has been running.
+    pub(crate) fn running_for(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     pub(crate) fn position(&self) -> u64 {
         self.journal.position()
     }

@@ -19,11 +19,12 @@ pub(crate) struct Link {
     engine: Option<OwnedFd>,
     frames: FrameBuffer,
     unsent: Vec<u8>,
+    connected: bool,
 }
 
 impl Link {
     pub(crate) fn new(listener: OwnedFd) -> Self {
-        Self { listener, engine: None, frames: FrameBuffer::default(), unsent: Vec::new() }
+        Self { listener, engine: None, frames: FrameBuffer::default(), unsent: Vec::new(), connected: false }
     }
 
     pub(crate) fn listener(&self) -> BorrowedFd<'_> {
@@ -32,6 +33,11 @@ impl Link {
 
     pub(crate) fn engine(&self) -> Option<BorrowedFd<'_>> {
         self.engine.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether an engine has ever been connected.
+    pub(crate) fn was_connected(&self) -> bool {
+        self.connected
     }
 
     /// Whether the loop should wait for room to send.
@@ -47,6 +53,7 @@ impl Link {
         while let Ok(new) = accept_with(&self.listener, flags) {
             requests.append(&mut self.receive());
             self.engine = Some(new);
+            self.connected = true;
             self.frames = FrameBuffer::default();
             self.unsent = Vec::new();
         }

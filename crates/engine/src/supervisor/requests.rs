@@ -6,9 +6,9 @@ use rustix::process::Signal;
 
 use super::event_loop::{EndingTask, Purpose, Supervisor};
 use super::job::{Job, raw};
-use crate::end::{EndReason, KillReceipt};
+use crate::end::{EndReason, KillReceipt, Usage};
 use crate::journal::{JournalWriter, Slot};
-use crate::process_tree::{Ending, Scope, Tag, Waiting, waits_for_input};
+use crate::process_tree::{Ending, Scope, Tag, Waiting, usage_of, waits_for_input};
 use crate::protocol::{Answer, Bytes, Command, Envelope, Inspection, Refusal, Request, Role, Stage};
 
 impl Supervisor {
@@ -148,6 +148,7 @@ impl Supervisor {
         if let Some(job) = self.jobs.iter().find(running) {
             let mut members = self.scope_of(slot).members();
             inspection.pids = members.iter().map(|pid| raw(*pid)).collect();
+            inspection.usage = Some(Usage { wall: job.running_for(), ..usage_of(&members) });
             if self.session.is_some() {
                 // The shell may be the one that reads, with `read`.
                 members.extend(self.shell.as_ref().map(|shell| shell.pid()));

@@ -122,6 +122,8 @@ impl Supervisor {
             if job.command.prelude.is_some() {
                 self.drop_ready_shell();
                 self.shell = self.start_shell(Start::Empty).ok();
+            } else if self.shell.is_none() {
+                self.shell = self.start_shell(Start::Fresh).ok();
             }
             self.start_in_ready_shell(slot, stdio, &plan, now)
         } else {

@@ -214,7 +214,10 @@ impl Supervisor {
             };
             match report {
                 None => return,
-                Some(Report::Ready) if self.role == Role::Ready => self.link.send(0, &Answer::Ready),
+                Some(Report::Ready) if self.role == Role::Ready => {
+                    self.shell_ready = true;
+                    self.link.send(0, &Answer::Ready);
+                }
                 Some(Report::Ready) => {}
                 Some(Report::Done(_)) if self.session.is_none() => self.prelude_done(),
                 Some(Report::Done(done)) => self.shell_done(&done, now),
