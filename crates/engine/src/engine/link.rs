@@ -82,6 +82,11 @@ impl Link {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// Whether nothing was ever asked of it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.next.load(Ordering::Relaxed) == 1
+    }
+
     /// Sends a request that has no answer, or whose answer comes as events.
     pub(super) fn tell(&self, request: &Request) -> Result<(), LinkError> {
         self.send(&frame(0, request))

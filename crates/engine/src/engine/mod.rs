@@ -181,7 +181,9 @@ impl Engine {
             return Ok(same);
         }
         let link = self.inner.supervisor().await?;
-        let execution = self.inner.start_on(&link, spec, None, None).await?;
+        let started = self.inner.start_on(&link, spec, None, None).await;
+        self.inner.put_back(&link);
+        let execution = started?;
         execution.wait_started().await?;
         Ok(execution)
     }

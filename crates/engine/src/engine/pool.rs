@@ -8,6 +8,7 @@ use super::error::StartError;
 use super::link::{Link, lock};
 use super::{Inner, TaskOf};
 use crate::process_tree::Nonce;
+use crate::protocol::Request;
 
 /// The supervisors that are kept ready.
 #[derive(Debug, Default)]
@@ -45,6 +46,20 @@ impl Inner {
         match ready {
             Some(link) => Ok(link),
             None => self.new_supervisor().await,
+        }
+    }
+
+    /// Takes back a supervisor that nothing was asked of after all.
+    pub(super) fn put_back(&self, link: &Arc<Link>) {
+        if !link.is_unused() || link.is_over() {
+            return;
+        }
+        let mut ready = lock(&self.pool.ready);
+        if ready.len() < self.config.ready_shells {
+            ready.push_back(Arc::clone(link));
+        } else {
+            drop(ready);
+            drop(link.request(&Request::Quit));
         }
     }
 

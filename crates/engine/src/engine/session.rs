@@ -158,8 +158,10 @@ impl Session {
     pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
         let link = self.engine.supervisor().await?;
-        let execution =
-            self.engine.start_on(&link, spec.background(), Some(&self.state.id), Some(snapshot)).await?;
+        let started =
+            self.engine.start_on(&link, spec.background(), Some(&self.state.id), Some(snapshot)).await;
+        self.engine.put_back(&link);
+        let execution = started?;
         execution.wait_started().await?;
         Ok(execution)
     }
@@ -256,7 +258,9 @@ impl Inner {
             let _reserved = reserved;
             let link = engine.supervisor().await?;
             let record = SessionRecord::new(id.to_string(), link.nonce, &spec);
-            let record_place = engine.open_on(&link, &record, snapshot, None).await?;
+            let opened = engine.open_on(&link, &record, snapshot, None).await;
+            engine.put_back(&link);
+            let record_place = opened?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
                 record,
@@ -314,7 +318,9 @@ impl Inner {
             let link = engine.supervisor().await?;
             let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };
             let age = age.unwrap_or_default();
-            let new = engine.open_on(&link, &record, snapshot, Some(age)).await?;
+            let opened = engine.open_on(&link, &record, snapshot, Some(age)).await;
+            engine.put_back(&link);
+            let new = opened?;
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);

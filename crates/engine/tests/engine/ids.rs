@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, ExecutionId, IdError, SessionError, SessionId, SessionSpec, StartError};
+use sandcrab_engine::{
+    CommandSpec, EndReason, ExecutionId, IdError, SessionError, SessionId, SessionSpec, StartError,
+};
 
 use crate::stage::{Place, until};
 
