@@ -257,6 +257,9 @@ impl Link {
             Answer::NotStarted { slot, why } => {
                 if let Some(execution) = find(slot) {
                     self.untrack(slot);
+                    if let Some(engine) = engine.upgrade() {
+                        engine.discard(&execution);
+                    }
                     execution.not_started(why);
                 }
             }

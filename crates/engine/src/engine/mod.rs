@@ -178,6 +178,7 @@ impl Engine {
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         validate::command(&spec)?;
         if let Some(same) = self.inner.find_same(&spec)? {
+            same.wait_started().await?;
             return Ok(same);
         }
         let link = self.inner.supervisor().await?;
