@@ -11,6 +11,7 @@ use super::Inner;
 use super::execution::{Fixed, State, Status, Tracked, lost_end};
 use super::link::{Link, lock};
 use super::session::{Place, SessionState};
+use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, Found};
 use crate::process_tree::{Cgroups, Ending, Nonce, Scope, Step};
@@ -46,16 +47,21 @@ impl Inner {
                         self.retire(claimed);
                         continue;
                     };
-                    match held.get(&claimed.slot.0) {
-                        Some((link, held)) => self.adopt_held(&tracked, link, held),
-                        // It may have ended since the journals were read.
-                        None if tracked.end().is_none() && !self.reread_end(&tracked) => {
-                            dead.insert(nonce);
-                            lost.push(Arc::clone(&tracked));
-                        }
-                        None => tracked.state.send_modify(|state| state.closed = true),
+                    let held = held.get(&claimed.slot.0);
+                    if held.is_none() && tracked.end().is_some() {
+                        tracked.state.send_modify(|state| state.closed = true);
                     }
-                    self.keep(tracked);
+                    self.keep(Arc::clone(&tracked));
+                    match held {
+                        Some((link, held)) => self.adopt_held(&tracked, link, held),
+                        None if tracked.end().is_some() => {}
+                        // It may have ended since the journals were read.
+                        None if self.reread_end(&tracked) => self.close(&tracked, 0),
+                        None => {
+                            dead.insert(nonce);
+                            lost.push(tracked);
+                        }
+                    }
                 }
                 Ok(Record::Session(record)) => {
                     let link = living.iter().find(|l| l.role == Role::Session(claimed.slot.0));
@@ -130,7 +136,7 @@ impl Inner {
     }
 
     /// Looks for an end in the journal; says whether there is one.
-    pub(super) fn reread_end(&self, tracked: &Tracked) -> bool {
+    fn reread_end(self: &Arc<Self>, tracked: &Arc<Tracked>) -> bool {
         let Ok(mut reader) = self.reader(tracked.journal) else {
             return false;
         };
@@ -144,10 +150,22 @@ impl Inner {
         match found {
             Some(end) => {
                 let position = reader.totals().map_or(0, |totals| totals.total());
-                tracked.ended(end, position);
+                self.end(tracked, end, position);
                 true
             }
             None => false,
+        }
+    }
+
+    fn end(self: &Arc<Self>, tracked: &Arc<Tracked>, end: End, position: u64) {
+        if tracked.ended(end, position) {
+            self.execution_ended(tracked);
+        }
+    }
+
+    fn close(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
+        if tracked.closed(position) {
+            self.execution_closed(tracked);
         }
     }
 
@@ -228,12 +246,11 @@ impl Inner {
         let tracked = link.tracked();
         let unfinished: Vec<_> = tracked
             .into_iter()
+            .filter(|tracked| link.untrack(tracked.slot()))
             .filter(|tracked| {
-                link.untrack(tracked.slot());
                 let ended = tracked.end().is_some() || self.reread_end(tracked);
                 if ended {
-                    tracked.closed(0);
-                    self.execution_closed(tracked);
+                    self.close(tracked, 0);
                 }
                 !ended
             })
@@ -260,9 +277,8 @@ impl Inner {
             drop(lock(&self.store).append_end_of_lost(tracked.journal, &wire::to_bytes(&end)));
             let position =
                 self.reader(tracked.journal).and_then(|reader| Ok(reader.totals()?.total())).unwrap_or(0);
-            tracked.ended(end, position);
-            tracked.closed(position);
-            self.execution_closed(&tracked);
+            self.end(&tracked, end, position);
+            self.close(&tracked, position);
         }
     }
 

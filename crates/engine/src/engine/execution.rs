@@ -151,20 +151,24 @@ impl Tracked {
         });
     }
 
-    pub(super) fn ended(&self, end: End, position: u64) {
+    /// Gives it its end; says whether it had none.
+    pub(super) fn ended(&self, end: End, position: u64) -> bool {
         self.grew(position);
-        self.state.send_modify(|state| {
-            if state.status.end().is_none() {
+        self.state.send_if_modified(|state| {
+            let first = state.status.end().is_none();
+            if first {
                 state.status = Status::Ended(Arc::new(end));
                 state.ended_at = Some(SystemTime::now());
             }
-        });
+            first
+        })
     }
 
-    pub(super) fn closed(&self, position: u64) {
+    /// Notes that nothing more will come; says whether that is new.
+    pub(super) fn closed(&self, position: u64) -> bool {
         *lock(&self.link) = None;
         self.grew(position);
-        self.state.send_modify(|state| state.closed = true);
+        self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
     }
 
     pub(super) fn grew(&self, position: u64) {

@@ -162,8 +162,9 @@ impl Link {
         lock(&self.executions).insert(execution.slot(), execution);
     }
 
-    pub(super) fn untrack(&self, slot: u32) {
-        lock(&self.executions).remove(&slot);
+    /// Lets go of an execution; says whether it was tracked.
+    pub(super) fn untrack(&self, slot: u32) -> bool {
+        lock(&self.executions).remove(&slot).is_some()
     }
 
     /// The executions that this supervisor still holds.
@@ -265,8 +266,9 @@ impl Link {
             }
             Answer::Ended { slot, end, position } => {
                 if let Some(execution) = find(slot) {
-                    execution.ended(end, position);
-                    if let Some(engine) = engine.upgrade() {
+                    if execution.ended(end, position)
+                        && let Some(engine) = engine.upgrade()
+                    {
                         engine.execution_ended(&execution);
                     }
                 }
@@ -274,8 +276,9 @@ impl Link {
             Answer::Closed { slot, position } => {
                 if let Some(execution) = find(slot) {
                     self.untrack(slot);
-                    execution.closed(position);
-                    if let Some(engine) = engine.upgrade() {
+                    if execution.closed(position)
+                        && let Some(engine) = engine.upgrade()
+                    {
                         engine.execution_closed(&execution);
                     }
                 }
