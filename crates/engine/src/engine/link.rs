@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, oneshot};
@@ -76,6 +77,13 @@ impl Link {
 
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether the supervisor is gone, even if the link's own task has not noticed yet.
+    pub(super) fn is_hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        self.is_over() || (polled == Ok(1) && fds[0].revents().contains(PollFlags::HUP))
     }
 
     pub(super) fn is_ready(&self) -> bool {

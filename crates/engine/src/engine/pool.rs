@@ -21,7 +21,7 @@ impl Pool {
     fn pop(&self) -> Option<Arc<Link>> {
         let mut ready = lock(&self.ready);
         while let Some(link) = ready.pop_front() {
-            if !link.is_over() {
+            if !link.is_hung_up() {
                 return Some(link);
             }
         }

@@ -120,7 +120,7 @@ impl Session {
         if self.state.deleted.load(Ordering::Acquire) {
             return Err(self.gone());
         }
-        Ok(lock(&self.state.place).link.clone().filter(|link| !link.is_over()))
+        Ok(lock(&self.state.place).link.clone().filter(|link| !link.is_hung_up()))
     }
 
     /// Its supervisor; a new one, with the state that was saved last, if it was killed.
@@ -310,7 +310,7 @@ impl Inner {
         let revived = self.complete(async move {
             let _alone = state.reviving.lock().await;
             let Place { record: old, link } = lock(&state.place).clone();
-            if let Some(link) = link.filter(|link| !link.is_over()) {
+            if let Some(link) = link.filter(|link| !link.is_hung_up()) {
                 return Ok(link);
             }
             let folder = &engine.state.folders.snapshots;
