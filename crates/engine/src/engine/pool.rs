@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use super::error::StartError;
 use super::link::{Link, lock};
 use super::{Inner, TaskOf};
-use crate::process_tree::Nonce;
 use crate::protocol::Request;
 
 /// The supervisors that are kept ready.
@@ -93,9 +92,8 @@ impl Inner {
     pub(super) async fn new_supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
         let engine = Arc::clone(self);
         self.complete(async move {
-            let nonce = Nonce::random().value();
             let refused = |why| StartError::refused(why, "", engine.config.cwd.clone());
-            engine.zygote.fork(nonce).await.map_err(refused)?;
+            let nonce = engine.zygote.fork().await.map_err(refused)?;
             let link = Link::connect(&engine.state.folders.supervisors, nonce)
                 .map_err(|e| StartError::os("connect to a supervisor", e))?;
             engine.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(&engine)));
