@@ -317,7 +317,8 @@ impl Inner {
             let (snapshot, age) = SnapshotFile::read(folder, old.slot.0).unzip();
             let link = engine.supervisor().await?;
             let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };
-            let age = age.unwrap_or_default();
+            // Without a saved state it starts over, which is a state as old as the session.
+            let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
             let opened = engine.open_on(&link, &record, snapshot, Some(age)).await;
             engine.put_back(&link);
             let new = opened?;
