@@ -71,6 +71,7 @@ impl Inner {
                 Err(_) => {}
             }
         }
+        self.catch_up(&living).await;
         self.quit_idle(&living);
         self.clean_up(dead, lost, self.state.same_instance).await;
     }
@@ -132,6 +133,28 @@ impl Inner {
         // It may have ended, or been let go of, between its word and this.
         if link.is_over() {
             self.link_over(link);
+        }
+    }
+
+    /// What a supervisor said between its greeting and now was heard by nobody, so it is asked once more.
+    async fn catch_up(self: &Arc<Self>, living: &[Living]) {
+        let asked: Vec<_> =
+            living.iter().map(|living| living.link.request(&Request::Hello(VERSION))).collect();
+        for (Living { link, .. }, answer) in living.iter().zip(asked) {
+            let Ok(answer) = answer else { continue };
+            let Ok(Answer::Welcome { held, .. }) = answer.await else {
+                continue;
+            };
+            for tracked in link.tracked() {
+                let stage = held.iter().find(|held| held.slot == tracked.slot()).map(|held| held.stage);
+                let ended = !matches!(stage, Some(Stage::Queued | Stage::Running));
+                if ended && tracked.end().is_none() {
+                    self.reread_end(&tracked);
+                }
+                if stage.is_none() && link.untrack(tracked.slot()) {
+                    self.execution_closed(&tracked, 0);
+                }
+            }
         }
     }
 
@@ -234,8 +257,8 @@ impl Inner {
         let tracked = link.tracked();
         let unfinished: Vec<_> = tracked
             .into_iter()
+            .filter(|tracked| link.untrack(tracked.slot()))
             .filter(|tracked| {
-                link.untrack(tracked.slot());
                 let ended = tracked.end().is_some() || self.reread_end(tracked);
                 if ended {
                     self.execution_closed(tracked, 0);

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, oneshot};
@@ -78,8 +79,20 @@ impl Link {
         self.over.load(Ordering::Acquire)
     }
 
+    /// Whether the supervisor is gone, even if the link's own task has not noticed yet.
+    pub(super) fn is_hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        self.is_over() || (polled == Ok(1) && fds[0].revents().contains(PollFlags::HUP))
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing was ever asked of it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.next.load(Ordering::Relaxed) == 1
     }
 
     /// Sends a request that has no answer, or whose answer comes as events.
@@ -157,8 +170,9 @@ impl Link {
         lock(&self.executions).insert(execution.slot(), execution);
     }
 
-    pub(super) fn untrack(&self, slot: u32) {
-        lock(&self.executions).remove(&slot);
+    /// Lets go of an execution; says whether it was tracked.
+    pub(super) fn untrack(&self, slot: u32) -> bool {
+        lock(&self.executions).remove(&slot).is_some()
     }
 
     /// The executions that this supervisor still holds.

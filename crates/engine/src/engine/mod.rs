@@ -178,10 +178,13 @@ impl Engine {
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         validate::command(&spec)?;
         if let Some(same) = self.inner.find_same(&spec)? {
+            same.wait_started().await?;
             return Ok(same);
         }
         let link = self.inner.supervisor().await?;
-        let execution = self.inner.start_on(&link, spec, None, None).await?;
+        let started = self.inner.start_on(&link, spec, None, None).await;
+        self.inner.put_back(&link);
+        let execution = started?;
         execution.wait_started().await?;
         Ok(execution)
     }

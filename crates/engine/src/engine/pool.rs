@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::error::StartError;
 use super::link::{Link, lock};
 use super::{Inner, TaskOf};
-use crate::process_tree::Nonce;
+use crate::protocol::Request;
 
 /// The supervisors that are kept ready.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Pool {
     fn pop(&self) -> Option<Arc<Link>> {
         let mut ready = lock(&self.ready);
         while let Some(link) = ready.pop_front() {
-            if !link.is_over() {
+            if !link.is_hung_up() {
                 return Some(link);
             }
         }
@@ -46,6 +46,20 @@ impl Inner {
         match ready {
             Some(link) => Ok(link),
             None => self.new_supervisor().await,
+        }
+    }
+
+    /// Takes back a supervisor that nothing was asked of after all.
+    pub(super) fn put_back(&self, link: &Arc<Link>) {
+        if !link.is_unused() || link.is_over() {
+            return;
+        }
+        let mut ready = lock(&self.pool.ready);
+        if ready.len() < self.config.ready_shells {
+            ready.push_back(Arc::clone(link));
+        } else {
+            drop(ready);
+            drop(link.request(&Request::Quit));
         }
     }
 
@@ -85,8 +99,8 @@ impl Inner {
         let zygote = Arc::clone(&self.zygote);
         let folders = Arc::clone(&self.state.folders);
         self.complete(async move {
-            let nonce = Nonce::random().value();
-            zygote.fork(nonce).await.map_err(|why| StartError::refused(why, "", PathBuf::new()))?;
+            let refused = |why| StartError::refused(why, "", PathBuf::new());
+            let nonce = zygote.fork().await.map_err(refused)?;
             Link::connect(&folders.supervisors, nonce)
                 .map_err(|e| StartError::os("connect to a supervisor", e))
         })

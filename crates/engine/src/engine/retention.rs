@@ -71,13 +71,12 @@ impl Inner {
         // A little over the count is allowed, so that the list is not gone through every time.
         let over = registry.finished.len() > policy.max_count + policy.max_count / 16
             || registry.finished_bytes > policy.max_total_bytes;
-        let first = registry.finished.len() == 1;
         drop(registry);
         if over {
             self.clean_finished();
-        } else if first {
-            self.retention_due.notify_one();
         }
+        // Whatever else is in the list may be kept for good, so that nothing was due before.
+        self.retention_due.notify_one();
     }
 
     /// Retires what the policy no longer keeps. Executions that live are not in the list at all.

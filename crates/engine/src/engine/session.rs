@@ -120,7 +120,7 @@ impl Session {
         if self.state.deleted.load(Ordering::Acquire) {
             return Err(self.gone());
         }
-        Ok(lock(&self.state.place).link.clone().filter(|link| !link.is_over()))
+        Ok(lock(&self.state.place).link.clone().filter(|link| !link.is_hung_up()))
     }
 
     /// Its supervisor; a new one, with the state that was saved last, if it was killed.
@@ -158,8 +158,10 @@ impl Session {
     pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
         let link = self.engine.supervisor().await?;
-        let execution =
-            self.engine.start_on(&link, spec.background(), Some(&self.state.id), Some(snapshot)).await?;
+        let started =
+            self.engine.start_on(&link, spec.background(), Some(&self.state.id), Some(snapshot)).await;
+        self.engine.put_back(&link);
+        let execution = started?;
         execution.wait_started().await?;
         Ok(execution)
     }
@@ -256,7 +258,9 @@ impl Inner {
             let _reserved = reserved;
             let link = engine.supervisor().await?;
             let record = SessionRecord::new(id.to_string(), link.nonce, &spec);
-            let record_place = engine.open_on(&link, &record, snapshot, None).await?;
+            let opened = engine.open_on(&link, &record, snapshot, None).await;
+            engine.put_back(&link);
+            let record_place = opened?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
                 record,
@@ -306,15 +310,18 @@ impl Inner {
         let revived = self.complete(async move {
             let _alone = state.reviving.lock().await;
             let Place { record: old, link } = lock(&state.place).clone();
-            if let Some(link) = link.filter(|link| !link.is_over()) {
+            if let Some(link) = link.filter(|link| !link.is_hung_up()) {
                 return Ok(link);
             }
             let folder = &engine.state.folders.snapshots;
             let (snapshot, age) = SnapshotFile::read(folder, old.slot.0).unzip();
             let link = engine.supervisor().await?;
             let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };
-            let age = age.unwrap_or_default();
-            let new = engine.open_on(&link, &record, snapshot, Some(age)).await?;
+            // Without a saved state it starts over, which is a state as old as the session.
+            let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
+            let opened = engine.open_on(&link, &record, snapshot, Some(age)).await;
+            engine.put_back(&link);
+            let new = opened?;
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);

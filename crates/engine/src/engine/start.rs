@@ -93,8 +93,13 @@ impl Inner {
                 self.discard(&tracked);
                 Err(StartError::QueueFull)
             }
-            // The link's end gives it its own end, `lost`.
-            Ok(_) | Err(LinkError::Gone) => Err(StartError::Lost),
+            // The link's end gives it its own end, `lost`; one that is over already has not seen it.
+            Ok(_) | Err(LinkError::Gone) => {
+                if link.is_over() {
+                    self.link_over(link);
+                }
+                Err(StartError::Lost)
+            }
         }
     }
 

@@ -14,22 +14,29 @@ use tokio::sync::Mutex;
 
 use super::config::SupervisorProgram;
 use super::error::OpenError;
+use crate::process_tree::Nonce;
 use crate::protocol::{Capabilities, FrameBuffer, Refusal, Settings, ZygoteAnswer, ZygoteRequest, frame};
 use crate::supervisor::zygote::ZYGOTE;
 
-/// A running zygote. It ends when this is dropped; the supervisors it forked do not.
+/// The zygote: started with the engine, and again should it be killed. It ends when this is dropped; the
+/// supervisors it forked do not.
 #[derive(Debug)]
 pub(super) struct Zygote {
-    connection: Mutex<Connection>,
+    program: PathBuf,
+    state_dir: PathBuf,
+    running: Mutex<Running>,
+}
+
+/// A zygote's process.
+#[derive(Debug)]
+struct Running {
+    stream: UnixStream,
+    frames: FrameBuffer,
+    /// What its supervisors start from.
+    settings: Settings,
     /// Held open for as long as the engine lives; supervisors without work watch the other end.
     _lifeline: OwnedFd,
     _child: Reaper,
-}
-
-#[derive(Debug)]
-struct Connection {
-    stream: UnixStream,
-    frames: FrameBuffer,
 }
 
 /// Reaps the zygote when it is dropped: by then its socket is closed, so it ends at once.
@@ -49,62 +56,34 @@ impl Zygote {
         state_dir: &Path,
         settings: Settings,
     ) -> Result<(Self, Capabilities), OpenError> {
-        let path = match program {
+        let program = match program {
             SupervisorProgram::ThisProgram => PathBuf::from("/proc/self/exe"),
             SupervisorProgram::At(path) => path.clone(),
         };
-        let fail = |why: String| OpenError::Zygote { program: path.clone(), why };
-        let started = Self::spawn(&path, state_dir).map_err(|e| fail(e.to_string()))?;
-        let request = ZygoteRequest::Configure(Box::new(settings));
-        match started.ask(&request).await {
-            Ok(ZygoteAnswer::Configured(capabilities)) => Ok((started, capabilities)),
-            Ok(other) => Err(fail(format!("it answered {other:?}"))),
-            Err(e) => Err(fail(e.to_string())),
+        match Running::start(&program, state_dir, settings).await {
+            Ok((running, capabilities)) => {
+                let running = Mutex::new(running);
+                Ok((Self { program, state_dir: state_dir.to_owned(), running }, capabilities))
+            }
+            Err(e) => Err(OpenError::Zygote { program, why: e.to_string() }),
         }
     }
 
-    fn spawn(path: &Path, state_dir: &Path) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
-        let (watched, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
-        let child = Command::new(path)
-            .arg0(ZYGOTE)
-            .arg(state_dir)
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::from(watched))
-            .stderr(Stdio::null())
-            .spawn()?;
-        let stream = UnixStream::from_std(ours.into())?;
-        Ok(Self {
-            connection: Mutex::new(Connection { stream, frames: FrameBuffer::default() }),
-            _lifeline: lifeline,
-            _child: Reaper(child),
-        })
-    }
-
-    /// Sends a request and waits for its answer. Requests are answered in order.
-    async fn ask(&self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
-        let mut connection = self.connection.lock().await;
-        let Connection { stream, frames } = &mut *connection;
-        stream.write_all(&frame(1, request)).await?;
-        let mut chunk = [0; 4 << 10];
-        loop {
-            if let Some(envelope) = frames.next::<ZygoteAnswer>().map_err(io::Error::other)? {
-                return Ok(envelope.body);
-            }
-            let n = stream.read(&mut chunk).await?;
-            if n == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended"));
-            }
-            frames.extend(&chunk[..n]);
+    /// Has a supervisor forked; returns the nonce that it listens under.
+    pub(super) async fn fork(&self) -> Result<u64, Refusal> {
+        let mut running = self.running.lock().await;
+        let mut nonce = Nonce::random().value();
+        let mut answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
+        if answer.is_err() {
+            let settings = running.settings.clone();
+            let started = Running::start(&self.program, &self.state_dir, settings).await;
+            *running = started.map_err(|e| Refusal::os(&e, "start the zygote again"))?.0;
+            // The one that was killed may have forked already, so not under the same name.
+            nonce = Nonce::random().value();
+            answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
         }
-    }
-
-    /// Has a supervisor forked that listens under this nonce.
-    pub(super) async fn fork(&self, nonce: u64) -> Result<(), Refusal> {
-        match self.ask(&ZygoteRequest::Fork(nonce)).await {
-            Ok(ZygoteAnswer::Forked(_)) => Ok(()),
+        match answer {
+            Ok(ZygoteAnswer::Forked(_)) => Ok(nonce),
             Ok(ZygoteAnswer::Refused(why)) => Err(why),
             Ok(other) => Err(Refusal::Os { errno: libc::EPROTO, doing: format!("fork: {other:?}") }),
             Err(e) => Err(Refusal::os(&e, "reach the zygote")),
@@ -113,9 +92,65 @@ impl Zygote {
 
     /// Changes what supervisors forked from now on start from.
     pub(super) async fn configure(&self, settings: Settings) -> io::Result<Capabilities> {
-        match self.ask(&ZygoteRequest::Configure(Box::new(settings))).await? {
-            ZygoteAnswer::Configured(capabilities) => Ok(capabilities),
-            other => Err(io::Error::other(format!("the zygote answered {other:?}"))),
+        let mut running = self.running.lock().await;
+        match running.configure(settings.clone()).await {
+            Ok(capabilities) => Ok(capabilities),
+            Err(_) => {
+                let (new, capabilities) = Running::start(&self.program, &self.state_dir, settings).await?;
+                *running = new;
+                Ok(capabilities)
+            }
+        }
+    }
+}
+
+impl Running {
+    async fn start(program: &Path, state_dir: &Path, settings: Settings) -> io::Result<(Self, Capabilities)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let (watched, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+        let child = Command::new(program)
+            .arg0(ZYGOTE)
+            .arg(state_dir)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::from(watched))
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut running = Self {
+            stream: UnixStream::from_std(ours.into())?,
+            frames: FrameBuffer::default(),
+            settings: settings.clone(),
+            _lifeline: lifeline,
+            _child: Reaper(child),
+        };
+        let capabilities = running.configure(settings).await?;
+        Ok((running, capabilities))
+    }
+
+    async fn configure(&mut self, settings: Settings) -> io::Result<Capabilities> {
+        match self.ask(&ZygoteRequest::Configure(Box::new(settings.clone()))).await? {
+            ZygoteAnswer::Configured(capabilities) => {
+                self.settings = settings;
+                Ok(capabilities)
+            }
+            other => Err(io::Error::other(format!("it answered {other:?}"))),
+        }
+    }
+
+    /// Sends a request and waits for its answer. Requests are answered in order.
+    async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
+        self.stream.write_all(&frame(1, request)).await?;
+        let mut chunk = [0; 4 << 10];
+        loop {
+            if let Some(envelope) = self.frames.next::<ZygoteAnswer>().map_err(io::Error::other)? {
+                return Ok(envelope.body);
+            }
+            let n = self.stream.read(&mut chunk).await?;
+            if n == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended"));
+            }
+            self.frames.extend(&chunk[..n]);
         }
     }
 }

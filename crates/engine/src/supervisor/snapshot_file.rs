@@ -42,13 +42,14 @@ impl SnapshotFile {
         Self { slot, written: 0 }
     }
 
-    /// Saves a state. The number is the time, so that it counts up across supervisors too.
-    pub(crate) fn write(&mut self, folder: &OwnedFd, text: &[u8]) -> io::Result<()> {
+    /// Saves a state of a certain age. The number is the time it is of, so that it counts up across
+    /// supervisors too.
+    pub(crate) fn write(&mut self, folder: &OwnedFd, text: &[u8], age: Duration) -> io::Result<()> {
         if text.len() > MAX_STATE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let number = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        let number = u64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(u64::MAX);
         self.written += 1;
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = openat(folder, name(self.slot, self.written), flags, Mode::RUSR | Mode::WUSR)?;
@@ -105,9 +106,9 @@ mod tests {
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         assert!(SnapshotFile::read(&folder, 7).is_none());
         let mut file = SnapshotFile::new(7);
-        file.write(&folder, b"first").unwrap();
+        file.write(&folder, b"first", Duration::ZERO).unwrap();
         std::thread::sleep(Duration::from_millis(1));
-        file.write(&folder, b"second, longer").unwrap();
+        file.write(&folder, b"second, longer", Duration::ZERO).unwrap();
         assert_eq!(SnapshotFile::read(&folder, 7).unwrap().0, b"second, longer");
         // A torn write of the newer one: the older one stands.
         std::fs::write(dir.path().join("000007.a"), b"garbage that is longer than a header").unwrap();

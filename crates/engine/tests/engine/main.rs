@@ -1,7 +1,11 @@
 //! The engine through its public API, with real shells and real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod stage;
 mod support;
 
+mod bad_input;
+mod ids;
 mod previous;
+mod retention;
 mod runs;

@@ -164,17 +164,22 @@ impl Supervisor {
         self.role = Role::Session(open.slot);
         let age = open.snapshot_age.unwrap_or_default();
         let taken = now.checked_sub(age).unwrap_or(now);
+        let mut file = SnapshotFile::new(open.slot);
+        if let Some(snapshot) = &open.snapshot {
+            // The engine forgets its own copy once we are up, and we may be killed before the next is taken.
+            drop(file.write(&self.context.folders.snapshots, &snapshot.0, age));
+        }
         self.session = Some(Session {
             env: open.env,
             cwd: open.cwd,
             activity: Activity::Down,
             queue: VecDeque::new(),
-            restored: open.snapshot.as_ref().and(open.snapshot_age),
+            restored: open.snapshot_age,
             state: open
                 .snapshot
                 .and_then(|text| Snapshot::from_bytes(text.0).ok())
                 .map(|snapshot| State { snapshot, taken }),
-            file: SnapshotFile::new(open.slot),
+            file,
             dirty: false,
             snapshot_due: None,
             pending: None,

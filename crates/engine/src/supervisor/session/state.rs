@@ -40,7 +40,8 @@ impl Supervisor {
         match snapshot {
             Some(snapshot) => {
                 // In memory it serves this supervisor; on disk, the engine should we be killed.
-                drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes()));
+                let age = now.saturating_duration_since(taken);
+                drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes(), age));
                 session.state = Some(State { snapshot, taken });
             }
             None => session.dirty = session.dirty || session.state.is_none(),

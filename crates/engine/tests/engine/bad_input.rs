@@ -1,0 +1,1 @@
+//! What is refused, and that nothing is left of it.

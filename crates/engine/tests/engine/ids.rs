@@ -1,0 +1,166 @@
+//! Ids: what runs once, and what may run again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandcrab_engine::{
+    CommandSpec, EndReason, ExecutionId, IdError, SessionError, SessionId, SessionSpec, StartError,
+};
+
+use crate::stage::{Place, until};
+
+fn id(text: &str) -> ExecutionId {
+    text.parse().unwrap()
+}
+
+#[tokio::test]
+async fn two_hundred_equal_requests_are_one_execution() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let marker = place.file("marker");
+    let text = format!("echo ran >> {}; sleep 0.2; echo done", marker.display());
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let engine = engine.clone();
+            let spec = CommandSpec::shell(text.clone()).id(id("once")).digest("same");
+            tokio::spawn(async move { engine.run(spec).await.unwrap().stdout() })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), "done\n");
+    }
+    assert_eq!(place.lines("marker"), 1);
+    assert_eq!(engine.executions().len(), 1);
+    // Nothing is left of those that were not needed but the few that are kept ready.
+    until("spare supervisors are gone", || place.supervisors().len() <= 4).await;
+}
+
+#[tokio::test]
+async fn equal_requests_to_a_session_are_one_execution() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let marker = place.file("marker");
+    for _ in 0..20 {
+        let spec = CommandSpec::shell(format!("echo ran >> {}", marker.display())).id(id("once")).digest("d");
+        assert_eq!(session.run(spec).await.unwrap().exit_code(), 0);
+    }
+    assert_eq!(place.lines("marker"), 1);
+}
+
+#[tokio::test]
+async fn an_equal_request_finds_what_has_ended() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let spec = CommandSpec::shell("echo $RANDOM").id(id("a")).digest("d");
+    let first = engine.run(spec.clone()).await.unwrap();
+    first.execution.wait_closed().await;
+    assert_eq!(engine.run(spec).await.unwrap().stdout(), first.stdout());
+}
+
+#[tokio::test]
+async fn another_request_with_a_used_id_is_a_conflict() {
+    let place = Place::new();
+    let engine = place.open().await;
+    engine.run(CommandSpec::shell("true").id(id("a")).digest("one")).await.unwrap();
+    let other = engine.start(CommandSpec::shell("false").id(id("a")).digest("two")).await;
+    assert!(matches!(other, Err(StartError::Conflict(taken)) if taken == id("a")));
+}
+
+#[tokio::test]
+async fn an_id_without_digest_is_taken_while_it_runs_and_free_after() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let first = engine.start(CommandSpec::shell("sleep 60").id(id("a"))).await.unwrap();
+    let second = engine.start(CommandSpec::shell("true").id(id("a"))).await;
+    assert!(matches!(second, Err(StartError::AlreadyExists(taken)) if taken == id("a")));
+    first.kill(9, Duration::ZERO).await.unwrap();
+    first.wait_closed().await;
+    let again = engine.run(CommandSpec::shell("echo again").id(id("a"))).await.unwrap();
+    assert_eq!(again.stdout(), "again\n");
+    assert_eq!(engine.executions().len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_could_not_start_leaves_its_id_free() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let bad = CommandSpec::argv(["/nonexistent"]).id(id("a")).digest("d");
+    assert!(matches!(engine.start(bad.clone()).await, Err(StartError::ProgramNotFound(_))));
+    assert!(matches!(engine.start(bad).await, Err(StartError::ProgramNotFound(_))));
+    assert!(engine.execution(&id("a")).is_none());
+    let good = CommandSpec::shell("echo good").id(id("a")).digest("other");
+    assert_eq!(engine.run(good).await.unwrap().stdout(), "good\n");
+}
+
+#[tokio::test]
+async fn a_session_id_is_taken_while_it_is_there() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let own: SessionId = "mine".parse().unwrap();
+    let session = engine.create_session(SessionSpec::new().id(own.clone())).await.unwrap();
+    let second = engine.create_session(SessionSpec::new().id(own.clone())).await;
+    assert!(matches!(second, Err(SessionError::AlreadyExists(taken)) if taken == own));
+    session.delete().await.unwrap();
+    assert!(matches!(session.delete().await, Err(SessionError::NotFound(_))));
+    assert!(matches!(session.run(CommandSpec::shell("true")).await, Err(StartError::SessionGone(_))));
+    assert!(engine.session(&own).is_none());
+}
+
+#[tokio::test]
+async fn a_session_id_is_free_at_once_after_deletion_whatever_ran() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let own: SessionId = "mine".parse().unwrap();
+    for round in 0..5 {
+        let session = engine.create_session(SessionSpec::new().id(own.clone())).await.unwrap();
+        session.run(CommandSpec::shell("setsid sleep 61 & x=old")).await.unwrap();
+        let running = session.start(CommandSpec::shell("trap '' TERM; sleep 60")).await.unwrap();
+        let queued = session.start(CommandSpec::shell("echo never")).await.unwrap();
+        running.wait_started().await.unwrap();
+        let receipt = session.delete().await.unwrap();
+        assert!(receipt.survivors.is_empty() && !receipt.killed.is_empty(), "{receipt:?}");
+        assert_eq!(running.wait().await.unwrap().reason, EndReason::SessionEnded, "round {round}");
+        assert_eq!(queued.wait().await.unwrap().reason, EndReason::SessionEnded, "round {round}");
+        let new = engine.create_session(SessionSpec::new().id(own.clone())).await.unwrap();
+        assert_eq!(new.run(CommandSpec::shell("echo \"[$x]\"")).await.unwrap().stdout(), "[]\n");
+        new.delete().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_many_that_make_the_same_session_one_wins() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let own: SessionId = "mine".parse().unwrap();
+    let start = Arc::new(tokio::sync::Barrier::new(30));
+    let tasks: Vec<_> = (0..30)
+        .map(|_| {
+            let (engine, start) = (engine.clone(), Arc::clone(&start));
+            let spec = SessionSpec::new().id(own.clone());
+            tokio::spawn(async move {
+                start.wait().await;
+                engine.create_session(spec).await
+            })
+        })
+        .collect();
+    let mut won = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(_) => won += 1,
+            Err(SessionError::AlreadyExists(_)) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert_eq!((won, engine.sessions().len()), (1, 1));
+}
+
+#[test]
+fn ids_that_are_paths_or_too_long_are_refused() {
+    assert_eq!("a/b".parse::<ExecutionId>(), Err(IdError::BadCharacter('/')));
+    assert_eq!("../a".parse::<ExecutionId>(), Err(IdError::BadCharacter('/')));
+    assert_eq!("a..b".parse::<SessionId>(), Err(IdError::LooksLikePath));
+    assert_eq!("..".parse::<SessionId>(), Err(IdError::LooksLikePath));
+    assert_eq!("x".repeat(129).parse::<ExecutionId>(), Err(IdError::TooLong(129)));
+    assert_eq!("".parse::<ExecutionId>(), Err(IdError::Empty));
+}
