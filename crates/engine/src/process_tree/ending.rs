@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, getpriority_process, setpriority_process};
 
 use super::cgroup::{Cgroup, Directory};
-use super::members::{Act, Found, Members};
+use super::member::{Act, Found};
+use super::members::Members;
 use super::scope::Scope;
 use crate::end::KillReceipt;
 
@@ -204,7 +205,15 @@ impl Ending {
                 cgroup.thaw();
                 found
             }
-            _ => {
+            Some(cgroup) => {
+                let found = self.members.look(Act::Kill);
+                if found.alive > 0 && found.new == 0 {
+                    // The command may have frozen itself, and what is frozen (v1) does not die.
+                    cgroup.thaw();
+                }
+                found
+            }
+            None => {
                 if self.rounds > STARVE_AFTER {
                     self.members.look(Act::Starve);
                 }

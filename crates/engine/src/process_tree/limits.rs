@@ -152,16 +152,16 @@ mod tests {
     const NO_CGROUP: Support = Support { kill: false, memory: false, processes: false };
     const CGROUP: Support = Support { kill: true, memory: true, processes: true };
 
-    fn plan_for(limits: Limits, support: Support, is_root: bool) -> Result<Plan, LimitError> {
-        plan(&limits, &Cgroups::pretend(support), is_root)
+    fn plan_for(limits: &Limits, support: Support, is_root: bool) -> Result<Plan, LimitError> {
+        plan(limits, &Cgroups::pretend(support), is_root)
     }
 
     #[test]
     fn cgroups_take_what_they_can() {
         let limits = Limits { memory_bytes: Some(1 << 20), processes: Some(5), ..Limits::default() };
-        let plan = plan_for(limits.clone(), CGROUP, true).unwrap();
+        let plan = plan_for(&limits, CGROUP, true).unwrap();
         assert!(plan.needs_cgroup() && plan.rules.is_empty());
-        let plan = plan_for(limits, NO_CGROUP, false).unwrap();
+        let plan = plan_for(&limits, NO_CGROUP, false).unwrap();
         assert!(!plan.needs_cgroup());
         let resources = plan.rules.iter().map(|rule| rule.resource).collect::<Vec<_>>();
         assert_eq!(resources, [Resource::AddressSpace, Resource::Processes]);
@@ -170,14 +170,14 @@ mod tests {
     #[test]
     fn what_cannot_be_enforced_is_refused() {
         let limits = Limits { processes: Some(5), ..Limits::default() };
-        let error = plan_for(limits, NO_CGROUP, true).unwrap_err();
+        let error = plan_for(&limits, NO_CGROUP, true).unwrap_err();
         assert!(matches!(error, LimitError::ProcessesOfRoot));
         assert!(error.to_string().contains("run commands as another user"));
         let limits = Limits { memory_bytes: Some(0), ..Limits::default() };
-        assert!(matches!(plan_for(limits, CGROUP, true), Err(LimitError::Zero { what: "memory" })));
+        assert!(matches!(plan_for(&limits, CGROUP, true), Err(LimitError::Zero { what: "memory" })));
         let limits = Limits { cpu_seconds: Some(u64::MAX), ..Limits::default() };
-        assert!(matches!(plan_for(limits, CGROUP, true), Err(LimitError::TooLarge { .. })));
-        assert_eq!(plan_for(Limits::default(), NO_CGROUP, true).unwrap(), Plan::default());
+        assert!(matches!(plan_for(&limits, CGROUP, true), Err(LimitError::TooLarge { .. })));
+        assert_eq!(plan_for(&Limits::default(), NO_CGROUP, true).unwrap(), Plan::default());
     }
 
     #[test]
@@ -185,10 +185,10 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let limits = |files| Limits { open_files: Some(files), cpu_seconds: Some(9), ..Limits::default() };
-        plan_for(limits(20), NO_CGROUP, true).unwrap().apply_to(pid).unwrap();
+        plan_for(&limits(20), NO_CGROUP, true).unwrap().apply_to(pid).unwrap();
         assert_eq!(sys::limit(Some(pid), Resource::OpenFiles).unwrap(), (20, 20));
         assert_eq!(sys::limit(Some(pid), Resource::Cpu).unwrap(), (9, 10));
-        plan_for(limits(30), NO_CGROUP, true).unwrap().apply_to(pid).unwrap();
+        plan_for(&limits(30), NO_CGROUP, true).unwrap().apply_to(pid).unwrap();
         assert_eq!(sys::limit(Some(pid), Resource::OpenFiles).unwrap(), (20, 20));
         child.kill().unwrap();
         child.wait().unwrap();

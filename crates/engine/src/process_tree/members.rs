@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-use super::proc_file::{StartTime, Stat};
+use super::member::{Act, Found, Member};
+use super::proc_file::Stat;
 use super::scope::{Facts, Scope};
 use super::tag::{Nonce, Tag};
 use super::walk::{all_with_nonce, command_line, walk};
@@ -16,55 +17,6 @@ use crate::sys::{self, Resource};
 
 /// The most pidfds that are held at a time. A process beyond that gets one for each signal.
 const MAX_HELD: usize = 512;
-
-/// One process that was found in scope.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) pid: Pid,
-    start: StartTime,
-    /// As it was when the process was first seen.
-    command: String,
-    fd: Option<OwnedFd>,
-    /// Whether its cgroup was killed while it was there.
-    doomed: bool,
-    /// The last signal that reached it.
-    pub(super) sent: Option<Signal>,
-    /// Whether it was there at the last look.
-    pub(super) alive: bool,
-    /// Whether a signal was refused.
-    pub(super) refused: bool,
-}
-
-/// What a look does to the members it finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
-    /// Nothing.
-    Look,
-    /// Sends them a signal once, and makes stopped ones go on.
-    Ask(Signal),
-    /// Forbids them to fork. Without effect on root's processes.
-    Starve,
-    /// Kills them.
-    Kill,
-}
-
-/// What a look found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Found {
-    /// Members that are alive (or were, when they were looked at).
-    pub(super) alive: usize,
-    /// How many of them were not known before.
-    pub(super) new: usize,
-    /// Whether somebody may have been missed.
-    pub(super) incomplete: bool,
-}
-
-impl Found {
-    /// Whether there is certainly nobody.
-    pub(super) fn is_empty(self) -> bool {
-        self.alive == 0 && !self.incomplete
-    }
-}
 
 /// All members met so far.
 #[derive(Debug)]

@@ -33,6 +33,7 @@
 pub(crate) mod cgroup;
 mod ending;
 pub(crate) mod limits;
+mod member;
 mod members;
 mod proc_file;
 mod query;

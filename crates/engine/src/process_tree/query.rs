@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::members::{Act, Members};
+use super::member::Act;
+use super::members::Members;
 use super::scope::Scope;
 use crate::end::Usage;
 

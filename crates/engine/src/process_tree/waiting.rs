@@ -57,7 +57,9 @@ pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
             match thread_waits(*pid, thread, identity) {
                 Ok(true) => return Waiting::Yes,
                 Ok(false) => {}
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => answer = Waiting::Unknown,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    answer = Waiting::Unknown;
+                }
                 // Gone meanwhile.
                 Err(_) => {}
             }

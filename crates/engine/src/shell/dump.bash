@@ -6,19 +6,12 @@ __sandcrab=("$__sandcrab_status" "$-" "$(\unset -f typeset; \typeset -f alias bu
 \set +eux
 \printf '# status %d\n' "${__sandcrab[0]}"
 \declare -f
-\mapfile -t __sandcrab_names < <(\declare -F)
-for __sandcrab_name in "${__sandcrab_names[@]}"; do
-  case $__sandcrab_name in
-    'declare -f '*) ;;
-    *) \printf '%s\n' "$__sandcrab_name" ;;
-  esac
-done
 \printf '{\ncd -- %q\n' "$PWD"
 \mapfile -t __sandcrab_names < <(\compgen -v)
 for __sandcrab_name in "${__sandcrab_names[@]}"; do
   case $__sandcrab_name in
     BASH | BASHOPTS | BASHPID | BASH_ALIASES | BASH_ARG[CV] | BASH_ARGV0 | BASH_CMDS | BASH_COMMAND) ;;
-    BASH_EXECUTION_STRING | BASH_LINENO | BASH_MONOSECONDS | BASH_SOURCE | BASH_SUBSHELL | BASH_VERSINFO) ;;
+    BASH_COMPAT | IGNOREEOF | POSIXLY_CORRECT | BASH_EXECUTION_STRING | BASH_LINENO | BASH_MONOSECONDS | BASH_SOURCE | BASH_SUBSHELL | BASH_VERSINFO) ;;
     BASH_VERSION | COMP_WORDBREAKS | DIRSTACK | EPOCHREALTIME | EPOCHSECONDS | EUID | FUNCNAME | GROUPS) ;;
     HISTCMD | LINENO | MAPFILE | PIPESTATUS | PPID | RANDOM | SECONDS | SHELLOPTS | SRANDOM | UID | _ | __sandcrab*) ;;
     *) \declare -p -- "$__sandcrab_name" ;;
@@ -29,14 +22,16 @@ done
 \printf '\n'
 \umask -p
 \alias -p
-\set +o
+[[ ! -o posix ]] || \printf 'set -o posix\n'
 \shopt -p
+\set +o
+[[ -v BASH_COMPAT ]] || \printf 'unset -v BASH_COMPAT\n'
+\declare -p BASH_COMPAT IGNOREEOF POSIXLY_CORRECT 2>/dev/null
 \enable -n
 case ${__sandcrab[1]} in *u*) \printf 'set -u\n' ;; esac
 case ${__sandcrab[1]} in *x*) \printf 'set -x\n' ;; esac
 case ${__sandcrab[1]} in *e*) \printf 'set -e\n' ;; esac
 case ${__sandcrab[1]} in *r*) \printf 'set -r\n' ;; esac
 [[ -z ${__sandcrab[3]} ]] || \printf '%s\n' "${__sandcrab[3]}"
-\printf '}\n'
 [[ -z ${__sandcrab[2]} ]] || \printf '%s\n' "${__sandcrab[2]}"
-\printf '# end\n'
+\printf '}\n# end\n'

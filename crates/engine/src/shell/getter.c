@@ -25,6 +25,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -72,8 +73,9 @@ extern volatile sig_atomic_t interrupt_state;
 extern int last_command_exit_value, return_catch_flag, return_catch_value, read_but_dont_execute;
 extern int indirection_level, variable_context, startup_state, want_pending_command, read_from_stdin;
 extern int wait_intr_flag, wait_signal_received, array_needs_making, posixly_correct, restricted;
-extern int errexit_flag, evalnest, sourcelevel;
-extern char *the_current_working_directory;
+extern int errexit_flag, evalnest, sourcelevel, xtrace_fd;
+extern char *the_current_working_directory, *shell_name;
+extern const char *const dist_version;
 
 extern int parse_and_execute(char *, const char *, int);
 extern void parse_and_execute_cleanup(int), top_level_cleanup(void), reset_parser(void);
@@ -84,7 +86,7 @@ extern struct variable *find_variable(const char *), *find_global_variable_noref
 extern struct variable *bind_global_variable(const char *, char *, int);
 extern int unbind_variable_noref(const char *);
 extern void stupidly_hack_special_variables(char *);
-extern char *set_working_directory(char *), *get_string_value(const char *);
+extern char *set_working_directory(char *);
 extern char *sh_single_quote(const char *);
 extern struct variable **all_shell_variables(void), **all_shell_functions(void);
 extern struct word *make_word(const char *);
@@ -223,21 +225,28 @@ static void on_fatal(int signal)
         struct sigaction action = { .sa_handler = SIG_DFL };
         sigaction(signal, &action, NULL);
         kill(getpid(), signal);
-    } else if (running) {
+    } else if (running && unwinding != INTERRUPTED) {
         fatal = signal;
         unwind(SIGNALED);
     }
 }
 
-static void arm(void)
+static void handle_interrupt(void (*handler)(int))
 {
-    static const int fatals[] = { SIGTERM, SIGHUP, SIGINT, SIGALRM, SIGUSR1, SIGUSR2 };
+    struct sigaction action = { .sa_handler = handler };
+    sigaction(SIGRTMAX - 3, &action, NULL);
+}
+
+static void handle_signals(void)
+{
+    static const int fatals[] = {
+        SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
+    };
     struct sigaction action = { .sa_handler = on_fatal };
     for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)
         if (!signal_is_trapped(fatals[i]))
             sigaction(fatals[i], &action, NULL);
-    action.sa_handler = on_interrupt;
-    sigaction(SIGRTMAX - 3, &action, NULL);
+    handle_interrupt(on_interrupt);
 }
 
 /* --- a command's own environment and directory ------------------------------------------------- */
@@ -351,6 +360,8 @@ static char *apply_changes(char *body, uint32_t flags)
                 close(here);
             return NULL;
         }
+        char here_path[PATH_MAX];
+        const char *path = directory[0] == '/' || !getcwd(here_path, sizeof here_path) ? directory : here_path;
         struct variable *pwd;
         if (lasting) {
             pwd = find_global_variable_noref("PWD");
@@ -360,8 +371,8 @@ static char *apply_changes(char *body, uint32_t flags)
             set_aside("OLDPWD", 1); /* the command may use `cd` */
             pwd = set_aside("PWD", 0);
         }
-        set_working_directory(directory);
-        set_variable(pwd, "PWD", directory);
+        set_working_directory((char *)path);
+        set_variable(pwd, "PWD", path);
     }
     for (at = first; *at; at += strlen(at) + 1) {
         char *name = at + 1, *equals = *at == '+' ? strchr(name, '=') : NULL;
@@ -432,16 +443,24 @@ static int receive(int fds[4])
     }
 }
 
+/* From here on no signal unwinds. */
+static void stop_running(void)
+{
+    running = 0;
+    interrupt_state = 0;
+}
+
 static void finish(int status, uint32_t how)
 {
-    fflush(stdout);
+    stop_running();
+    while (fflush(stdout) < 0 && errno == EINTR)
+        ;
+    __fpurge(stdout);
     clearerr(stdout);
     put_back();
     if (request->flags & SET_STATUS)
         status = request->status;
     last_command_exit_value = status;
-    running = 0;
-    interrupt_state = 0;
     read_but_dont_execute = 0; /* `set -n` would be for ever */
     check_descriptors();
     stdio_to_null();
@@ -459,29 +478,24 @@ static void call(const char *builtin, const char *option, struct word_list *rest
 }
 
 /* The variables that bash makes by itself and that assigning would break or refuse. */
-static int is_bashs_own(const char *name)
-{
-    static const char *const own[] = {
-        "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS",
-        "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL",
-        "BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID",
-        "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "RANDOM", "SECONDS", "SHELLOPTS",
-        "SRANDOM", "UID", "_",
-    };
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(name, own[i]) == 0)
-            return 1;
-    return 0;
-}
+static const char *const bashs_own[] = {
+    "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS",
+    "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL",
+    "BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID",
+    "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "RANDOM", "SECONDS", "SHELLOPTS",
+    "SRANDOM", "UID", "_", NULL,
+};
+/* Setting an option changes these, so they come after the options. */
+static const char *const set_by_options[] = { "BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT", NULL };
+/* The words the snapshot itself uses. Functions with these names come at its end. */
+static const char *const used_words[] = {
+    "alias", "cd", "declare", "enable", "set", "shopt", "trap", "umask", "unset", NULL,
+};
 
-/* The words the snapshot itself uses. Functions with these names are defined at its end. */
-static int is_used_by_snapshot(const char *name)
+static int is_one_of(const char *name, const char *const *names)
 {
-    static const char *const used[] = {
-        "alias", "cd", "declare", "enable", "set", "shopt", "trap", "umask", "unalias", "unset", "builtin",
-    };
-    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
-        if (strcmp(name, used[i]) == 0)
+    while (*names)
+        if (strcmp(name, *names++) == 0)
             return 1;
     return 0;
 }
@@ -490,20 +504,16 @@ static void print_functions(struct variable **functions, int shadowing)
 {
     struct word_list *names = NULL;
     for (int i = 0; functions && functions[i]; i++)
-        if (is_used_by_snapshot(functions[i]->name) == shadowing)
+        if (is_one_of(functions[i]->name, used_words) == shadowing)
             names = make_word_list(make_word(functions[i]->name), names);
     if (!names)
         return;
     call("declare", "-f", names);
-    for (struct word_list *at = names; at; at = at->next) {
+    for (int i = 0; functions[i]; i++) {
         static const struct { int attribute; char flag; } flags[] = { { 0x1, 'x' }, { 0x2, 'r' }, { 0x80, 't' } };
-        struct variable *function = NULL;
-        for (int i = 0; functions[i]; i++)
-            if (strcmp(functions[i]->name, at->word->text) == 0)
-                function = functions[i];
-        for (int i = 0; i < 3; i++)
-            if (function->attributes & flags[i].attribute)
-                printf("declare -f%c -- %s\n", flags[i].flag, sh_single_quote(function->name));
+        for (int j = 0; j < 3; j++)
+            if ((functions[i]->attributes & flags[j].attribute) && !shadowing && !is_one_of(functions[i]->name, used_words))
+                printf("declare -f%c -- %s\n", flags[j].flag, sh_single_quote(functions[i]->name));
     }
 }
 
@@ -523,7 +533,7 @@ static void print_traps(void)
  * parses them one by one, under the options of a fresh shell. All commands are in one group, which is
  * parsed before any of it is run, so that no alias takes effect within. Options come late, errexit after
  * those that may be refused; then traps, DEBUG's as the last; then the functions with the names of words
- * used here. */
+ * used here (without their attributes, for which there is no word left). */
 static void print_snapshot(void)
 {
     int posix = posixly_correct, errexit = errexit_flag;
@@ -537,7 +547,7 @@ static void print_snapshot(void)
         printf("cd -- %s\n", sh_single_quote(the_current_working_directory));
     struct word_list *names = NULL, **end = &names;
     for (int i = 0; variables && variables[i]; i++)
-        if (!is_bashs_own(variables[i]->name)) {
+        if (!is_one_of(variables[i]->name, bashs_own) && !is_one_of(variables[i]->name, set_by_options)) {
             *end = make_word_list(make_word(variables[i]->name), NULL);
             end = &(*end)->next;
         }
@@ -549,19 +559,26 @@ static void print_snapshot(void)
     printf("\n");
     call("umask", "-p", NULL);
     call("alias", "-p", NULL);
-    call("set", "+o", NULL);
     if (posix)
-        printf("set -o posix\n");
-    call("shopt", "-p", NULL);
+        printf("set -o posix\n"); /* it changes other options */
+    call("shopt", "-p", NULL); /* extdebug does, too */
+    posixly_correct = posix;
+    call("set", "+o", NULL);
+    posixly_correct = 0;
+    for (const char *const *name = set_by_options; *name; name++)
+        if (find_global_variable_noref(*name))
+            call("declare", "-p", make_word_list(make_word(*name), NULL));
+        else if (strcmp(*name, "BASH_COMPAT") == 0) /* the only one set by an option that is off */
+            printf("unset -v BASH_COMPAT\n");
     call("enable", "-n", NULL);
     if (errexit)
         printf("set -e\n");
     if (restricted)
         printf("set -r\n");
     print_traps();
-    printf("}\n");
-    print_functions(functions, 1);
-    printf("# end\n");
+    if (!posix) /* which would not have them */
+        print_functions(functions, 1);
+    printf("}\n# end\n");
     fflush(stdout);
 }
 
@@ -571,7 +588,6 @@ static void take_snapshot(int fd)
 {
     long pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
     if (pid == 0) {
-        posixly_correct = 0;
         dup2(fd, 1);
         close(control);
         __fpurge(stdout);
@@ -584,6 +600,15 @@ static void take_snapshot(int fd)
 }
 
 /* --- the loop ----------------------------------------------------------------------------------- */
+
+/* Some of bash's jumps do not undo redirections: its copies of what was redirected stay open. They are
+ * close-on-exec and begin at 10; what a user opens there is not close-on-exec. */
+static void close_saved_copies(void)
+{
+    for (int fd = 10; fd < 40 && fd < high; fd++)
+        if (fd != xtrace_fd && fcntl(fd, F_GETFD) == FD_CLOEXEC && fd != control && fd != null && fd != old_directory)
+            close(fd);
+}
 
 /* A long jump has left the command: brings bash back to a state in which it can take the next. */
 static void recover(int code)
@@ -604,7 +629,7 @@ static void recover(int code)
             status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
         }
     }
-    interrupt_state = 0;
+    stop_running(); /* `top_level` may be stale: nothing must jump any more */
     top_level_cleanup();
     reset_parser();
     if (variable_context)
@@ -617,6 +642,7 @@ static void recover(int code)
         if (stack && (stack->attributes & ATT_ARRAY) && stack->value)
             array_flush(stack->value);
     }
+    close_saved_copies();
     restore_sigmask();
     set_pipestatus_from_exit(status);
     finish(status, why ? (uint32_t)why : EXIT);
@@ -627,6 +653,8 @@ static void run_once(char *text)
 {
     close(control);
     close(null);
+    handle_interrupt(SIG_DFL);
+    indirection_level = 0;
     startup_state = 2;
     want_pending_command = 1;
     read_from_stdin = 0;
@@ -648,6 +676,8 @@ static void run(int fds[4])
     for (int i = 0; i < 3; i++)
         if (fds[i] != i)
             dup2(fds[i], i);
+        else /* the number was free, which it hardly ever is */
+            fcntl(i, F_SETFD, 0);
     for (int i = 0; i < 3; i++)
         if (fds[i] > 2)
             close(fds[i]);
@@ -676,7 +706,7 @@ static void run(int fds[4])
     }
     if (flags & ONCE)
         run_once(text);
-    arm();
+    handle_signals();
     running = 1;
     indirection_level = 0; /* or a trace would start with `++` */
     return_catch_flag = 1;
@@ -698,9 +728,9 @@ static int next_command(void)
     stdio_to_null();
     last_command_exit_value = 0;
     unbind_variable_noref("PIPESTATUS");
-    bind_global_variable("_", get_string_value("BASH"), 0);
+    bind_global_variable("_", shell_name, 0);
     apply_changes(packet, ONCE);
-    arm();
+    handle_interrupt(on_interrupt);
     send_report(READY, 0, 0);
     for (;;) {
         int code = __sigsetjmp(top_level, 0);
@@ -738,10 +768,17 @@ static int read_fully(void *to, size_t length)
     return 1;
 }
 
+/* From 4.4 to 5.3: what was before has no load functions, what will be may have other structures. */
+static int is_known_version(void)
+{
+    static const char *const known[] = { "4.4", "5.0", "5.1", "5.2", "5.3", NULL };
+    return is_one_of(dist_version, known);
+}
+
 int sandcrab_builtin_load(char *name)
 {
     (void)name;
-    if (!read_fully(&hello, sizeof hello))
+    if (!read_fully(&hello, sizeof hello) || !is_known_version())
         return 0;
     if (hello.magic != MAGIC || hello.name_length > sizeof hello.name
         || hello.late_length >= sizeof packet || !read_fully(packet, hello.late_length))

@@ -65,11 +65,14 @@ pub(super) struct Link {
     /// Where bash connects to when its end has been closed.
     listener: OwnedFd,
     sequence: u32,
+    /// The running command's sequence number.
+    job: u32,
     packet: Vec<u8>,
 }
 
 impl Link {
     pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
+        let ShellConfig { bash, env, cwd, in_child, driver: _ } = config;
         if !is_built() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the object for bash was not built"));
         }
@@ -101,16 +104,16 @@ impl Link {
         // Never fails for want of room: a pipe takes 4 KiB at least.
         rustix::io::write(&script_writer, &first)?;
         let pid = Start {
-            bash: config.bash,
+            bash,
             args: &["--norc", "--noprofile"],
-            env: spawn::environment(config.env, LEFT_OUT)?,
-            cwd: config.cwd,
+            env: spawn::environment(env, LEFT_OUT)?,
+            cwd,
             stdin: script.as_fd(),
             inherited: &[(theirs.as_fd(), control), (object()?, object_number)],
-            in_child: config.in_child,
+            in_child,
         }
         .start()?;
-        Ok((pid, Self { control: Some(ours), listener, sequence: 0, packet: Vec::new() }))
+        Ok((pid, Self { control: Some(ours), listener, sequence: 0, job: 0, packet: Vec::new() }))
     }
 
     pub(super) fn poll_fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
@@ -150,6 +153,7 @@ impl Link {
             self.send(RUN, flags | IN_FILE, status.unwrap_or(0), &[], length, &fds)
         };
         self.packet = body;
+        self.job = self.sequence;
         sent
     }
 
@@ -239,7 +243,7 @@ impl Link {
         }
         match word(1) {
             READY => Ok(Some(Report::Ready)),
-            DONE if word(2) == self.sequence => Ok(Some(Report::Done(Done {
+            DONE if word(2) == self.job => Ok(Some(Report::Done(Done {
                 status: word(3).cast_signed(),
                 how: match word(4) {
                     0 => How::Normal,

@@ -16,10 +16,12 @@
 //!
 //! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`How::Exit`], after the
 //! EXIT trap has been run. With the loaded driver the shell is still there, with the state the command has
-//! left; with the portable one its process ends and nothing is reported but that. `exec program`
-//! replaces the shell with either driver, and a failed `exec` ends it. A signal that the shell has no trap for
-//! ends the command ([`How::Signal`], loaded) or the shell (portable). So the owner treats the end of the
-//! process as the end of the command, with the status it has reaped.
+//! left, and the owner may go on with it or not; with the portable one its process ends and nothing is reported but
+//! that. `exec program` replaces the shell with either driver; a failed `exec`, and a syntax error under
+//! `set -e`, end it. A signal like SIGTERM that the shell has no trap for ends the command ([`How::Signal`],
+//! loaded; between commands it does nothing) or the shell (portable, but for SIGTERM, which it ignores). SIGKILL and the
+//! signals of a crash end the shell always. So the owner treats the end of the process as the end of the command, with the
+//! status it has reaped.
 //!
 //! # What a command may change
 //!
@@ -219,9 +221,10 @@ impl Shell {
     /// Unwinds the running command and keeps the shell's state. Everything the command has started must
     /// be ended by the caller: bash waits for a program in the foreground.
     ///
-    /// Call it again every few milliseconds until the command is done. A signal can come just before bash
-    /// begins to wait; and bash without our object takes a SIGINT that its child did not die of as meant for the
-    /// child.
+    /// Call it again every few milliseconds until the command is done: a signal can come just before bash
+    /// begins to wait. With the portable driver send the command's processes a SIGINT first, and SIGKILL only to those that
+    /// are left: if its child does not die of SIGINT, bash takes the one it got as dealt with by the child, and
+    /// goes on with the text.
     pub(crate) fn interrupt(&mut self) -> io::Result<()> {
         match &mut self.link {
             Link::Loaded(_) => loaded::interrupt(self.pid),
@@ -238,7 +241,8 @@ impl Shell {
     }
 
     /// Asks for a snapshot, for when no command is running. The loaded driver takes it in a fork, and
-    /// commands need not wait for it. A snapshot asked for before is given up.
+    /// commands need not wait for it; the fork is the caller's child, to be reaped like others. A snapshot asked for
+    /// before is given up.
     pub(crate) fn snapshot(&mut self) -> io::Result<()> {
         let (reader, writer) = snapshot::Reader::new()?;
         match &mut self.link {

@@ -68,18 +68,19 @@ enum What {
 
 impl Link {
     pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
+        let ShellConfig { bash, env, cwd, in_child, driver: _ } = config;
         let (stdin, lines) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (reports, report_to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reports, true)?;
         rustix::io::ioctl_fionbio(&lines, true)?;
         let pid = Start {
-            bash: config.bash,
+            bash,
             args: &["--norc", "--noprofile", "--noediting", "+o", "history", "+o", "histexpand", "-i"],
-            env: spawn::environment(config.env, &["SHELLOPTS", "BASHOPTS", "TMOUT"])?,
-            cwd: config.cwd,
+            env: spawn::environment(env, &["SHELLOPTS", "BASHOPTS", "TMOUT"])?,
+            cwd,
             stdin: stdin.as_fd(),
             inherited: &[],
-            in_child: config.in_child,
+            in_child,
         }
         .start()?;
         let mut link = Self {
@@ -115,6 +116,11 @@ impl Link {
         let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
         if job.once {
             return unsupported("the portable driver runs no single commands");
+        }
+        let values = job.env.iter().flat_map(|(_, value)| value).map(|value| value.as_bytes());
+        let cwd = job.cwd.map(|cwd| cwd.as_os_str().as_bytes());
+        if values.chain(cwd).chain([job.text]).any(|bytes| bytes.contains(&0)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a command"));
         }
         let text = spawn::sealed_file("command", &[job.text])?;
         let mut held = vec![text];

@@ -194,6 +194,8 @@ pub(super) fn remove_tree(directory: &Path) -> io::Result<()> {
         Err(_) => {}
     }
     let mut result = Ok(());
-    for_each_below(directory, 0, &mut |directory| result = fs::remove_dir(directory));
+    for_each_below(directory, 0, &mut |directory| {
+        result = fs::remove_dir(directory);
+    });
     result
 }

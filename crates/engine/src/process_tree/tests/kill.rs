@@ -56,7 +56,7 @@ fn one_command(
 
 fn check(receipt: &KillReceipt, how: How, name: &str) {
     assert_eq!(receipt.survivors, [], "{name} {how:?}");
-    assert!(!receipt.killed.is_empty(), "{name} {how:?}");
+    assert!(!receipt.killed.is_empty(), "{name} {how:?} {:?}", commands());
     for killed in &receipt.killed {
         assert!(killed.signal == 9 || killed.signal == how.0.as_raw(), "{killed:?}");
         assert!(!killed.command.is_empty());

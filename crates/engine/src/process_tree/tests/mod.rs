@@ -98,13 +98,9 @@ fn commands() -> Vec<String> {
     live().into_iter().map(walk::command_line).collect()
 }
 
-/// Whether children have come and gone since the last time this was so.
+/// Whether many children have come and gone since the last start.
 fn is_busy() -> bool {
-    let busy = REAPED.load(Ordering::Relaxed) > 200;
-    if busy {
-        REAPED.store(0, Ordering::Relaxed);
-    }
-    busy
+    REAPED.load(Ordering::Relaxed) > 200
 }
 
 /// Starts a bash with some text, tagged and in a cgroup as a command of a supervisor would be.
@@ -113,6 +109,7 @@ fn start(text: &str, tag: Option<Tag>, cgroup: Option<&Cgroup>) -> Pid {
 }
 
 fn start_argv(argv: &[&str], tag: Option<Tag>, cgroup: Option<&Cgroup>) -> Pid {
+    REAPED.store(0, Ordering::Relaxed);
     let argv = argv.iter().map(|word| CString::new(*word).unwrap()).collect::<Vec<_>>();
     let path = CString::new(std::env::var("PATH").map(|path| format!("PATH={path}")).unwrap()).unwrap();
     match sys::fork().unwrap() {

@@ -197,6 +197,7 @@ impl Session {
             took: Duration::ZERO,
             done: None,
         };
+        let mut interrupts = 0;
         let mut interrupt_at = how.interrupt.map(|after| started + after);
         let deadline = started + how.patience;
         loop {
@@ -218,7 +219,8 @@ impl Session {
             }
             if interrupt_at.is_some_and(|at| now >= at) {
                 self.shell.interrupt().unwrap();
-                self.kill_children();
+                self.signal_children(if interrupts == 0 { libc::SIGINT } else { libc::SIGKILL });
+                interrupts += 1;
                 interrupt_at = Some(now + Duration::from_millis(20));
             }
             let tick = interrupt_at.map_or(deadline, |at| at.min(deadline)).saturating_duration_since(now);
@@ -297,17 +299,17 @@ impl Session {
         found
     }
 
-    fn kill_children(&self) {
+    fn signal_children(&self, signal: i32) {
         for child in self.children() {
-            drop(sys::send_signal(child, libc::SIGKILL));
+            drop(sys::send_signal(child, signal));
         }
     }
 
     fn kill(&mut self) {
         if self.reaped.is_none() {
-            self.kill_children();
+            self.signal_children(libc::SIGKILL);
             drop(sys::send_signal(self.shell.pid(), libc::SIGKILL));
-            drop(rustix::process::waitpid(Some(self.shell.pid()), WaitOptions::empty()));
+            let _ = rustix::process::waitpid(Some(self.shell.pid()), WaitOptions::empty());
             self.reaped = Some(-9);
         }
     }
@@ -342,5 +344,5 @@ fn read(from: &OwnedFd, to: &mut Vec<u8>) {
 fn poll(fds: &mut [PollFd<'_>], tick: Duration) {
     let tick =
         Timespec { tv_sec: 0, tv_nsec: i64::from(tick.min(Duration::from_millis(900)).subsec_nanos()) };
-    drop(rustix::event::poll(fds, Some(&tick)));
+    let _ = rustix::event::poll(fds, Some(&tick));
 }
