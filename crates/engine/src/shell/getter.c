@@ -229,15 +229,29 @@ static void on_fatal(int signal)
     }
 }
 
+#define FATALS 6
+static const int fatals[FATALS] = { SIGTERM, SIGHUP, SIGINT, SIGALRM, SIGUSR1, SIGUSR2 };
+static struct sigaction before[FATALS]; /* what bash itself does about them */
+
 static void arm(void)
 {
-    static const int fatals[] = { SIGTERM, SIGHUP, SIGINT, SIGALRM, SIGUSR1, SIGUSR2 };
+    static int armed;
     struct sigaction action = { .sa_handler = on_fatal };
-    for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)
+    for (size_t i = 0; i < FATALS; i++)
         if (!signal_is_trapped(fatals[i]))
-            sigaction(fatals[i], &action, NULL);
+            sigaction(fatals[i], &action, armed ? NULL : &before[i]);
+    armed = 1;
     action.sa_handler = on_interrupt;
     sigaction(SIGRTMAX - 3, &action, NULL);
+}
+
+/* Back to what bash does: there is no next command for which the shell has to survive. */
+static void disarm(void)
+{
+    for (size_t i = 0; i < FATALS; i++)
+        if (!signal_is_trapped(fatals[i]))
+            sigaction(fatals[i], &before[i], NULL);
+    signal(SIGRTMAX - 3, SIG_DFL);
 }
 
 /* --- a command's own environment and directory ------------------------------------------------- */
@@ -630,6 +644,7 @@ static void run_once(char *text)
     startup_state = 2;
     want_pending_command = 1;
     read_from_stdin = 0;
+    disarm();
     bind_global_variable("BASH_EXECUTION_STRING", text, 0);
     int code = __sigsetjmp(top_level, 0);
     if (code == 0)
