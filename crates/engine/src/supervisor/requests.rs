@@ -180,6 +180,10 @@ impl Supervisor {
     /// Ends everything below and then the supervisor itself.
     fn quit(&mut self, request: u64) {
         self.quitting = true;
+        for job in self.jobs.iter_mut().filter(|job| job.stage == Stage::Running && job.pending_end.is_none())
+        {
+            job.cause.get_or_insert((EndReason::SessionEnded, libc::SIGKILL));
+        }
         let ending = Ending::new(Scope::Tree, Signal::KILL, Duration::ZERO, self.cgroup.as_ref());
         self.endings.push(EndingTask { ending, purpose: Purpose::Quit { request }, wake_at: Instant::now() });
     }
