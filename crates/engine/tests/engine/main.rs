@@ -1,6 +1,9 @@
 //! The engine through its public API, with real shells and real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod processes;
+mod stage;
 mod support;
 
+mod kill;
 mod runs;
