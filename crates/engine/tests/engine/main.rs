@@ -6,4 +6,5 @@ mod stage;
 mod support;
 
 mod kill;
+mod leftovers;
 mod runs;

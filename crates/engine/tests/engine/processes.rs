@@ -45,6 +45,16 @@ impl Seen {
         Self::of(self.pid) == Some(self)
     }
 
+    /// Kills it.
+    pub(crate) fn kill(self) {
+        if self.is_alive()
+            && let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw)
+        {
+            // It is gone, then.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
     /// The name of its program.
     pub(crate) fn name(self) -> String {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
@@ -108,9 +118,9 @@ impl Drop for Sweep {
             }
             for supervisor in left {
                 for process in below(supervisor) {
-                    kill(process);
+                    process.kill();
                 }
-                kill(supervisor);
+                supervisor.kill();
             }
         }
     }
@@ -132,13 +142,4 @@ fn below(root: Seen) -> Vec<Seen> {
     let children = std::fs::read_to_string(path).unwrap_or_default();
     let children = children.split(' ').filter_map(|pid| Seen::of(pid.parse().ok()?));
     children.flat_map(|child| below(child).into_iter().chain([child])).collect()
-}
-
-fn kill(process: Seen) {
-    if process.is_alive()
-        && let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw)
-    {
-        // It is gone, then.
-        let _ = kill_process(pid, Signal::KILL);
-    }
 }
