@@ -663,6 +663,7 @@ static void run_once(char *text)
     startup_state = 2;
     want_pending_command = 1;
     read_from_stdin = 0;
+    indirection_level = 0; /* or a trace would start with `++` */
     disarm();
     bind_global_variable("BASH_EXECUTION_STRING", text, 0);
     int code = __sigsetjmp(top_level, 0);
