@@ -458,8 +458,10 @@ static void finish(int status, uint32_t how)
     __fpurge(stdout);
     clearerr(stdout);
     put_back();
-    if (request->flags & SET_STATUS)
+    if (request->flags & SET_STATUS) {
         status = request->status;
+        unbind_variable_noref("PIPESTATUS"); /* no command has run yet */
+    }
     last_command_exit_value = status;
     read_but_dont_execute = 0; /* `set -n` would be for ever */
     check_descriptors();

@@ -256,18 +256,21 @@ impl Shell {
     /// Brings a fresh shell to the state of the snapshot; [`Report::Done`] says when. What the restored
     /// state prints or fails with goes nowhere. Start that shell with an empty environment.
     pub(crate) fn restore(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.prepare(&snapshot.restore_text(), snapshot.status())
+    }
+
+    /// Runs a text that nobody sees, after which `$?` is this; [`Report::Done`] says when.
+    pub(crate) fn prepare(&mut self, text: &[u8], status: i32) -> io::Result<()> {
         let null = rustix::fs::open(
             "/dev/null",
             rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         )?;
         let null = std::os::fd::AsFd::as_fd(&null);
-        let text = snapshot.restore_text();
-        let job =
-            Job { text: &text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
+        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
         match &mut self.link {
-            Link::Loaded(link) => link.run(&job, Some(snapshot.status())),
-            Link::Portable(link) => link.restore(self.pid, &job, snapshot.status()),
+            Link::Loaded(link) => link.run(&job, Some(status)),
+            Link::Portable(link) => link.restore(self.pid, &job, status),
         }
     }
 }

@@ -5,3 +5,4 @@
 mod cases;
 mod harness;
 mod more;
+mod table;

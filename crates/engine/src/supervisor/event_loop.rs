@@ -22,11 +22,14 @@ use crate::journal::Stream;
 use crate::process_tree::walk::ChildrenFile;
 use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Step};
 use crate::protocol::{Answer, Role, Stage};
-use crate::shell::Shell;
+use crate::shell::{Driver, Shell};
 use crate::sys;
 
 /// How often an end that the disk had no room for is tried again.
 const END_RETRY: Duration = Duration::from_millis(500);
+
+/// How long what a command started has to die of SIGINT before it is killed, with the portable driver.
+const PORTABLE_GRACE: Duration = Duration::from_millis(15);
 
 /// Why processes are being ended, and so what follows when they are gone.
 #[derive(Debug, Clone, Copy)]
@@ -287,6 +290,10 @@ impl Supervisor {
         if self.session.is_some() {
             self.interrupt_shell(slot, grace, now);
         }
+        // An interactive bash goes on with the next command unless its child died of SIGINT.
+        let ask_first = self.session.is_some() && self.context.driver == Some(Driver::Portable);
+        let (signal, grace) =
+            if ask_first && grace.is_zero() { (Signal::INT, PORTABLE_GRACE) } else { (signal, grace) };
         // A session's cgroup holds more than this command; a run's holds nothing else.
         let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
         let ending = Ending::new(scope, signal, grace, cgroup);
@@ -402,7 +409,14 @@ impl Supervisor {
             while sys::reap_one(shell.pid()) {}
         }
         if let Some(cgroup) = &mut self.cgroup {
-            drop(cgroup.remove());
+            // It is empty when the last process in it has been reaped, or a moment later.
+            for _ in 0..100 {
+                while sys::reap().is_some() {}
+                if cgroup.remove().is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 

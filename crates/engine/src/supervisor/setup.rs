@@ -48,8 +48,9 @@ pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
 
 /// Whether a text looks as if it may end its shell.
 pub(super) fn looks_fatal(text: &[u8]) -> bool {
-    const SIGNS: [&[u8]; 9] =
-        [b"exit", b"exec", b"kill", b"$$", b"BASHPID", b"set -", b"suspend", b"ulimit", b"logout"];
+    const SIGNS: [&[u8]; 10] = [
+        b"exit", b"exec", b"kill", b"$$", b"BASHPID", b"set -e", b"set -o", b"suspend", b"ulimit", b"logout",
+    ];
     SIGNS.iter().any(|sign| text.windows(sign.len()).any(|window| window == *sign))
 }
 

@@ -13,3 +13,4 @@ mod leftovers;
 mod previous;
 mod retention;
 mod runs;
+mod traps;

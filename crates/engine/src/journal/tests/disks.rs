@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
-use crate::journal::{AppendError, ClaimError, DEFAULT_JOURNAL_BYTES};
+use crate::journal::error::AppendError;
+use crate::journal::{ClaimError, DEFAULT_JOURNAL_BYTES};
 
 /// A file system that is there for one test.
 struct Mount(PathBuf);

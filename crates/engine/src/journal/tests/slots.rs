@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::journal::{AppendError, ClaimError, Found, JournalError, MAX_EVENT_BYTES, MAX_SPEC_BYTES, Slot};
+use crate::journal::error::AppendError;
+use crate::journal::format::{MAX_EVENT_BYTES, MAX_SPEC_BYTES};
+use crate::journal::{ClaimError, Found, JournalError, Slot};
 
 #[test]
 fn the_default_temporary_directory() {

@@ -99,6 +99,8 @@ pub(super) struct Session {
     snapshot_due: Option<Instant>,
     /// A snapshot was asked for and has not arrived; when it was asked for.
     pending: Option<Instant>,
+    /// The command for which a snapshot was taken as a precaution.
+    guarded: Option<u32>,
     /// Requests that are answered by the next snapshot.
     wanted: Vec<u64>,
     /// The request that is answered when the shell is up.
@@ -183,6 +185,7 @@ impl Supervisor {
             dirty: false,
             snapshot_due: None,
             pending: None,
+            guarded: None,
             wanted: Vec::new(),
             opening: Some(request),
             last: None,

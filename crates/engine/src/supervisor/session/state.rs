@@ -176,8 +176,11 @@ impl Supervisor {
         if text.is_empty() {
             session.activity = Activity::Idle;
             self.shell_up();
-        } else {
-            self.run_hidden(&text, Activity::State { until });
+            return;
+        }
+        session.activity = Activity::State { until };
+        if self.shell.as_mut().is_none_or(|shell| shell.prepare(&text, 0).is_err()) {
+            self.kill_shell();
         }
     }
 

@@ -119,8 +119,11 @@ impl Supervisor {
                         session.queue.pop_front();
                         continue;
                     };
-                    // The state after the last command must be safe before this one can end the shell.
-                    if session.dirty && session.pending.is_none() && may_end_shell(job) {
+                    // The state after the last command must be safe before this one can end the shell; if it
+                    // cannot be had, the one before it has to do.
+                    let tried = session.guarded == Some(slot);
+                    if session.dirty && session.pending.is_none() && !tried && may_end_shell(job) {
+                        session.guarded = Some(slot);
                         self.take_snapshot(now);
                         continue;
                     }

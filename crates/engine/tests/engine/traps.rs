@@ -1,0 +1,118 @@
+//! The table of hostile commands, through the whole engine and over both drivers: whatever a command does, it has
+//! its end, and the session answers the next one.
+
+#[path = "../../src/shell/tests/table.rs"]
+#[expect(dead_code, reason = "the table has more than is needed here")]
+mod table;
+
+use std::time::Duration;
+
+use sandcrab_engine::{
+    CommandSpec, EndReason, Engine, Outcome, Session, SessionSpec, ShellDriver, Status, Stdin,
+};
+use table::{Case, Expected, Step, all};
+
+use crate::support::open_with;
+
+async fn engine(driver: ShellDriver) -> crate::support::Fixture {
+    open_with(|config| {
+        config.shell_driver = driver;
+        config.env.retain(|(name, _)| ["PATH", "HOME"].iter().any(|kept| name == kept));
+        config.env.push(("LANG".into(), "C.UTF-8".into()));
+    })
+    .await
+}
+
+/// Runs one command as its step asks.
+async fn run(session: &Session, step: &Step) -> Outcome {
+    let stdin = match step.stdin {
+        Some(bytes) => Stdin::Bytes(bytes.to_vec()),
+        None if step.open_stdin => Stdin::Open,
+        None => Stdin::Null,
+    };
+    let execution = session.start(CommandSpec::shell(step.text.clone()).stdin(stdin)).await.unwrap();
+    if matches!(step.ended, Expected::Interrupted) {
+        execution.wait_started().await.unwrap();
+        let entered = Duration::from_millis(if cfg!(debug_assertions) { 60 } else { 30 });
+        tokio::time::sleep(entered).await;
+        assert!(matches!(execution.status(), Status::Running { .. }), "it runs until it is interrupted");
+        session.interrupt(2, Duration::from_millis(20)).await.unwrap();
+    }
+    let end = execution.wait().await.unwrap();
+    let output = execution.output(64 << 20).unwrap();
+    Outcome { execution, end, output }
+}
+
+fn check(step: &Step, outcome: &Outcome, loaded: bool) -> Result<(), String> {
+    let end = &outcome.end;
+    let ended = match step.ended {
+        Expected::Normal(-1) => end.reason == EndReason::Exited && !end.shell_ended,
+        Expected::Normal(status) => {
+            end.reason == EndReason::Exited && end.exit_code == Some(status) && !end.shell_ended
+        }
+        Expected::Exit(status) => end.exit_code == Some(status) && end.shell_ended,
+        Expected::Signal(signal) => {
+            end.reason == EndReason::Signaled && end.signal == Some(signal) && !end.shell_ended
+        }
+        Expected::Interrupted => end.reason == EndReason::Killed && (!loaded || !end.shell_ended),
+        Expected::Died(status) if status < 0 => end.signal == Some(-status) && end.shell_ended,
+        Expected::Died(status) => end.exit_code == Some(status) && end.shell_ended,
+    };
+    let short = |text: String| text.chars().take(300).collect::<String>();
+    if ended && step.stdout.matches(&outcome.stdout()) && step.stderr.matches(&outcome.stderr()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{:?}: {end:?}\n  stdout {:?}\n  stderr {:?}",
+        short(step.text.clone()),
+        short(outcome.stdout()),
+        short(outcome.stderr())
+    ))
+}
+
+async fn play(engine: &Engine, case: &Case, loaded: bool) -> Result<(), String> {
+    let home = tempfile::tempdir().unwrap();
+    let spec = SessionSpec::new().cwd(home.path()).env("HOME", home.path());
+    let session = engine.create_session(spec).await.unwrap();
+    let mut result = Ok(());
+    for step in &case.steps {
+        let outcome = run(&session, step).await;
+        result = check(step, &outcome, loaded);
+        // A shell that was replaced has the state of before the command that ended it.
+        if result.is_err() || outcome.end.shell_ended {
+            break;
+        }
+    }
+    if result.is_ok() {
+        let next = table::ok("\\echo ok", "ok\n").any_err();
+        result = check(&next, &run(&session, &next).await, loaded).map_err(|e| format!("afterwards: {e}"));
+    }
+    session.delete().await.unwrap();
+    result
+}
+
+async fn play_all(driver: ShellDriver) {
+    let fixture = engine(driver).await;
+    let loaded = driver == ShellDriver::Loaded;
+    assert_eq!(fixture.engine.health().shell_driver, if loaded { "loaded" } else { "portable" });
+    let mut failed = Vec::new();
+    for case in all().iter().filter(|case| loaded || case.loaded_only.is_none()) {
+        let patient = tokio::time::timeout(Duration::from_secs(15), play(&fixture.engine, case, loaded));
+        match patient.await {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => failed.push(format!("{}: {why}", case.name)),
+            Err(_) => failed.push(format!("{}: no answer", case.name)),
+        }
+    }
+    assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[tokio::test]
+async fn every_case_over_the_loaded_driver() {
+    play_all(ShellDriver::Loaded).await;
+}
+
+#[tokio::test]
+async fn every_case_over_the_portable_driver() {
+    play_all(ShellDriver::Portable).await;
+}
