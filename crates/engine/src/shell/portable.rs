@@ -48,6 +48,8 @@ pub(super) struct Link {
     kept: Option<i32>,
     /// Whether the running command has been interrupted.
     interrupted: bool,
+    /// The lines after the running command's own.
+    tail: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Link {
             status: 0,
             kept: None,
             interrupted: false,
+            tail: Vec::new(),
         };
         let boot = spawn::sealed_file("boot", &[BOOT])?;
         let line = format!("\\. {}", path(boot.as_fd())).into_bytes();
@@ -183,12 +186,14 @@ impl Link {
         self.sequence = self.sequence.wrapping_add(1);
         self.interrupted = false;
         let to = path(self.report_to.as_fd());
+        self.tail = b"\n".to_vec();
         if !after.is_empty() {
-            line.extend_from_slice(b"\n");
-            line.extend_from_slice(format!("(($?,{},0+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
-            line.extend_from_slice(after);
+            self.tail.extend_from_slice(format!("(($?,{},0+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
+            self.tail.extend_from_slice(after);
+            self.tail.push(b'\n');
         }
-        line.extend_from_slice(format!("\n(($?,{},1+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
+        self.tail.extend_from_slice(format!("(($?,{},1+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
+        line.extend_from_slice(&self.tail);
         if line.len() > MAX_LINE_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -231,6 +236,13 @@ impl Link {
 
     /// Sends bash what makes an interactive shell give up a command.
     pub(super) fn interrupt(&mut self, shell: Pid) -> io::Result<()> {
+        if self.interrupted
+            && let Some(lines) = &self.lines
+        {
+            // The one before may have made bash throw away the lines that report. Reports that come twice are passed
+            // over, and a full pipe has them already.
+            let _ = rustix::io::write(lines, &self.tail);
+        }
         self.interrupted = true;
         sys::send_signal(shell, libc::SIGCONT)?;
         sys::send_signal(shell, libc::SIGINT)
