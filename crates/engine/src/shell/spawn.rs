@@ -52,8 +52,15 @@ impl Start<'_> {
             placed.push((above(*fd)?, *number));
         }
         let program = PreparedExec::new(bash, argv, self.env);
+        let (executed, in_child_only) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         match sys::fork()? {
-            Fork::Parent(pid) => Ok(pid),
+            Fork::Parent(pid) => {
+                // What is done to it from outside (tag, cgroup, limits) must not be overtaken by what it does
+                // to itself. The pipe is closed when it becomes bash, or ends.
+                drop(in_child_only);
+                while rustix::io::read(&executed, &mut [0; 1]) == Err(rustix::io::Errno::INTR) {}
+                Ok(pid)
+            }
             Fork::Child => {
                 let mut child = || -> io::Result<()> {
                     sys::reset_signals();
