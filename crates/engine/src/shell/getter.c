@@ -582,11 +582,30 @@ static void print_snapshot(void)
     fflush(stdout);
 }
 
+/* The number of the command that what is forked belongs to is in the lowest bits of the soft
+ * RLIMIT_RTTIME, which the supervisor sets from outside. 0 is the shell's own. */
+#define COMMAND_BITS ((rlim_t)0xfffff)
+
+/* Forks as nobody's command: the next one's number may be set already. */
+static long fork_untagged(void)
+{
+    struct rlimit tag, own, now;
+    if (getrlimit(RLIMIT_RTTIME, &tag) || tag.rlim_cur == RLIM_INFINITY)
+        return syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    own = tag;
+    own.rlim_cur &= ~COMMAND_BITS;
+    prlimit(0, RLIMIT_RTTIME, &own, &tag);
+    long pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    if (pid && prlimit(0, RLIMIT_RTTIME, &tag, &now) == 0 && now.rlim_cur != own.rlim_cur)
+        setrlimit(RLIMIT_RTTIME, &now); /* it was set meanwhile, and that is the one that counts */
+    return pid;
+}
+
 /* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` never hear of it; the supervisor
  * reaps it. */
 static void take_snapshot(int fd)
 {
-    long pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    long pid = fork_untagged();
     if (pid == 0) {
         dup2(fd, 1);
         close(control);
