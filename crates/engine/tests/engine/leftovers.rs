@@ -1,0 +1,209 @@
+//! What a command leaves running when it returns.
+
+use std::time::{Duration, Instant};
+
+use sandcrab_engine::{CommandSpec, EndReason, Event, Execution, LeftoverPolicy, Status};
+
+use crate::processes::{Seen, eventually, running_in};
+use crate::scene::{Kind, Scene};
+
+const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+
+#[tokio::test]
+async fn a_command_returns_before_its_background_child() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let begun = Instant::now();
+        let running = scene.start(kind, CommandSpec::shell("sleep 60 & echo hi")).await;
+        let end = running.execution.wait().await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{kind:?}");
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(0)));
+        assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"hi\n");
+        let [leftover] = end.leftovers.as_slice() else { panic!("{kind:?} {end:?}") };
+        let leftover = Seen::of(leftover.pid).unwrap();
+        end_leftovers(running, &[leftover]).await;
+    }
+}
+
+/// Ends what a command has left: with its session, or by hand.
+async fn end_leftovers(running: crate::scene::Running, leftovers: &[Seen]) {
+    match running.session {
+        Some(session) => drop(session.delete().await.unwrap()),
+        None => leftovers.iter().for_each(|seen| seen.kill()),
+    }
+    eventually("the leftovers are gone", || !leftovers.iter().any(|seen| seen.is_alive())).await;
+    running.execution.wait_closed().await;
+}
+
+#[tokio::test]
+async fn only_what_this_command_left_is_its_leftover() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    // Fast and slow ones, so that the state is being saved while some of them run.
+    for pause in (0..12).map(|n| n * 2) {
+        let left = session.run(CommandSpec::shell("setsid sleep 60 & :")).await.unwrap();
+        assert_eq!(left.end.leftovers.len(), 1, "{:?}", left.end);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let none = session.run(CommandSpec::shell("echo")).await.unwrap();
+        assert_eq!(none.end.leftovers, []);
+    }
+    let receipt = session.delete().await.unwrap();
+    assert!(receipt.killed.len() >= 13 && receipt.survivors.is_empty(), "{receipt:?}");
+}
+
+#[tokio::test]
+async fn daemons_are_leftovers_too() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let folder = scene.folder(&format!("{kind:?}"));
+        let text = "( env -i setsid sleep 60 & ); nohup setsid sleep 60 >/dev/null 2>&1 & disown; echo up";
+        let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!(end.leftovers.len(), 2, "{kind:?} {end:?}");
+        eventually("both are up", || running_in(&folder, "sleep").len() == 2).await;
+        let there = running_in(&folder, "sleep");
+        assert!(there.iter().all(|seen| end.leftovers.iter().any(|left| left.pid == seen.pid)));
+        end_leftovers(running, &there).await;
+    }
+}
+
+#[tokio::test]
+async fn late_output_of_a_leftover_reaches_the_journal() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let folder = scene.folder(&format!("{kind:?}"));
+        let text = "(until [ -e go ]; do sleep 0.01; done; echo late) & echo early";
+        let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
+        let mut follower = running.execution.follow(0).unwrap();
+        let mut before = Vec::new();
+        while let Some(entry) = follower.next().await.unwrap() {
+            before.push(entry.event);
+        }
+        assert!(matches!(before.last(), Some(Event::Ended(end)) if end.leftovers.len() >= 1), "{before:?}");
+        std::fs::write(folder.join("go"), "").unwrap();
+        let mut late = Vec::new();
+        while let Some(entry) = follower.next_late().await.unwrap() {
+            if let Event::Output { bytes, .. } = entry.event {
+                late.extend(bytes);
+            }
+        }
+        assert_eq!(late, b"late\n", "{kind:?}");
+        assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"early\nlate\n");
+        if let Some(session) = running.session {
+            session.delete().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn leftovers_are_killed_if_asked_for() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let folder = scene.folder(&format!("{kind:?}"));
+        let text = "setsid sleep 60 & sleep 60 & echo hi";
+        let spec = CommandSpec::shell(text).cwd(&folder).leftovers(LeftoverPolicy::Kill);
+        let running = scene.start(kind, spec).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!(
+            (end.reason, end.exit_code, end.leftovers.len()),
+            (EndReason::Exited, Some(0), 2),
+            "{kind:?}"
+        );
+        assert!(running_in(&folder, "sleep").is_empty());
+        assert!(end.leftovers.iter().all(|left| Seen::of(left.pid).is_none()));
+        running.execution.wait_closed().await;
+        if let Some(session) = running.session {
+            let next = session.run(CommandSpec::shell("echo next")).await.unwrap();
+            assert_eq!((next.stdout().as_str(), next.end.restored), ("next\n", None));
+            session.delete().await.unwrap();
+        }
+    }
+}
+
+/// The executions that have been made of leftovers.
+async fn adopted(scene: &Scene, count: usize) -> Vec<Execution> {
+    let mut found = Vec::new();
+    eventually("the leftovers are executions", || {
+        let running = |execution: &Execution| {
+            execution.info().background && matches!(execution.status(), Status::Running { .. })
+        };
+        found = scene.engine.executions().into_iter().filter(running).collect();
+        found.len() == count
+    })
+    .await;
+    found
+}
+
+#[tokio::test]
+async fn an_adopted_leftover_has_a_kill_of_its_own() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let text = "setsid sleep 60 & sleep 61 & echo hi";
+        let running = scene.start(kind, CommandSpec::shell(text).leftovers(LeftoverPolicy::Adopt)).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!(end.leftovers.len(), 2, "{kind:?} {end:?}");
+        let both = adopted(&scene, 2).await;
+        let [first, second] = both.as_slice() else { panic!("{both:?}") };
+        let other = Seen::of(second.info().pid.unwrap()).unwrap();
+        let receipt = first.kill(libc::SIGTERM, Duration::from_secs(5)).await.unwrap();
+        let killed: Vec<_> = receipt.killed.iter().map(|killed| killed.pid).collect();
+        assert_eq!((killed, receipt.survivors.len()), (vec![first.info().pid.unwrap()], 0), "{kind:?}");
+        assert_eq!(first.wait().await.unwrap().reason, EndReason::Killed);
+        assert!(other.is_alive(), "{kind:?}: the other one was killed too");
+        second.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+        assert!(!other.is_alive());
+        if let Some(session) = running.session {
+            session.delete().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_leftover_ends_when_it_ends() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let folder = scene.folder(&format!("{kind:?}"));
+        let text = "bash -c 'until [ -e go ]; do sleep 0.01; done; exit 3' & echo hi";
+        let spec = CommandSpec::shell(text).cwd(&folder).leftovers(LeftoverPolicy::Adopt);
+        let running = scene.start(kind, spec).await;
+        running.execution.wait().await.unwrap();
+        let found = adopted(&scene, 1).await;
+        std::fs::write(folder.join("go"), "").unwrap();
+        let end = found[0].wait().await.unwrap();
+        assert_eq!(end.reason, EndReason::Exited, "{kind:?}");
+        // A child of the session's shell is reaped by the shell, which alone learns how it ended.
+        assert_eq!(end.exit_code, (kind == Kind::Run).then_some(3), "{kind:?}");
+        found[0].wait_closed().await;
+        if let Some(session) = running.session {
+            session.delete().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_leftover_ends_with_its_session() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let spec = CommandSpec::shell("sleep 60 & :").leftovers(LeftoverPolicy::Adopt);
+    session.run(spec).await.unwrap();
+    let found = adopted(&scene, 1).await;
+    let process = Seen::of(found[0].info().pid.unwrap()).unwrap();
+    session.delete().await.unwrap();
+    assert!(!process.is_alive());
+    assert_eq!(found[0].wait().await.unwrap().reason, EndReason::SessionEnded);
+}
+
+#[tokio::test]
+async fn a_child_that_floods_standard_output_does_not_delay_the_end() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let spec = CommandSpec::shell("timeout 20 yes & echo first").journal_bytes(1 << 20);
+        let begun = Instant::now();
+        let running = scene.start(kind, spec).await;
+        let end = running.execution.wait().await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(2), "{kind:?} {:?}", begun.elapsed());
+        assert!(!end.leftovers.is_empty());
+        let left: Vec<_> = end.leftovers.iter().filter_map(|left| Seen::of(left.pid)).collect();
+        end_leftovers(running, &left).await;
+    }
+}
