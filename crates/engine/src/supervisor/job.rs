@@ -313,7 +313,7 @@ impl Job {
     /// Records the end. If the disk has no room for it, [`Job::retry_end`] tries again.
     pub(crate) fn finish(&mut self, end: &End) {
         self.stage = Stage::Ended;
-        self.stdin = None;
+        drop(self.close_stdin());
         self.end_unwritten = Some(wire::to_bytes(end));
         self.retry_end();
     }
@@ -375,6 +375,12 @@ impl Job {
         stdin.waiting.push((stdin.accepted, request));
         stdin.close |= close;
         true
+    }
+
+    /// Closes standard input. Returns the requests whose bytes were not all written.
+    pub(crate) fn close_stdin(&mut self) -> Vec<u64> {
+        let waiting = self.stdin.take().map(|stdin| stdin.waiting).unwrap_or_default();
+        waiting.into_iter().map(|(_, request)| request).collect()
     }
 
     /// Writes what it can to standard input. Returns the requests that are done, and those that never

@@ -306,9 +306,13 @@ impl Supervisor {
         let Some(end) = job.pending_end.take() else {
             return;
         };
+        let unanswered = job.close_stdin();
         job.finish(&end);
         let position = job.position();
         self.link.send(0, &Answer::Ended { slot, end, position });
+        for request in unanswered {
+            self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+        }
     }
 
     /// What a job that has just returned has left running.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sandcrab_engine::{CgroupUse, CommandSpec, EndReason, Execution, KillReceipt, Session};
 
-use crate::neighbourhood::{Kind, Stage, process_of};
 use crate::processes::{Seen, Stranger, eventually, running_in, working_in};
+use crate::scene::{Kind, Scene, process_of};
 
 /// What a command starts. Everything ends by itself after a minute at the latest.
 #[derive(Debug, Clone, Copy)]
@@ -94,8 +94,8 @@ struct Neighbours {
 }
 
 impl Neighbours {
-    async fn new(stage: &Stage) -> Self {
-        let execution = stage.engine.start(CommandSpec::shell("sleep 110; :")).await.unwrap();
+    async fn new(scene: &Scene) -> Self {
+        let execution = scene.engine.start(CommandSpec::shell("sleep 110; :")).await.unwrap();
         let process = process_of(&execution);
         Self { stranger: Stranger::new(), execution, process }
     }
@@ -117,8 +117,8 @@ struct Earlier {
 }
 
 impl Earlier {
-    async fn new(stage: &Stage) -> Self {
-        let session = stage.session().await;
+    async fn new(scene: &Scene) -> Self {
+        let session = scene.session().await;
         let text = "kept=yes; env -i setsid sleep 100 >/dev/null 2>&1 & echo $$";
         let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
         let [leftover] = outcome.end.leftovers.as_slice() else { panic!("{:?}", outcome.end) };
@@ -147,15 +147,15 @@ fn check_receipt(receipt: &KillReceipt, there: &[Seen]) {
 }
 
 /// Starts the command, ends it, and looks at what is left.
-async fn end_one(stage: &Stage, session: Option<&Earlier>, case: Case, means: Means, number: usize) {
-    let folder = stage.folder(&number.to_string());
+async fn end_one(scene: &Scene, session: Option<&Earlier>, case: Case, means: Means, number: usize) {
+    let folder = scene.folder(&number.to_string());
     let mut spec = CommandSpec::shell(case.text).cwd(&folder);
     if means == Means::Timeout {
         spec = spec.timeout(TIMEOUT);
     }
     let execution = match session {
         Some(earlier) => earlier.session.start(spec).await.unwrap(),
-        None => stage.engine.start(spec).await.unwrap(),
+        None => scene.engine.start(spec).await.unwrap(),
     };
     let shell = session.map(|earlier| earlier.shell);
     let mut there = Vec::new();
@@ -191,27 +191,27 @@ async fn end_one(stage: &Stage, session: Option<&Earlier>, case: Case, means: Me
 }
 
 async fn in_runs(cgroups: CgroupUse, case: Case, repetitions: usize) {
-    let stage = Stage::open_with(|config| config.cgroups = cgroups).await;
-    let neighbours = Neighbours::new(&stage).await;
+    let scene = Scene::open_with(|config| config.cgroups = cgroups).await;
+    let neighbours = Neighbours::new(&scene).await;
     for number in 0..repetitions {
         let means = [Means::Kill, Means::Timeout][number % 2];
-        end_one(&stage, None, case, means, number).await;
+        end_one(&scene, None, case, means, number).await;
         neighbours.check();
     }
     neighbours.execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
 }
 
 async fn in_sessions(cgroups: CgroupUse, case: Case, repetitions: usize) {
-    let stage = Stage::open_with(|config| config.cgroups = cgroups).await;
-    let neighbours = Neighbours::new(&stage).await;
-    let mut earlier = Earlier::new(&stage).await;
+    let scene = Scene::open_with(|config| config.cgroups = cgroups).await;
+    let neighbours = Neighbours::new(&scene).await;
+    let mut earlier = Earlier::new(&scene).await;
     for number in 0..repetitions {
         let means = [Means::Kill, Means::Timeout, Means::Interrupt, Means::Delete][number % 4];
-        end_one(&stage, Some(&earlier), case, means, number).await;
+        end_one(&scene, Some(&earlier), case, means, number).await;
         neighbours.check();
         if means == Means::Delete {
             assert!(!earlier.leftover.is_alive(), "a leftover outlived its session");
-            earlier = Earlier::new(&stage).await;
+            earlier = Earlier::new(&scene).await;
         } else {
             earlier.check().await;
         }
@@ -270,9 +270,9 @@ matrices! {
 
 #[tokio::test]
 async fn a_kill_of_what_has_ended_does_nothing() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in [Kind::Run, Kind::Session] {
-        let running = stage.start(kind, CommandSpec::shell("true")).await;
+        let running = scene.start(kind, CommandSpec::shell("true")).await;
         running.execution.wait().await.unwrap();
         let receipt = running.execution.kill(libc::SIGTERM, GRACE).await.unwrap();
         assert_eq!(receipt, KillReceipt::default());
@@ -282,11 +282,11 @@ async fn a_kill_of_what_has_ended_does_nothing() {
 
 #[tokio::test]
 async fn a_kill_with_time_lets_a_program_tidy_up() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in [Kind::Run, Kind::Session] {
-        let folder = stage.folder(&format!("{kind:?}"));
+        let folder = scene.folder(&format!("{kind:?}"));
         let text = "bash -c 'trap \"echo tidy; exit 0\" TERM; touch up; while :; do sleep 0.01; done'";
-        let running = stage.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
+        let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
         eventually("its trap is set", || folder.join("up").exists()).await;
         let receipt = running.execution.kill(libc::SIGTERM, Duration::from_secs(10)).await.unwrap();
         assert!(receipt.survivors.is_empty() && !receipt.killed.is_empty());
@@ -298,9 +298,9 @@ async fn a_kill_with_time_lets_a_program_tidy_up() {
 
 #[tokio::test]
 async fn a_queued_command_is_killed_without_running() {
-    let stage = Stage::open().await;
-    let folder = stage.folder("work");
-    let session = stage.session().await;
+    let scene = Scene::open().await;
+    let folder = scene.folder("work");
+    let session = scene.session().await;
     let first = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
     let second = session.start(CommandSpec::shell("touch ran").cwd(&folder)).await.unwrap();
     assert_eq!(second.kill(libc::SIGTERM, GRACE).await.unwrap(), KillReceipt::default());

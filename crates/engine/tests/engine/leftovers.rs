@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Event, Execution, LeftoverPolicy, Status};
 
-use crate::neighbourhood::{Kind, Stage};
 use crate::processes::{Seen, eventually, running_in};
+use crate::scene::{Kind, Scene};
 
 const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
 
 #[tokio::test]
 async fn a_command_returns_before_its_background_child() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
         let begun = Instant::now();
-        let running = stage.start(kind, CommandSpec::shell("sleep 60 & echo hi")).await;
+        let running = scene.start(kind, CommandSpec::shell("sleep 60 & echo hi")).await;
         let end = running.execution.wait().await.unwrap();
         assert!(begun.elapsed() < Duration::from_secs(5), "{kind:?}");
         assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(0)));
@@ -26,7 +26,7 @@ async fn a_command_returns_before_its_background_child() {
 }
 
 /// Ends what a command has left: with its session, or by hand.
-async fn end_leftovers(running: crate::neighbourhood::Running, leftovers: &[Seen]) {
+async fn end_leftovers(running: crate::scene::Running, leftovers: &[Seen]) {
     match running.session {
         Some(session) => drop(session.delete().await.unwrap()),
         None => leftovers.iter().for_each(|seen| seen.kill()),
@@ -37,8 +37,8 @@ async fn end_leftovers(running: crate::neighbourhood::Running, leftovers: &[Seen
 
 #[tokio::test]
 async fn only_what_this_command_left_is_its_leftover() {
-    let stage = Stage::open().await;
-    let session = stage.session().await;
+    let scene = Scene::open().await;
+    let session = scene.session().await;
     // Fast and slow ones, so that the state is being saved while some of them run.
     for pause in (0..12).map(|n| n * 2) {
         let left = session.run(CommandSpec::shell("setsid sleep 60 & :")).await.unwrap();
@@ -53,11 +53,11 @@ async fn only_what_this_command_left_is_its_leftover() {
 
 #[tokio::test]
 async fn daemons_are_leftovers_too() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
-        let folder = stage.folder(&format!("{kind:?}"));
+        let folder = scene.folder(&format!("{kind:?}"));
         let text = "( env -i setsid sleep 60 & ); nohup setsid sleep 60 >/dev/null 2>&1 & disown; echo up";
-        let running = stage.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
+        let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
         let end = running.execution.wait().await.unwrap();
         assert_eq!(end.leftovers.len(), 2, "{kind:?} {end:?}");
         eventually("both are up", || running_in(&folder, "sleep").len() == 2).await;
@@ -69,11 +69,11 @@ async fn daemons_are_leftovers_too() {
 
 #[tokio::test]
 async fn late_output_of_a_leftover_reaches_the_journal() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
-        let folder = stage.folder(&format!("{kind:?}"));
+        let folder = scene.folder(&format!("{kind:?}"));
         let text = "(until [ -e go ]; do sleep 0.01; done; echo late) & echo early";
-        let running = stage.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
+        let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
         let mut follower = running.execution.follow(0).unwrap();
         let mut before = Vec::new();
         while let Some(entry) = follower.next().await.unwrap() {
@@ -97,12 +97,12 @@ async fn late_output_of_a_leftover_reaches_the_journal() {
 
 #[tokio::test]
 async fn leftovers_are_killed_if_asked_for() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
-        let folder = stage.folder(&format!("{kind:?}"));
+        let folder = scene.folder(&format!("{kind:?}"));
         let text = "setsid sleep 60 & sleep 60 & echo hi";
         let spec = CommandSpec::shell(text).cwd(&folder).leftovers(LeftoverPolicy::Kill);
-        let running = stage.start(kind, spec).await;
+        let running = scene.start(kind, spec).await;
         let end = running.execution.wait().await.unwrap();
         assert_eq!(
             (end.reason, end.exit_code, end.leftovers.len()),
@@ -121,13 +121,13 @@ async fn leftovers_are_killed_if_asked_for() {
 }
 
 /// The executions that have been made of leftovers.
-async fn adopted(stage: &Stage, count: usize) -> Vec<Execution> {
+async fn adopted(scene: &Scene, count: usize) -> Vec<Execution> {
     let mut found = Vec::new();
     eventually("the leftovers are executions", || {
         let running = |execution: &Execution| {
             execution.info().background && matches!(execution.status(), Status::Running { .. })
         };
-        found = stage.engine.executions().into_iter().filter(running).collect();
+        found = scene.engine.executions().into_iter().filter(running).collect();
         found.len() == count
     })
     .await;
@@ -136,13 +136,13 @@ async fn adopted(stage: &Stage, count: usize) -> Vec<Execution> {
 
 #[tokio::test]
 async fn an_adopted_leftover_has_a_kill_of_its_own() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
         let text = "setsid sleep 60 & sleep 61 & echo hi";
-        let running = stage.start(kind, CommandSpec::shell(text).leftovers(LeftoverPolicy::Adopt)).await;
+        let running = scene.start(kind, CommandSpec::shell(text).leftovers(LeftoverPolicy::Adopt)).await;
         let end = running.execution.wait().await.unwrap();
         assert_eq!(end.leftovers.len(), 2, "{kind:?} {end:?}");
-        let both = adopted(&stage, 2).await;
+        let both = adopted(&scene, 2).await;
         let [first, second] = both.as_slice() else { panic!("{both:?}") };
         let other = Seen::of(second.info().pid.unwrap()).unwrap();
         let receipt = first.kill(libc::SIGTERM, Duration::from_secs(5)).await.unwrap();
@@ -160,14 +160,14 @@ async fn an_adopted_leftover_has_a_kill_of_its_own() {
 
 #[tokio::test]
 async fn an_adopted_leftover_ends_when_it_ends() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
-        let folder = stage.folder(&format!("{kind:?}"));
+        let folder = scene.folder(&format!("{kind:?}"));
         let text = "bash -c 'until [ -e go ]; do sleep 0.01; done; exit 3' & echo hi";
         let spec = CommandSpec::shell(text).cwd(&folder).leftovers(LeftoverPolicy::Adopt);
-        let running = stage.start(kind, spec).await;
+        let running = scene.start(kind, spec).await;
         running.execution.wait().await.unwrap();
-        let found = adopted(&stage, 1).await;
+        let found = adopted(&scene, 1).await;
         std::fs::write(folder.join("go"), "").unwrap();
         let end = found[0].wait().await.unwrap();
         assert_eq!(end.reason, EndReason::Exited, "{kind:?}");
@@ -182,11 +182,11 @@ async fn an_adopted_leftover_ends_when_it_ends() {
 
 #[tokio::test]
 async fn an_adopted_leftover_ends_with_its_session() {
-    let stage = Stage::open().await;
-    let session = stage.session().await;
+    let scene = Scene::open().await;
+    let session = scene.session().await;
     let spec = CommandSpec::shell("sleep 60 & :").leftovers(LeftoverPolicy::Adopt);
     session.run(spec).await.unwrap();
-    let found = adopted(&stage, 1).await;
+    let found = adopted(&scene, 1).await;
     let process = Seen::of(found[0].info().pid.unwrap()).unwrap();
     session.delete().await.unwrap();
     assert!(!process.is_alive());
@@ -195,11 +195,11 @@ async fn an_adopted_leftover_ends_with_its_session() {
 
 #[tokio::test]
 async fn a_child_that_floods_standard_output_does_not_delay_the_end() {
-    let stage = Stage::open().await;
+    let scene = Scene::open().await;
     for kind in BOTH {
         let spec = CommandSpec::shell("timeout 20 yes & echo first").journal_bytes(1 << 20);
         let begun = Instant::now();
-        let running = stage.start(kind, spec).await;
+        let running = scene.start(kind, spec).await;
         let end = running.execution.wait().await.unwrap();
         assert!(begun.elapsed() < Duration::from_secs(2), "{kind:?} {:?}", begun.elapsed());
         assert!(!end.leftovers.is_empty());

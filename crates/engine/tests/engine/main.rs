@@ -1,16 +1,20 @@
 //! The engine through its public API, with real shells and real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod neighbourhood;
 mod processes;
+mod scene;
 mod stage;
 mod support;
 
 mod bad_input;
+mod deadlines;
+mod ends;
 mod ids;
 mod kill;
 mod leftovers;
+mod limits;
 mod previous;
 mod retention;
 mod runs;
 mod traps;
+mod waiting;

@@ -77,6 +77,13 @@ impl Cgroup {
         self.directories.iter().try_for_each(|(_, directory)| directory.add(pid.as_raw_nonzero().get()))
     }
 
+    /// Moves a process that is in it out again, to where this process is.
+    pub(crate) fn release(&self, pid: Pid) -> io::Result<()> {
+        let own = |index: usize| self.cgroups.hierarchies[index].own.join("cgroup.procs");
+        let mut directories = self.directories.iter();
+        directories.try_for_each(|(index, _)| std::fs::write(own(*index), pid.to_string()))
+    }
+
     /// Kills all that is in it, without asking what it is. [`Ending`](crate::process_tree::Ending)
     /// does it with a receipt.
     pub(crate) fn kill(&self) -> io::Result<()> {

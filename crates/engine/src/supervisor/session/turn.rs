@@ -154,7 +154,7 @@ impl Supervisor {
         let pid = shell.pid();
         let session = self.session.as_mut().ok_or(Refusal::NotASession)?;
         if in_cgroup.any_kernel_limit() {
-            let name = format!("-{}", self.commands);
+            let name = format!("-{}", job.tag.command());
             let made = self.context.cgroups.create(self.nonce, &name, &in_cgroup);
             let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
             cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
@@ -289,8 +289,10 @@ impl Supervisor {
     /// Takes the shell out of a cgroup that was for one command.
     fn leave_limits(&mut self, slot: u32) {
         let Some(shell) = &self.shell else { return };
-        let limited = self.jobs.iter().any(|job| job.slot == slot && job.cgroup.is_some());
-        if limited {
+        let limited = self.jobs.iter().find(|job| job.slot == slot).and_then(|job| job.cgroup.as_ref());
+        if let Some(limited) = limited {
+            // It is gone, then.
+            drop(limited.release(shell.pid()));
             drop(self.cgroup.as_ref().map(|cgroup| cgroup.add(shell.pid())));
         }
     }

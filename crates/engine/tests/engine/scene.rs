@@ -10,14 +10,14 @@ use crate::support;
 
 /// An engine, a folder to work in, and the promise that nothing outlives them.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Scene {
     pub(crate) engine: Engine,
     _sweep: Sweep,
     _state: TempDir,
     work: TempDir,
 }
 
-impl Stage {
+impl Scene {
     pub(crate) async fn open() -> Self {
         Self::open_with(|_| ()).await
     }

@@ -1,0 +1,208 @@
+//! Deadlines: kept on time, with what was written until then.
+
+use std::time::{Duration, Instant};
+
+use sandcrab_engine::{CommandSpec, EndReason, Execution, Limits};
+
+use crate::scene::{Kind, Running, Scene};
+
+const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+/// How late the end may be, mostly, and on a machine that is busy with something else.
+const MOSTLY: Duration = Duration::from_millis(50);
+const AT_MOST: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What does not want to end.
+const STUBBORN: [&str; 6] = [
+    "echo partial; sleep 60; echo no",
+    "echo partial; while :; do :; done",
+    "echo partial; trap '' INT TERM; while :; do :; done",
+    "echo partial; (trap '' HUP INT TERM; sleep 60; sleep 60); echo no",
+    "echo partial; setsid sleep 60 & wait; echo no",
+    "echo partial; until false; do sleep 0.01; done",
+];
+
+/// Checks a number of delays.
+fn check_delays(mut delays: Vec<Duration>) {
+    delays.sort();
+    assert!(delays[delays.len() / 2] <= MOSTLY, "{delays:?}");
+    assert!(delays[delays.len() - 1] <= AT_MOST, "{delays:?}");
+}
+
+/// Waits for the end; gives back how much later than `due` it came, by its own account and by ours.
+async fn delay(execution: &Execution, begun: Instant, due: Duration) -> [Duration; 2] {
+    let end = execution.wait().await.unwrap();
+    let seen = begun.elapsed();
+    assert!(end.usage.wall >= due, "{:?} is before {due:?}", end.usage.wall);
+    [end.usage.wall - due, seen.saturating_sub(due)]
+}
+
+async fn times_out(kind: Kind) {
+    let scene = Scene::open().await;
+    let mut delays = Vec::new();
+    for text in STUBBORN {
+        let mut running = scene.start(kind, CommandSpec::shell("kept=yes; echo $$")).await;
+        running.execution.wait().await.unwrap();
+        let shell = running.execution.output(100).unwrap().stdout.bytes;
+        for _ in 0..2 {
+            let spec = CommandSpec::shell(text).timeout(TIMEOUT);
+            running.execution = match &running.session {
+                Some(session) => session.start(spec).await.unwrap(),
+                None => scene.engine.start(spec).await.unwrap(),
+            };
+            running.execution.wait_started().await.unwrap();
+            delays.extend(delay(&running.execution, Instant::now(), TIMEOUT).await);
+            let end = running.execution.wait().await.unwrap();
+            assert_eq!((end.reason, end.exit_code), (EndReason::Timeout, Some(124)), "{text} {end:?}");
+            assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"partial\n", "{text}");
+        }
+        if let Some(session) = running.session {
+            let next = session.run(CommandSpec::shell("[ $kept = yes ] && echo $$")).await.unwrap();
+            assert_eq!(next.output.stdout.bytes, shell, "after {text}: {:?}", next.end);
+            session.delete().await.unwrap();
+        }
+    }
+    check_delays(delays);
+}
+
+#[tokio::test]
+async fn serial_a_run_times_out_on_time() {
+    times_out(Kind::Run).await;
+}
+
+#[tokio::test]
+async fn serial_a_sessions_command_times_out_on_time() {
+    times_out(Kind::Session).await;
+}
+
+#[tokio::test]
+async fn serial_silence_times_out_on_time() {
+    let scene = Scene::open().await;
+    let idle = Duration::from_millis(300);
+    let mut delays = Vec::new();
+    for kind in BOTH {
+        // Silent for long enough only at the end.
+        let text = "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done; echo last; sleep 60";
+        let running = scene.start(kind, CommandSpec::shell(text).idle_timeout(idle)).await;
+        let mut follower = running.execution.follow(0).unwrap();
+        let mut last = Instant::now();
+        while let Some(entry) = follower.next().await.unwrap() {
+            if let sandcrab_engine::Event::Output { .. } = entry.event {
+                last = Instant::now();
+            }
+        }
+        delays.push(last.elapsed().saturating_sub(idle));
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::IdleTimeout, Some(124)), "{kind:?}");
+        assert!(end.usage.wall >= idle + Duration::from_millis(500));
+        assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"1\n2\n3\n4\n5\nlast\n");
+        answers(running).await;
+    }
+    check_delays(delays);
+}
+
+/// Checks that a session takes its next command.
+async fn answers(running: Running) {
+    if let Some(session) = running.session {
+        let next = session.run(CommandSpec::shell("echo next")).await.unwrap();
+        assert_eq!((next.stdout().as_str(), next.end.restored), ("next\n", None));
+        session.delete().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn whatever_deadline_comes_first_counts() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let long = Duration::from_secs(60);
+        let spec = |wall, idle| CommandSpec::shell("sleep 60").timeout(wall).idle_timeout(idle);
+        for (spec, reason) in
+            [(spec(TIMEOUT, long), EndReason::Timeout), (spec(long, TIMEOUT), EndReason::IdleTimeout)]
+        {
+            let running = scene.start(kind, spec).await;
+            assert_eq!(running.execution.wait().await.unwrap().reason, reason);
+            answers(running).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn serial_grace_lets_a_program_end_by_itself() {
+    let scene = Scene::open().await;
+    let mut delays = Vec::new();
+    for kind in BOTH {
+        let text = "bash -c 'trap \"echo bye; exit 0\" TERM; echo up; while :; do sleep 0.01; done'";
+        let mut spec = CommandSpec::shell(text).timeout(Duration::from_millis(300));
+        spec.timeout_grace = Duration::from_secs(20);
+        let running = scene.start(kind, spec).await;
+        delays.extend(delay(&running.execution, Instant::now(), Duration::from_millis(300)).await);
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Timeout, Some(124)), "{kind:?}");
+        let output = running.execution.output(100).unwrap().stdout.bytes;
+        assert_eq!(String::from_utf8_lossy(&output), "up\nbye\n", "{kind:?}");
+        answers(running).await;
+    }
+    check_delays(delays);
+}
+
+#[tokio::test]
+async fn serial_grace_ends_on_time() {
+    let scene = Scene::open().await;
+    let mut delays = Vec::new();
+    for kind in BOTH {
+        let text = "(trap '' HUP INT TERM; echo up; while :; do sleep 0.05; done); echo no";
+        let mut spec = CommandSpec::shell(text).timeout(TIMEOUT);
+        spec.timeout_grace = Duration::from_millis(200);
+        let running = scene.start(kind, spec).await;
+        // A run's own shell may be gone before those that it waited for.
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Timeout, Some(124)), "{kind:?}");
+        if kind == Kind::Session {
+            delays.push(end.usage.wall.saturating_sub(Duration::from_millis(300)));
+        }
+        running.execution.wait_closed().await;
+        assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"up\n");
+        answers(running).await;
+    }
+    check_delays(delays);
+}
+
+#[tokio::test]
+async fn too_much_output_ends_the_command() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let limits = Limits { output_bytes: Some(100_000), ..Limits::default() };
+        let running = scene.start(kind, CommandSpec::shell("echo begin; yes; echo no").limits(limits)).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!(end.reason, EndReason::OutputLimit, "{kind:?} {end:?}");
+        assert!(end.usage.wall < Duration::from_secs(2), "{end:?}");
+        let output = running.execution.output(1 << 20).unwrap();
+        assert_eq!((output.cursor, output.stdout.bytes.len()), (100_000, 100_000));
+        assert!(output.stdout.bytes.starts_with(b"begin\ny\ny\n"));
+        answers(running).await;
+    }
+}
+
+#[tokio::test]
+async fn output_up_to_the_limit_is_no_reason_to_end() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let limits = Limits { output_bytes: Some(100_000), ..Limits::default() };
+        let running = scene.start(kind, CommandSpec::shell("head -c 100000 /dev/zero").limits(limits)).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(0)), "{kind:?}");
+        answers(running).await;
+    }
+}
+
+#[tokio::test]
+async fn time_in_the_queue_does_not_count() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let first = session.start(CommandSpec::shell("sleep 0.4")).await.unwrap();
+    let second =
+        session.run(CommandSpec::shell("echo hi").timeout(Duration::from_millis(200))).await.unwrap();
+    assert_eq!((second.end.reason, second.stdout().as_str()), (EndReason::Exited, "hi\n"));
+    assert_eq!(first.wait().await.unwrap().exit_code, Some(0));
+    session.delete().await.unwrap();
+}

@@ -1,0 +1,258 @@
+//! Limits on what a command may use, reached for real.
+
+use sandcrab_engine::{
+    CgroupUse, CommandSpec, EndReason, Health, LeftoverPolicy, Limits, Session, StartError,
+};
+
+use crate::scene::{Kind, Scene};
+
+const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+const PYTHON: &str = "/usr/bin/python3";
+/// Needs 200 MB in one process.
+const GREEDY: &str = "head -c 200M /dev/zero | tail | wc -c; (exit ${PIPESTATUS[1]})";
+/// Says how many processes it could start, of forty.
+const FORKS: &str = "
+import os, time
+n = 0
+try:
+    while n < 40:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        n += 1
+except OSError as e:
+    print(e.errno)
+print(n)";
+
+fn memory(bytes: u64) -> Limits {
+    Limits { memory_bytes: Some(bytes), ..Limits::default() }
+}
+
+/// Whether this machine lets us limit this with a cgroup; where it does not, other tests apply.
+fn has_cgroup(health: &Health, purpose: &str) -> bool {
+    let mut parts = health.cgroups.split("; ");
+    parts.any(|part| part.starts_with(purpose) && part.contains("cgroup v"))
+}
+
+#[tokio::test]
+async fn want_of_memory_is_the_reason() {
+    let scene = Scene::open().await;
+    if !has_cgroup(&scene.engine.health(), "memory limit") {
+        return;
+    }
+    for kind in BOTH {
+        let text = "head -c 200M /dev/zero | tail";
+        let running = scene.start(kind, CommandSpec::shell(text).limits(memory(60 << 20))).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Oom, Some(137)), "{kind:?} {end:?}");
+        if let Some(session) = running.session {
+            session.delete().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_program_without_a_shell_dies_for_want_of_memory() {
+    let scene = Scene::open().await;
+    if !has_cgroup(&scene.engine.health(), "memory limit") {
+        return;
+    }
+    let spec = CommandSpec::argv([PYTHON, "-c", "x = bytearray(200 << 20)"]).limits(memory(60 << 20));
+    let end = scene.engine.run(spec).await.unwrap().end;
+    assert_eq!((end.reason, end.signal, end.exit_code), (EndReason::Oom, Some(9), Some(137)));
+}
+
+#[tokio::test]
+async fn a_tree_within_its_memory_is_left_alone() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let running = scene.start(kind, CommandSpec::shell(GREEDY).limits(memory(600 << 20))).await;
+        let end = running.execution.wait().await;
+        if kind == Kind::Session && !has_cgroup(&scene.engine.health(), "memory limit") {
+            assert!(matches!(end, Err(StartError::Limit(_))));
+        } else {
+            assert_eq!(end.unwrap().exit_code, Some(0), "{kind:?}");
+        }
+        if let Some(session) = running.session {
+            session.delete().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_cgroups_memory_is_address_space() {
+    let scene = Scene::open_with(|config| config.cgroups = CgroupUse::Off).await;
+    let spec = CommandSpec::argv([PYTHON, "-c", "x = bytearray(300 << 20)"]).limits(memory(200 << 20));
+    let outcome = scene.engine.run(spec).await.unwrap();
+    assert_eq!((outcome.end.reason, outcome.exit_code()), (EndReason::Exited, 1), "{}", outcome.stderr());
+    assert!(outcome.stderr().contains("MemoryError"));
+}
+
+/// Makes a session with state, and gives back what says that it is still the same.
+async fn with_state(scene: &Scene) -> (Session, String) {
+    let session = scene.session().await;
+    let shell = session.run(CommandSpec::shell("kept=yes; echo $$")).await.unwrap().stdout();
+    (session, format!("yes {shell}"))
+}
+
+#[tokio::test]
+async fn a_sessions_next_command_has_all_memory_again() {
+    let scene = Scene::open().await;
+    if !has_cgroup(&scene.engine.health(), "memory limit") {
+        return;
+    }
+    let (session, state) = with_state(&scene).await;
+    for _ in 0..3 {
+        let limited = session.run(CommandSpec::shell(GREEDY).limits(memory(60 << 20))).await.unwrap();
+        assert_eq!(limited.end.reason, EndReason::Oom, "{:?}", limited.end);
+        let free = session.run(CommandSpec::shell(GREEDY)).await.unwrap();
+        assert_eq!((free.stdout().as_str(), free.exit_code()), ("209715200\n", 0), "{:?}", free.end);
+    }
+    assert_eq!(session.run(CommandSpec::shell("echo $kept $$")).await.unwrap().stdout(), state);
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn limited_commands_that_wait_for_each_other() {
+    let scene = Scene::open().await;
+    if !has_cgroup(&scene.engine.health(), "memory limit") {
+        return;
+    }
+    let session = scene.session().await;
+    let mut queued = Vec::new();
+    for text in ["sleep 60 & echo 1", "echo 2", "sleep 60 & echo 3"] {
+        queued.push(session.start(CommandSpec::shell(text).limits(memory(100 << 20))).await.unwrap());
+    }
+    for execution in queued {
+        let end = execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(0)));
+    }
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shell_that_dies_for_want_of_memory_comes_back() {
+    let scene = Scene::open().await;
+    if !has_cgroup(&scene.engine.health(), "memory limit") {
+        return;
+    }
+    let (session, _) = with_state(&scene).await;
+    // Its state is saved when it has been idle for a moment, and before what may end it.
+    session.run(CommandSpec::shell("exec 3>&-")).await.unwrap();
+    let text = "x=$(head -c 200M /dev/zero | tr '\\0' a); echo no";
+    let limited = session.run(CommandSpec::shell(text).limits(memory(60 << 20))).await.unwrap();
+    assert_eq!((limited.end.reason, limited.end.shell_ended), (EndReason::Oom, true), "{:?}", limited.end);
+    assert_eq!(limited.stdout(), "");
+    let next = session.run(CommandSpec::shell("echo $kept")).await.unwrap();
+    assert_eq!(next.stdout(), "yes\n");
+    assert!(next.end.restored.is_some());
+    let free = session.run(CommandSpec::shell(GREEDY)).await.unwrap();
+    assert_eq!(free.exit_code(), 0, "{:?}", free.end);
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tree_has_as_many_processes_as_it_may() {
+    let scene = Scene::open().await;
+    if !has_cgroup(&scene.engine.health(), "process limit") {
+        return;
+    }
+    let limits = Limits { processes: Some(10), ..Limits::default() };
+    let spec = || CommandSpec::argv([PYTHON, "-c", FORKS]).leftovers(LeftoverPolicy::Kill);
+    let run = scene.engine.run(spec().limits(limits.clone())).await.unwrap();
+    assert_eq!(run.stdout(), format!("{}\n9\n", libc::EAGAIN));
+    let session = scene.session().await;
+    let limited = session.run(spec().limits(limits)).await.unwrap();
+    // The shell counts too.
+    assert_eq!(limited.stdout(), format!("{}\n8\n", libc::EAGAIN));
+    let free = session.run(spec()).await.unwrap();
+    assert_eq!(free.stdout(), "40\n");
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn open_files_are_limited() {
+    let scene = Scene::open().await;
+    let limits = Limits { open_files: Some(20), ..Limits::default() };
+    let spec = CommandSpec::shell("ulimit -n; : 30</dev/null || echo refused").limits(limits.clone());
+    let shell = scene.engine.run(spec).await.unwrap();
+    assert_eq!((shell.stdout().as_str(), shell.exit_code()), ("20\nrefused\n", 0), "{}", shell.stderr());
+    let text = "import os\nfor i in range(30): os.dup(1)";
+    let argv = scene.engine.run(CommandSpec::argv([PYTHON, "-c", text]).limits(limits)).await.unwrap();
+    assert!(argv.stderr().contains("Too many open files"), "{}", argv.stderr());
+}
+
+#[tokio::test]
+async fn file_sizes_are_limited() {
+    let scene = Scene::open().await;
+    let folder = scene.folder("work");
+    let limits = Limits { file_size_bytes: Some(1_000_000), ..Limits::default() };
+    let argv = ["dd", "if=/dev/zero", "of=file", "bs=1000", "count=2000", "status=none"];
+    let spec = CommandSpec::argv(argv).cwd(&folder).limits(limits.clone());
+    let end = scene.engine.run(spec).await.unwrap().end;
+    assert_eq!((end.reason, end.signal), (EndReason::Signaled, Some(libc::SIGXFSZ)));
+    assert_eq!(std::fs::metadata(folder.join("file")).unwrap().len(), 1_000_000);
+    // What a command writes to its journal is not a file of its own.
+    let spec = CommandSpec::shell("head -c 3000000 /dev/zero").limits(limits);
+    let outcome = scene.engine.run(spec).await.unwrap();
+    assert_eq!((outcome.exit_code(), outcome.output.stdout.bytes.len()), (0, 3_000_000));
+}
+
+#[tokio::test]
+async fn processor_time_is_limited() {
+    let scene = Scene::open().await;
+    let limits = Limits { cpu_seconds: Some(1), ..Limits::default() };
+    let shell = scene.engine.start(CommandSpec::shell("while :; do :; done").limits(limits.clone()));
+    let argv = CommandSpec::argv(["bash", "-c", "while :; do :; done"]).limits(limits);
+    let argv = scene.engine.start(argv);
+    for execution in [shell.await.unwrap(), argv.await.unwrap()] {
+        let end = execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.signal), (EndReason::Signaled, Some(libc::SIGXCPU)), "{end:?}");
+        assert_eq!(end.exit_code, Some(128 + libc::SIGXCPU));
+        let used = end.usage.user + end.usage.system;
+        assert!((0.4..2.0).contains(&used.as_secs_f64()), "{used:?}");
+    }
+}
+
+#[tokio::test]
+async fn limits_that_make_no_sense_are_refused() {
+    let scene = Scene::open().await;
+    for limits in [
+        memory(0),
+        memory(u64::MAX),
+        Limits { cpu_seconds: Some(0), ..Limits::default() },
+        Limits { processes: Some(0), ..Limits::default() },
+        Limits { open_files: Some(0), ..Limits::default() },
+    ] {
+        let refused = scene.engine.run(CommandSpec::shell("true").limits(limits.clone())).await;
+        assert!(matches!(refused, Err(StartError::Limit(_))), "{limits:?}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn processes_of_root_cannot_be_limited_without_a_cgroup() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scene = Scene::open_with(|config| config.cgroups = CgroupUse::Off).await;
+    let limits = Limits { processes: Some(10), ..Limits::default() };
+    let refused = scene.engine.run(CommandSpec::shell("true").limits(limits)).await;
+    let Err(StartError::Limit(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("cgroup"), "{why}");
+}
+
+#[tokio::test]
+async fn a_sessions_command_is_not_limited_in_what_only_a_process_can_be() {
+    let scene = Scene::open().await;
+    let (session, state) = with_state(&scene).await;
+    for limits in [
+        Limits { cpu_seconds: Some(1), ..Limits::default() },
+        Limits { open_files: Some(20), ..Limits::default() },
+        Limits { file_size_bytes: Some(1), ..Limits::default() },
+    ] {
+        let refused = session.run(CommandSpec::shell("true").limits(limits)).await;
+        assert!(matches!(refused, Err(StartError::Limit(_))), "{refused:?}");
+    }
+    assert_eq!(session.run(CommandSpec::shell("echo $kept $$")).await.unwrap().stdout(), state);
+    session.delete().await.unwrap();
+}
