@@ -48,7 +48,7 @@ impl Inner {
         }
     }
 
-    /// Takes back a supervisor that nothing was asked of after all.
+    /// Keeps a supervisor ready that nothing was asked of, unless there are enough.
     pub(super) fn put_back(&self, link: &Arc<Link>) {
         if !link.is_unused() || link.is_over() {
             return;
@@ -83,7 +83,9 @@ impl Inner {
                     return;
                 };
                 engine.pool.filling.fetch_sub(1, Ordering::AcqRel);
-                lock(&engine.pool.ready).extend(link.filter(|link| !link.is_over()));
+                if let Some(link) = link {
+                    engine.put_back(&link);
+                }
             });
         }
     }
