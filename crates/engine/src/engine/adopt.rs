@@ -88,7 +88,8 @@ impl Inner {
         }
         let mut links = Vec::new();
         for nonce in nonces {
-            let link = if self.state.same_instance { Link::connect(folder, nonce).ok() } else { None };
+            let connect = || Link::connect(Link::socket()?, folder, nonce);
+            let link = if self.state.same_instance { connect().ok() } else { None };
             match link {
                 Some(link) => {
                     self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
@@ -306,7 +307,7 @@ impl Inner {
     }
 
     /// Ends every process of a supervisor that is gone.
-    async fn sweep(&self, nonce: Nonce) {
+    pub(super) async fn sweep(&self, nonce: Nonce) {
         let choice = self.config.cgroups.into();
         let swept = tokio::task::spawn_blocking(move || {
             let mut ending = Ending::new(

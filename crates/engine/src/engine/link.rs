@@ -55,10 +55,14 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to the supervisor with this nonce.
-    pub(super) fn connect(folder: &OwnedFd, nonce: u64) -> io::Result<Arc<Self>> {
+    /// A socket to connect with.
+    pub(super) fn socket() -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+    }
+
+    /// Connects to the supervisor with this nonce.
+    pub(super) fn connect(socket: OwnedFd, folder: &OwnedFd, nonce: u64) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
         let stream = UnixStream::from_std(socket.into())?;
         Ok(Arc::new(Self {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::error::StartError;
 use super::link::{Link, lock};
 use super::{Inner, TaskOf};
+use crate::process_tree::Nonce;
 use crate::protocol::Request;
 
 /// The supervisors that are kept ready.
@@ -95,9 +96,20 @@ impl Inner {
         let engine = Arc::clone(self);
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", engine.config.cwd.clone());
+            let failed = |e| StartError::os("connect to a supervisor", e);
+            // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
+            let socket = Link::socket().map_err(failed)?;
             let nonce = engine.zygote.fork().await.map_err(refused)?;
-            let link = Link::connect(&engine.state.folders.supervisors, nonce)
-                .map_err(|e| StartError::os("connect to a supervisor", e))?;
+            let link = match Link::connect(socket, &engine.state.folders.supervisors, nonce) {
+                Ok(link) => link,
+                Err(e) => {
+                    if let Some(nonce) = Nonce::from_value(nonce) {
+                        engine.sweep(nonce).await;
+                    }
+                    let killed = e.kind() == std::io::ErrorKind::ConnectionRefused;
+                    return Err(if killed { StartError::Lost } else { failed(e) });
+                }
+            };
             engine.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(&engine)));
             Ok(link)
         })

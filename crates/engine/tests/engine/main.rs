@@ -6,5 +6,7 @@ mod support;
 
 mod bad_input;
 mod ids;
+mod restart;
 mod retention;
 mod runs;
+mod supervisors;
