@@ -88,7 +88,7 @@ impl Inner {
         }
         let mut links = Vec::new();
         for nonce in nonces {
-            let connect = || Link::connect(Link::socket()?, folder, nonce);
+            let connect = || Link::connect(Link::socket()?, folder, nonce, 0);
             let link = if self.state.same_instance { connect().ok() } else { None };
             match link {
                 Some(link) => {

@@ -41,6 +41,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) nonce: u64,
+    /// Which of the engine's settings it was made for; see [`super::pool::Pool`].
+    pub(super) generation: u64,
     stream: UnixStream,
     unsent: Mutex<Vec<u8>>,
     /// Told when there is something to send, or when the link is to end.
@@ -62,11 +64,17 @@ impl Link {
     }
 
     /// Connects to the supervisor with this nonce.
-    pub(super) fn connect(socket: OwnedFd, folder: &OwnedFd, nonce: u64) -> io::Result<Arc<Self>> {
+    pub(super) fn connect(
+        socket: OwnedFd,
+        folder: &OwnedFd,
+        nonce: u64,
+        generation: u64,
+    ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
         let stream = UnixStream::from_std(socket.into())?;
         Ok(Arc::new(Self {
             nonce,
+            generation,
             stream,
             unsent: Mutex::default(),
             wake: Notify::new(),

@@ -1,7 +1,7 @@
 //! Supervisors with a shell that is already up, each for one use.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::error::StartError;
@@ -15,6 +15,8 @@ use crate::protocol::Request;
 pub(super) struct Pool {
     ready: Mutex<VecDeque<Arc<Link>>>,
     filling: AtomicUsize,
+    /// Counts the changes of settings: a supervisor made for earlier ones is not kept.
+    generation: AtomicU64,
 }
 
 impl Pool {
@@ -30,7 +32,9 @@ impl Pool {
 
     /// Lets go of those that were made for settings that have changed.
     pub(super) fn clear(&self) -> Vec<Arc<Link>> {
-        lock(&self.ready).drain(..).collect()
+        let mut ready = lock(&self.ready);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        ready.drain(..).collect()
     }
 
     fn missing(&self, wanted: usize) -> usize {
@@ -55,7 +59,8 @@ impl Inner {
             return;
         }
         let mut ready = lock(&self.pool.ready);
-        if ready.len() < self.config.ready_shells {
+        let current = link.generation == self.pool.generation.load(Ordering::Acquire);
+        if current && ready.len() < self.config.ready_shells {
             ready.push_back(Arc::clone(link));
         } else {
             drop(ready);
@@ -99,8 +104,9 @@ impl Inner {
             let failed = |e| StartError::os("connect to a supervisor", e);
             // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
             let socket = Link::socket().map_err(failed)?;
+            let generation = engine.pool.generation.load(Ordering::Acquire);
             let nonce = engine.zygote.fork().await.map_err(refused)?;
-            let link = match Link::connect(socket, &engine.state.folders.supervisors, nonce) {
+            let link = match Link::connect(socket, &engine.state.folders.supervisors, nonce, generation) {
                 Ok(link) => link,
                 Err(e) => {
                     if let Some(nonce) = Nonce::from_value(nonce) {
