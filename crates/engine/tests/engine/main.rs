@@ -5,6 +5,7 @@ mod stage;
 mod support;
 
 mod bad_input;
+mod crash;
 mod ids;
 mod restart;
 mod retention;

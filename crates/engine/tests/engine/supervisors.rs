@@ -215,7 +215,6 @@ async fn a_killed_zygote_is_started_again() {
         assert_eq!(outcome.stdout(), format!("{round} l\n"));
     }
     running.write_stdin("still\n").await.unwrap();
-    running.close_stdin().await.unwrap();
     running.wait().await.unwrap();
     assert_eq!(running.output(100).unwrap().stdout.bytes, b"still\n");
     assert_eq!(place.zygotes().len(), 1);
