@@ -334,6 +334,8 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         id: record.id.parse::<ExecutionId>().ok()?,
         session: record.session.as_ref().and_then(|id| id.parse().ok()),
         command: super::display_of(&record),
+        program: super::program_of(&record),
+        cwd: std::path::PathBuf::new(),
         background: record.background,
         digest: record.digest.map(|digest| digest.0),
         keep: record.keep,

@@ -1,5 +1,6 @@
 //! [`Execution`]: a handle on anything that runs.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -81,6 +82,9 @@ pub(super) struct Fixed {
     pub(super) id: ExecutionId,
     pub(super) session: Option<SessionId>,
     pub(super) command: String,
+    /// The program and the folder, for errors to name.
+    pub(super) program: String,
+    pub(super) cwd: PathBuf,
     pub(super) background: bool,
     pub(super) digest: Option<Vec<u8>>,
     pub(super) keep: bool,
@@ -89,6 +93,13 @@ pub(super) struct Fixed {
     pub(super) adopt: bool,
     pub(super) created_at: SystemTime,
     pub(super) nonce: u64,
+}
+
+impl Fixed {
+    /// What it means that it was not started.
+    pub(super) fn refused(&self, why: Refusal) -> StartError {
+        StartError::refused(why, &self.program, self.cwd.clone())
+    }
 }
 
 /// What changes, as one value that can be watched.
@@ -253,7 +264,7 @@ impl Execution {
         let refused = states.wait_for(begun).await.ok().and_then(|state| state.refused.clone());
         match refused {
             None => Ok(()),
-            Some(why) => Err(StartError::refused(why, &self.tracked.fixed.command, "".into())),
+            Some(why) => Err(self.tracked.fixed.refused(why)),
         }
     }
 
@@ -264,7 +275,7 @@ impl Execution {
         let state = states.wait_for(over).await.map_err(|_| StartError::Lost)?.clone();
         match (state.status.end(), state.refused) {
             (Some(end), _) => Ok(Arc::clone(end)),
-            (None, Some(why)) => Err(StartError::refused(why, &self.tracked.fixed.command, "".into())),
+            (None, Some(why)) => Err(self.tracked.fixed.refused(why)),
             (None, None) => Err(StartError::Lost),
         }
     }

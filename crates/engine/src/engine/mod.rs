@@ -281,6 +281,14 @@ impl Inner {
     }
 }
 
+/// The program that a command starts, as people read it.
+fn program_of(record: &ExecutionRecord) -> String {
+    match record.command.first() {
+        Some(word) if record.is_argv => String::from_utf8_lossy(&word.0).into_owned(),
+        _ => "bash".into(),
+    }
+}
+
 /// A command as people read it.
 fn display_of(record: &ExecutionRecord) -> String {
     let words: Vec<_> = record.command.iter().map(|w| String::from_utf8_lossy(&w.0)).collect();

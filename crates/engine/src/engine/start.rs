@@ -86,8 +86,7 @@ impl Inner {
             Ok(Answer::Refused(why)) => {
                 link.untrack(tracked.slot());
                 self.discard(&tracked);
-                let cwd = spec.cwd.unwrap_or_else(|| self.config.cwd.clone());
-                Err(StartError::refused(why, &tracked.fixed.command, cwd))
+                Err(tracked.fixed.refused(why))
             }
             Err(LinkError::Busy) => {
                 link.untrack(tracked.slot());
@@ -124,6 +123,8 @@ impl Inner {
             id: id.clone(),
             session: session.cloned(),
             command: super::display_of(&record),
+            program: super::program_of(&record),
+            cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
             background: spec.background,
             digest: spec.digest.clone(),
             keep: spec.keep_record,
