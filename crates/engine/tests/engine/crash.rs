@@ -96,11 +96,16 @@ async fn kills(count: u64) {
             let words: Vec<&str> = all[key].1.words.iter().map(String::as_str).collect();
             host.tell(&words);
         }
-        // The instant is what this is about: from before the engine is open to after it has done everything.
-        tokio::time::sleep(Duration::from_millis(chance.below(250))).await;
+        // The instant is what this is about: from before the engine is open to after it has done everything,
+        // and more often while it does.
+        if chance.below(4) > 0 {
+            assert_eq!(host.answer().as_deref(), Some("open"));
+            tokio::time::sleep(Duration::from_micros(chance.below(25_000))).await;
+        } else {
+            tokio::time::sleep(Duration::from_millis(chance.below(250))).await;
+        }
         host.child.kill().unwrap();
-        let mut answers = std::iter::from_fn(|| host.answer()).skip_while(|answer| answer != "open");
-        answers.next();
+        let answers = std::iter::from_fn(|| host.answer()).filter(|answer| answer != "open");
         for (key, answer) in open.iter().zip(answers) {
             assert!(answer == "started" || answer == "queued", "{answer}");
             all.get_mut(key).unwrap().1.promised = true;
