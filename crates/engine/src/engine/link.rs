@@ -285,12 +285,11 @@ impl Link {
                 }
             }
             Answer::Ended { slot, end, position } => {
-                if let Some(execution) = find(slot) {
-                    if execution.ended(end, position)
-                        && let Some(engine) = engine.upgrade()
-                    {
-                        engine.execution_ended(&execution);
-                    }
+                if let Some(execution) = find(slot)
+                    && execution.ended(end, position)
+                    && let Some(engine) = engine.upgrade()
+                {
+                    engine.execution_ended(&execution);
                 }
             }
             Answer::Closed { slot, position } => {
