@@ -1,10 +1,8 @@
 //! Taking over what an earlier engine left, and cleaning up after a supervisor that was killed.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use rustix::fs::{AtFlags, Dir, unlinkat};
 
@@ -14,7 +12,7 @@ use super::link::{Link, lock};
 use super::session::{Place, SessionState};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, Found};
-use crate::process_tree::{Cgroups, Ending, Nonce, Scope, Step};
+use crate::process_tree::Nonce;
 use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
 use crate::record::{ExecutionRecord, Record, SessionRecord};
 use crate::supervisor::snapshot_file::SnapshotFile;
@@ -88,7 +86,8 @@ impl Inner {
         }
         let mut links = Vec::new();
         for nonce in nonces {
-            let link = if self.state.same_instance { Link::connect(folder, nonce).ok() } else { None };
+            let connect = || Link::connect(Link::socket()?, folder, nonce, 0);
+            let link = if self.state.same_instance { connect().ok() } else { None };
             match link {
                 Some(link) => {
                     self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
@@ -293,27 +292,6 @@ impl Inner {
             self.execution_closed(&tracked, position);
         }
     }
-
-    /// Ends every process of a supervisor that is gone.
-    async fn sweep(&self, nonce: Nonce) {
-        let choice = self.config.cgroups.into();
-        let swept = tokio::task::spawn_blocking(move || {
-            let mut ending = Ending::new(
-                Scope::Nonce(nonce),
-                rustix::process::Signal::KILL,
-                std::time::Duration::ZERO,
-                None,
-            );
-            while let Step::Wait { until } = ending.step(Instant::now()) {
-                std::thread::sleep(
-                    until.saturating_duration_since(Instant::now()).min(std::time::Duration::from_millis(2)),
-                );
-            }
-            Cgroups::detect(choice).sweep(nonce);
-        });
-        drop(swept.await);
-        let _ = unlinkat(&self.state.folders.supervisors, socket_name(nonce.value()), AtFlags::empty());
-    }
 }
 
 /// An execution as its journal tells it.
@@ -322,8 +300,8 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         id: record.id.parse::<ExecutionId>().ok()?,
         session: record.session.as_ref().and_then(|id| id.parse().ok()),
         command: super::display_of(&record),
-        program: String::new(),
-        cwd: PathBuf::new(),
+        program: super::program_of(&record),
+        cwd: std::path::PathBuf::new(),
         background: record.background,
         digest: record.digest.map(|digest| digest.0),
         keep: record.keep,

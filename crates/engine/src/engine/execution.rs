@@ -85,7 +85,7 @@ pub(super) struct Fixed {
     pub(super) id: ExecutionId,
     pub(super) session: Option<SessionId>,
     pub(super) command: String,
-    /// The first word of an argv, for errors.
+    /// The program and the folder, for errors to name.
     pub(super) program: String,
     pub(super) cwd: PathBuf,
     pub(super) background: bool,
@@ -95,6 +95,13 @@ pub(super) struct Fixed {
     /// What it leaves running becomes executions of their own.
     pub(super) adopt: bool,
     pub(super) created_at: SystemTime,
+}
+
+impl Fixed {
+    /// What it means that it was not started.
+    pub(super) fn refused(&self, why: Refusal) -> StartError {
+        StartError::refused(why, &self.program, self.cwd.clone())
+    }
 }
 
 /// What changes, as one value that can be watched.
@@ -260,13 +267,8 @@ impl Execution {
         let refused = states.wait_for(begun).await.ok().and_then(|state| state.refused.clone());
         match refused {
             None => Ok(()),
-            Some(why) => Err(self.refused(why)),
+            Some(why) => Err(self.tracked.fixed.refused(why)),
         }
-    }
-
-    pub(super) fn refused(&self, why: Refusal) -> StartError {
-        let fixed = &self.tracked.fixed;
-        StartError::refused(why, &fixed.program, fixed.cwd.clone())
     }
 
     /// Waits for its end. A command of a session that could not be started has none.
@@ -276,7 +278,7 @@ impl Execution {
         let state = states.wait_for(over).await.map_err(|_| StartError::Lost)?.clone();
         match (state.status.end(), state.refused) {
             (Some(end), _) => Ok(Arc::clone(end)),
-            (None, Some(why)) => Err(self.refused(why)),
+            (None, Some(why)) => Err(self.tracked.fixed.refused(why)),
             (None, None) => Err(StartError::Lost),
         }
     }

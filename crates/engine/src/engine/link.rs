@@ -41,6 +41,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) nonce: u64,
+    /// Which of the engine's settings it was made for; see [`super::pool::Pool`].
+    pub(super) generation: u64,
     stream: UnixStream,
     unsent: Mutex<Vec<u8>>,
     /// Told when there is something to send, or when the link is to end.
@@ -56,14 +58,24 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to the supervisor with this nonce.
-    pub(super) fn connect(folder: &OwnedFd, nonce: u64) -> io::Result<Arc<Self>> {
+    /// A socket to connect with.
+    pub(super) fn socket() -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+    }
+
+    /// Connects to the supervisor with this nonce.
+    pub(super) fn connect(
+        socket: OwnedFd,
+        folder: &OwnedFd,
+        nonce: u64,
+        generation: u64,
+    ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
         let stream = UnixStream::from_std(socket.into())?;
         Ok(Arc::new(Self {
             nonce,
+            generation,
             stream,
             unsent: Mutex::default(),
             wake: Notify::new(),

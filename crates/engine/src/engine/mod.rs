@@ -4,7 +4,7 @@
 //! - `execution.rs`, `session.rs`: the handles; `output.rs`, `outcome.rs`: reading what was written.
 //! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
-//! - `adopt.rs`: taking over from an earlier engine, and cleaning up after a killed supervisor.
+//! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor.
 //! - `retention.rs`: what becomes of finished executions.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
 
@@ -20,6 +20,7 @@ mod retention;
 mod session;
 mod start;
 mod state_dir;
+mod sweep;
 mod tasks;
 mod validate;
 mod zygote;
@@ -277,6 +278,14 @@ impl Inner {
     fn retire(&self, journal: Claimed) {
         // What cannot be retired now is found and retired by the next engine.
         drop(lock(&self.store).retire(journal));
+    }
+}
+
+/// The program that a command starts, as people read it.
+fn program_of(record: &ExecutionRecord) -> String {
+    match record.command.first() {
+        Some(word) if record.is_argv => String::from_utf8_lossy(&word.0).into_owned(),
+        _ => "bash".into(),
     }
 }
 

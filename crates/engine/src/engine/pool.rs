@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::error::StartError;
 use super::link::{Link, lock};
+use super::sweep::sweep;
 use super::{Inner, TaskOf};
+use crate::process_tree::Nonce;
 use crate::protocol::Request;
 
 /// The supervisors that are kept ready.
@@ -15,6 +17,8 @@ use crate::protocol::Request;
 pub(super) struct Pool {
     ready: Mutex<VecDeque<Arc<Link>>>,
     filling: AtomicUsize,
+    /// Counts the changes of settings: a supervisor made for earlier ones is not kept.
+    generation: AtomicU64,
 }
 
 impl Pool {
@@ -30,7 +34,9 @@ impl Pool {
 
     /// Lets go of those that were made for settings that have changed.
     pub(super) fn clear(&self) -> Vec<Arc<Link>> {
-        lock(&self.ready).drain(..).collect()
+        let mut ready = lock(&self.ready);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        ready.drain(..).collect()
     }
 
     fn missing(&self, wanted: usize) -> usize {
@@ -49,13 +55,14 @@ impl Inner {
         }
     }
 
-    /// Takes back a supervisor that nothing was asked of after all.
+    /// Keeps a supervisor ready that nothing was asked of, unless there are enough.
     pub(super) fn put_back(&self, link: &Arc<Link>) {
         if !link.is_unused() || link.is_over() {
             return;
         }
         let mut ready = lock(&self.pool.ready);
-        if ready.len() < self.config.ready_shells {
+        let current = link.generation == self.pool.generation.load(Ordering::Acquire);
+        if current && ready.len() < self.config.ready_shells {
             ready.push_back(Arc::clone(link));
         } else {
             drop(ready);
@@ -88,7 +95,9 @@ impl Inner {
                     return;
                 };
                 engine.pool.filling.fetch_sub(1, Ordering::AcqRel);
-                lock(&engine.pool.ready).extend(link.filter(|link| !link.is_over()));
+                if let Some(link) = link {
+                    engine.put_back(&link);
+                }
             });
         }
     }
@@ -98,11 +107,24 @@ impl Inner {
     fn fork_supervisor(&self) -> TaskOf<Result<Arc<Link>, StartError>> {
         let zygote = Arc::clone(&self.zygote);
         let folders = Arc::clone(&self.state.folders);
+        let generation = self.pool.generation.load(Ordering::Acquire);
+        let cgroups = self.config.cgroups.into();
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
+            let failed = |e| StartError::os("connect to a supervisor", e);
+            // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
+            let socket = Link::socket().map_err(failed)?;
             let nonce = zygote.fork().await.map_err(refused)?;
-            Link::connect(&folders.supervisors, nonce)
-                .map_err(|e| StartError::os("connect to a supervisor", e))
+            match Link::connect(socket, &folders.supervisors, nonce, generation) {
+                Ok(link) => Ok(link),
+                Err(e) => {
+                    if let Some(nonce) = Nonce::from_value(nonce) {
+                        sweep(folders, cgroups, nonce).await;
+                    }
+                    let killed = e.kind() == std::io::ErrorKind::ConnectionRefused;
+                    Err(if killed { StartError::Lost } else { failed(e) })
+                }
+            }
         })
     }
 

@@ -202,7 +202,7 @@ impl Session {
 
     /// Changes the environment of the session's shell, in its turn.
     pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
-        super::validate::env(changes)?;
+        super::validate::shell_variables(changes)?;
         self.ask(&Request::SetEnv(variables(changes))).await.map(drop)
     }
 

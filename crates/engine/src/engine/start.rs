@@ -86,7 +86,7 @@ impl Inner {
             Ok(Answer::Refused(why)) => {
                 link.untrack(tracked.slot());
                 self.discard(&tracked);
-                Err(execution.refused(why))
+                Err(tracked.fixed.refused(why))
             }
             Err(LinkError::Busy) => {
                 link.untrack(tracked.slot());
@@ -123,10 +123,7 @@ impl Inner {
             id: id.clone(),
             session: session.cloned(),
             command: super::display_of(&record),
-            program: record
-                .command
-                .first()
-                .map_or_else(String::new, |w| String::from_utf8_lossy(&w.0).into()),
+            program: super::program_of(&record),
             cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
             background: spec.background,
             digest: spec.digest.clone(),

@@ -50,15 +50,20 @@ pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {
     if spec.name.as_ref().is_some_and(|name| name.len() > 256) {
         return invalid("a session's name may have 256 bytes");
     }
-    for (name, _) in &spec.env {
+    shell_variables(&spec.env)?;
+    folder(spec.cwd.as_deref())
+}
+
+/// Changes to the variables of a shell, which has fewer names than an environment.
+pub(super) fn shell_variables(changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
+    for (name, _) in changes {
         let bytes = name.as_bytes();
         let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
         if !bytes.iter().all(word) || bytes.first().is_some_and(u8::is_ascii_digit) {
             return invalid(format!("a shell has no variable {name:?}: letters, digits and '_' only"));
         }
     }
-    env(&spec.env)?;
-    folder(spec.cwd.as_deref())
+    env(changes)
 }
 
 pub(super) fn env(env: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {

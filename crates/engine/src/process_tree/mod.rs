@@ -46,7 +46,7 @@ pub(crate) mod walk;
 
 pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups};
 pub(crate) use ending::{Ending, Step};
-pub(crate) use limits::{LimitError, Plan};
+pub(crate) use limits::Plan;
 pub(crate) use proc_file::StartTime;
 pub(crate) use query::usage_of;
 pub(crate) use scope::Scope;

@@ -1,1 +1,499 @@
-//! What is refused, and that nothing is left of it.
+//! What is refused, with an error that says what to do, and that nothing is left of it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use sandcrab_engine::{
+    CommandSpec, EndReason, Engine, Event, Limits, SessionError, SessionSpec, StartError, Stdin, Stream,
+};
+
+use crate::stage::{Host, Place, eventually, until};
+
+/// What there is of an engine that has nothing to do: shells that are ready, and no more.
+async fn nothing_is_left(place: &Place, engine: &Engine) {
+    assert_eq!(engine.health().running, 0);
+    let idle = || place.supervisors().len() == 4 && place.count("supervisors") == 4;
+    until("only what is ready is there", idle).await;
+    assert!(engine.executions().is_empty());
+    assert!(place.count("journals") <= 4, "{} slots", place.count("journals"));
+}
+
+/// Runs something many times that must fail, and checks that nothing is left.
+async fn refused(spec: CommandSpec, expected: impl Fn(&StartError) -> bool) {
+    let place = Place::new();
+    let engine = place.open().await;
+    for _ in 0..8 {
+        match engine.start(spec.clone()).await {
+            Err(e) => assert!(expected(&e), "{e:?}"),
+            Ok(execution) => panic!("it runs: {:?}", execution.info()),
+        }
+    }
+    nothing_is_left(&place, &engine).await;
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+}
+
+/// The same in a session, where the refusal may come with the command's turn.
+async fn refused_in_session(spec: CommandSpec, expected: impl Fn(&StartError) -> bool) {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("x=5")).await.unwrap().execution.wait_closed().await;
+    for _ in 0..8 {
+        match session.run(spec.clone()).await {
+            Err(e) => assert!(expected(&e), "{e:?}"),
+            Ok(outcome) => panic!("it ran: {outcome:?}"),
+        }
+    }
+    assert_eq!((engine.health().running, engine.executions().len()), (0, 1));
+    assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "5\n");
+}
+
+fn is_bad_cwd(e: &StartError, path: &Path) -> bool {
+    matches!(e, StartError::BadCwd { path: named, .. } if named == path) && e.to_string().contains("exists")
+}
+
+#[tokio::test]
+async fn a_missing_folder() {
+    let path = Path::new("/nonexistent/folder");
+    refused(CommandSpec::shell("pwd").cwd(path), |e| is_bad_cwd(e, path)).await;
+    refused(CommandSpec::argv(["pwd"]).cwd(path), |e| is_bad_cwd(e, path)).await;
+    refused_in_session(CommandSpec::shell("pwd").cwd(path), |e| is_bad_cwd(e, path)).await;
+}
+
+#[tokio::test]
+async fn a_file_as_folder() {
+    let path = Path::new("/etc/passwd");
+    refused(CommandSpec::shell("pwd").cwd(path), |e| is_bad_cwd(e, path)).await;
+    refused(CommandSpec::argv(["pwd"]).cwd(path), |e| is_bad_cwd(e, path)).await;
+}
+
+#[tokio::test]
+async fn a_relative_folder() {
+    let is_invalid =
+        |e: &StartError| matches!(e, StartError::InvalidCommand(why) if why.contains("absolute"));
+    refused(CommandSpec::shell("pwd").cwd("tmp"), is_invalid).await;
+    refused_in_session(CommandSpec::shell("pwd").cwd("tmp"), is_invalid).await;
+}
+
+#[tokio::test]
+async fn a_session_in_a_missing_folder() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for _ in 0..8 {
+        let made = engine.create_session(SessionSpec::new().cwd("/nonexistent")).await;
+        assert!(
+            matches!(made, Err(SessionError::Start(StartError::BadCwd { path, .. })) if path == Path::new("/nonexistent"))
+        );
+    }
+    assert!(engine.sessions().is_empty());
+    nothing_is_left(&place, &engine).await;
+}
+
+#[tokio::test]
+async fn a_missing_program() {
+    for program in ["no-such-program", "/nonexistent/program", "/etc/passwd/program"] {
+        let named = |e: &StartError| matches!(e, StartError::ProgramNotFound(name) if name == program);
+        refused(CommandSpec::argv([program]), named).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8], mode: u32| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let files = [
+        file("not-executable", b"#!/bin/sh\n", 0o644),
+        file("no-shebang", b"\x01\x02\x03\x04", 0o755),
+        file("bad-elf", b"\x7fELF\x02\x01\x01 and no more", 0o755),
+        dir.path().to_owned(),
+    ];
+    for path in files {
+        let named = |e: &StartError| matches!(e, StartError::ProgramNotExecutable { program, .. } if OsStr::new(program) == path);
+        refused(CommandSpec::argv([&path]), named).await;
+    }
+}
+
+#[tokio::test]
+async fn nul_bytes_empty_words_and_bad_names() {
+    let invalid = |e: &StartError| matches!(e, StartError::InvalidCommand(_));
+    let nul = OsStr::from_bytes(b"a\0b");
+    let specs = [
+        CommandSpec::shell("echo a\0b"),
+        CommandSpec::argv([OsStr::new("echo"), nul]),
+        CommandSpec::argv([nul]),
+        CommandSpec::shell("true").env("NAME", nul),
+        CommandSpec::shell("true").env(nul, "value"),
+        CommandSpec::shell("true").env("", "value"),
+        CommandSpec::shell("true").env("A=B", "value"),
+        CommandSpec::shell("true").unset_env("A=B"),
+        CommandSpec::shell("true").cwd(Path::new(nul)),
+        CommandSpec::argv(Vec::<OsString>::new()),
+        CommandSpec::argv([""]),
+        CommandSpec::shell("true").digest(vec![0; 257]),
+        CommandSpec::shell("true").journal_bytes(1),
+        CommandSpec::shell("true").journal_bytes(0),
+        CommandSpec::shell("x".repeat(sandcrab_engine::MAX_COMMAND_BYTES + 1)),
+        CommandSpec::shell("true").env("BIG", "x".repeat(sandcrab_engine::MAX_ENV_BYTES)),
+        CommandSpec::shell("true").stdin(Stdin::Bytes(vec![0; sandcrab_engine::MAX_STDIN_BYTES + 1])),
+    ];
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    for spec in specs {
+        for started in [engine.start(spec.clone()).await, session.start(spec).await] {
+            match started {
+                Err(e) => assert!(invalid(&e), "{e:?}"),
+                Ok(execution) => panic!("it runs: {:?}", execution.info()),
+            }
+        }
+    }
+    session.delete().await.unwrap();
+    nothing_is_left(&place, &engine).await;
+}
+
+#[tokio::test]
+async fn bad_variables_of_a_session() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for name in ["", "A=B", "A B", "1A", "A-B", "a\0"] {
+        let made = engine.create_session(SessionSpec::new().env(name, "x")).await;
+        assert!(matches!(made, Err(SessionError::Start(StartError::InvalidCommand(_)))), "{name:?}");
+    }
+    nothing_is_left(&place, &engine).await;
+}
+
+#[tokio::test]
+async fn bad_changes_to_the_environment_of_a_session() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("x=5")).await.unwrap();
+    for name in ["", "A=B", "A B", "1A", "$(touch /tmp/pwned)", "a;b", "a\0"] {
+        let set = session.set_env(&[(name.into(), Some("x".into()))]).await;
+        assert!(matches!(set, Err(StartError::InvalidCommand(_))), "{name:?}: {set:?}");
+    }
+    assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "5\n");
+}
+
+#[tokio::test]
+async fn arguments_longer_than_the_kernel_takes() {
+    let too_long = |e: &StartError| matches!(e, StartError::ArgumentsTooLong);
+    // One word of more than 128 KiB; and many that are too long together.
+    refused(CommandSpec::argv(["true".to_owned(), "x".repeat(200_000)]), too_long).await;
+    let many = std::iter::once("true".to_owned()).chain((0..40).map(|_| "x".repeat(100_000)));
+    refused(CommandSpec::argv(many), too_long).await;
+    refused(CommandSpec::argv(["true"]).env("BIG", "x".repeat(200_000)), too_long).await;
+}
+
+#[tokio::test]
+async fn an_environment_too_long_for_programs_still_serves_the_shell() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let spec = CommandSpec::shell("echo ${#BIG}; /bin/true; echo $?").env("BIG", "x".repeat(200_000));
+    let outcome = engine.run(spec).await.unwrap();
+    // As in any shell: what needs no new program works, and the rest says why it does not.
+    assert_eq!(outcome.stdout(), "200000\n126\n");
+    assert!(outcome.stderr().contains("Argument list too long"), "{}", outcome.stderr());
+    assert_eq!(engine.run(CommandSpec::shell("/bin/echo on")).await.unwrap().stdout(), "on\n");
+}
+
+#[tokio::test]
+async fn limits_that_make_no_sense() {
+    let unlimited = Limits::default;
+    let place = Place::new();
+    let engine = place.open().await;
+    let bad = [
+        Limits { memory_bytes: Some(0), ..unlimited() },
+        Limits { memory_bytes: Some(u64::MAX), ..unlimited() },
+        Limits { cpu_seconds: Some(0), ..unlimited() },
+        Limits { cpu_seconds: Some(u64::MAX), ..unlimited() },
+        Limits { processes: Some(0), ..unlimited() },
+        Limits { processes: Some(u64::MAX), ..unlimited() },
+        Limits { open_files: Some(0), ..unlimited() },
+        Limits { open_files: Some(u64::MAX), ..unlimited() },
+        Limits { file_size_bytes: Some(u64::MAX), ..unlimited() },
+    ];
+    for limits in bad {
+        for spec in [CommandSpec::shell("true"), CommandSpec::argv(["true"])] {
+            let started = engine.start(spec.limits(limits.clone())).await;
+            assert!(matches!(started, Err(StartError::Limit(_))), "{limits:?}: {started:?}");
+        }
+    }
+    nothing_is_left(&place, &engine).await;
+}
+
+#[tokio::test]
+async fn numbers_at_their_edges() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let longest = Duration::MAX;
+    let spec = CommandSpec::shell("echo on").timeout(longest).idle_timeout(longest).journal_bytes(u64::MAX);
+    assert_eq!(engine.run(spec).await.unwrap().stdout(), "on\n");
+    let limits = Limits { output_bytes: Some(u64::MAX), ..Limits::default() };
+    assert_eq!(engine.run(CommandSpec::shell("echo on").limits(limits)).await.unwrap().stdout(), "on\n");
+    let limits = Limits { output_bytes: Some(0), ..Limits::default() };
+    let outcome = engine.run(CommandSpec::shell("echo on; sleep 60").limits(limits)).await.unwrap();
+    assert_eq!((outcome.end.reason, outcome.stdout().as_str()), (EndReason::OutputLimit, ""));
+    let outcome = engine.run(CommandSpec::shell("sleep 60").timeout(Duration::ZERO)).await.unwrap();
+    assert_eq!(outcome.end.reason, EndReason::Timeout);
+    let running = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    running.kill(15, longest).await.unwrap();
+    assert_eq!(running.wait().await.unwrap().reason, EndReason::Killed);
+}
+
+#[tokio::test]
+async fn too_many_executions() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.max_executions = 2).await;
+    let first = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    let second = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    for _ in 0..8 {
+        let third = engine.start(CommandSpec::shell("true")).await;
+        assert!(matches!(third, Err(StartError::TooManyExecutions(2))), "{third:?}");
+    }
+    for execution in [first, second] {
+        execution.kill(9, Duration::ZERO).await.unwrap();
+        execution.wait().await.unwrap();
+    }
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    until("only what is ready is there", || place.supervisors().len() == 4).await;
+}
+
+#[tokio::test]
+async fn too_many_sessions() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.max_sessions = 2).await;
+    let first = engine.create_session(SessionSpec::new()).await.unwrap();
+    engine.create_session(SessionSpec::new()).await.unwrap();
+    for _ in 0..8 {
+        assert!(matches!(engine.create_session(SessionSpec::new()).await, Err(SessionError::TooMany(2))));
+    }
+    first.delete().await.unwrap();
+    engine.create_session(SessionSpec::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_queue() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let first = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    first.wait_started().await.unwrap();
+    let mut queued = Vec::new();
+    let refused = loop {
+        match session.start(CommandSpec::shell("x=$((x+1))")).await {
+            Ok(execution) => queued.push(execution),
+            Err(e) => break e,
+        }
+        assert!(queued.len() <= 1000);
+    };
+    assert!(matches!(refused, StartError::QueueFull), "{refused:?}");
+    assert_eq!(queued.len(), 1000);
+    first.kill(9, Duration::ZERO).await.unwrap();
+    for execution in &queued {
+        assert_eq!(execution.wait().await.unwrap().reason, EndReason::Exited);
+    }
+    assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "1000\n");
+    assert_eq!(engine.health().running, 0);
+}
+
+/// A small file system for a state directory; unmounted when it goes.
+struct Tiny(std::path::PathBuf);
+
+impl Tiny {
+    fn mount(path: &Path, options: &str) -> Option<Self> {
+        std::fs::create_dir(path).unwrap();
+        let words = ["-t", "tmpfs", "-o", options, "tmpfs"];
+        let mounted = Command::new("mount").args(words).arg(path).status().is_ok_and(|s| s.success());
+        #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+        if !mounted {
+            println!("skipped: no file system can be mounted here");
+        }
+        mounted.then(|| Self(path.to_owned()))
+    }
+
+    /// Fills it to the last byte.
+    fn fill(&self) -> std::path::PathBuf {
+        let path = self.0.join("filler");
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        for size in [64 << 10, 4 << 10, 64, 1] {
+            while std::io::Write::write(&mut file, &vec![1; size]).is_ok_and(|n| n == size) {}
+        }
+        path
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("--lazy").arg(&self.0).status());
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_new_work_and_recovers() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place.state(), "size=4m") else { return };
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("x=5")).await.unwrap();
+    let filler = tiny.fill();
+    for _ in 0..8 {
+        // Slots that are there already may have room for a short command, so this one is long.
+        let long = format!("true {}", "x".repeat(50_000));
+        let started = engine.start(CommandSpec::shell(long.clone())).await;
+        assert!(matches!(started, Err(StartError::NoSpace)), "{started:?}");
+        let started = session.start(CommandSpec::shell(long)).await;
+        assert!(matches!(started, Err(StartError::NoSpace)), "{started:?}");
+    }
+    assert_eq!(engine.health().running, 0);
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "5\n");
+    session.delete().await.unwrap();
+    until("only what is ready is there", || place.supervisors().len() == 4).await;
+}
+
+#[tokio::test]
+async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place.state(), "size=4m") else { return };
+    let engine = place.open().await;
+    let text = "echo first; read x; seq 1 100000; read x; echo last; exit 3";
+    let execution = engine.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
+    until("it has begun", || execution.output(10).unwrap().cursor == 6).await;
+    let filler = tiny.fill();
+    execution.write_stdin("\n").await.unwrap();
+    let large: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    let all = 6 + large.len() as u64;
+    // All of it is counted, though little or nothing of it is there.
+    let waits = async || execution.inspect().await.unwrap().waiting_for_input == Some(true);
+    while !waits().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    std::fs::remove_file(filler).unwrap();
+    execution.write_stdin("\n").await.unwrap();
+    let end = execution.wait().await.unwrap();
+    assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
+    let mut follower = execution.follow(0).unwrap();
+    let (mut at, mut gaps, mut last) = (0, 0, Vec::new());
+    while let Some(entry) = follower.next().await.unwrap() {
+        match entry.event {
+            Event::Output { stream: Stream::Stdout, bytes } => {
+                at += bytes.len() as u64;
+                last = bytes;
+            }
+            Event::Gap { from, to } => {
+                assert_eq!(from, at);
+                at = to;
+                gaps += 1;
+            }
+            _ => {}
+        }
+        assert_eq!(entry.cursor, at);
+    }
+    assert_eq!((at, last.as_slice()), (all + 5, &b"last\n"[..]));
+    assert!(gaps > 0);
+}
+
+#[tokio::test]
+async fn an_end_that_the_disk_has_no_room_for_is_not_lost() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place.state(), "size=4m") else { return };
+    let engine = place.open().await;
+    let text = "read x; exit 3";
+    let id: sandcrab_engine::ExecutionId = "full".parse().unwrap();
+    let spec = CommandSpec::shell(text).stdin(Stdin::Open).id(id.clone());
+    let execution = engine.start(spec).await.unwrap();
+    let filler = tiny.fill();
+    execution.write_stdin("\n").await.unwrap();
+    assert_eq!(execution.wait().await.unwrap().exit_code, Some(3));
+    std::fs::remove_file(filler).unwrap();
+    execution.wait_closed().await;
+    drop((execution, engine));
+    let engine = place.open().await;
+    let end = engine.execution(&id).unwrap().wait().await.unwrap();
+    assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
+}
+
+#[tokio::test]
+async fn an_engine_without_descriptors_says_so_and_recovers() {
+    let place = Place::new();
+    let mut host = Host::start_by(&place, &["prlimit", "--nofile=200:200"]);
+    assert_eq!(host.answer().as_deref(), Some("open"));
+    assert_eq!(host.ask(&["run", "echo before"]), "before ");
+    let answer = host.ask(&["hold"]);
+    assert!(answer.contains("OutOf") && answer.contains("file descriptors"), "{answer}");
+    assert_eq!(host.ask(&["run", "echo after"]), "after ");
+    assert_eq!(host.ask(&["session", "s"]), "made");
+    host.kill();
+    let engine = place.open().await;
+    assert_eq!(engine.health().running, 0);
+}
+
+/// A cgroup that allows few processes; removed when it goes.
+struct FewProcesses(std::path::PathBuf);
+
+impl FewProcesses {
+    fn make() -> Option<Self> {
+        let own = format!("sandcrab-test-{}", std::process::id());
+        for root in ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"] {
+            let path = Path::new(root).join(&own);
+            if std::fs::create_dir(&path).is_ok() {
+                let made = Self(path);
+                if made.0.join("pids.max").exists() {
+                    return Some(made);
+                }
+            }
+        }
+        #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+        {
+            println!("skipped: there is no cgroup with the pids controller");
+        }
+        None
+    }
+
+    fn allow(&self, most: &str) {
+        std::fs::write(self.0.join("pids.max"), most).unwrap();
+    }
+}
+
+impl Drop for FewProcesses {
+    fn drop(&mut self) {
+        eventually("its cgroup is empty", || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_machine_without_processes_says_so_and_recovers() {
+    let Some(few) = FewProcesses::make() else { return };
+    let place = Place::new();
+    let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", few.0.display());
+    let mut host = Host::start_by(&place, &["sh", "-c", &join, "sh"]);
+    assert_eq!(host.answer().as_deref(), Some("open"));
+    assert_eq!(host.ask(&["session", "s"]), "made");
+    assert_eq!(host.ask(&["run-in", "s", "x=5"]), "");
+    assert_eq!(host.ask(&["run", "echo before"]), "before ");
+    // From here on nothing can be forked; what is ready can still be used.
+    eventually("all are ready", || place.supervisors().len() == 3);
+    few.allow("1");
+    let answers: Vec<_> = (0..6).map(|_| host.ask(&["run", "echo x"])).collect();
+    let refusal = "error the machine is out of processes: failed to fork a supervisor";
+    assert!(answers[..2].iter().all(|answer| answer == "x "), "{answers:?}");
+    assert!(answers[3..].iter().all(|answer| answer.starts_with(refusal)), "{answers:?}");
+    assert!(host.ask(&["session", "other"]).starts_with(refusal));
+    assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
+    few.allow("max");
+    assert_eq!(host.ask(&["run", "/bin/echo after; :"]), "after ");
+    assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
+    host.kill();
+    drop(place);
+}

@@ -7,6 +7,7 @@ mod stage;
 mod support;
 
 mod bad_input;
+mod crash;
 mod deadlines;
 mod ends;
 mod ids;
@@ -14,7 +15,9 @@ mod kill;
 mod leftovers;
 mod limits;
 mod previous;
+mod restart;
 mod retention;
 mod runs;
+mod supervisors;
 mod traps;
 mod waiting;

@@ -243,7 +243,7 @@ impl Host {
 
     /// Tells it something without waiting for the answer; it may be gone.
     pub(crate) fn tell(&mut self, words: &[&str]) {
-        let _ = writeln!(self.stdin, "{}", words.join("\t"));
+        drop(writeln!(self.stdin, "{}", words.join("\t")));
     }
 
     /// Tells it something and waits for the answer.

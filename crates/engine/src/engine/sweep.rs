@@ -1,0 +1,36 @@
+//! Cleaning up after a supervisor that was killed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::process::Signal;
+
+use super::Inner;
+use crate::process_tree::{CgroupChoice, Cgroups, Ending, Nonce, Scope, Step};
+use crate::supervisor::context::Folders;
+use crate::supervisor::zygote::socket_name;
+
+/// How often what was killed is looked for again.
+const AGAIN: Duration = Duration::from_millis(2);
+
+impl Inner {
+    /// Ends every process of a supervisor that is gone.
+    pub(super) async fn sweep(&self, nonce: Nonce) {
+        sweep(Arc::clone(&self.state.folders), self.config.cgroups.into(), nonce).await;
+    }
+}
+
+/// Ends every process of a supervisor that is gone, and removes its cgroups and its socket.
+pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: Nonce) {
+    let swept = tokio::task::spawn_blocking(move || {
+        let mut ending = Ending::new(Scope::Nonce(nonce), Signal::KILL, Duration::ZERO, None);
+        while let Step::Wait { until } = ending.step(Instant::now()) {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()).min(AGAIN));
+        }
+        Cgroups::detect(cgroups).sweep(nonce);
+        let _ = unlinkat(&folders.supervisors, socket_name(nonce.value()), AtFlags::empty());
+    });
+    // The runtime is shutting down: the next engine does it.
+    drop(swept.await);
+}

@@ -1,0 +1,191 @@
+//! After a reboot or a container's restart, and one engine after the other in one process.
+
+use std::time::Duration;
+
+use sandcrab_engine::{
+    CommandSpec, EndReason, Engine, ExecutionId, OpenError, SessionId, SessionSpec, Stdin,
+};
+
+use crate::stage::{Host, Place, kill, lives, until};
+
+fn id(text: &str) -> ExecutionId {
+    text.parse().unwrap()
+}
+
+/// Makes the state directory one of another boot.
+fn pretend_reboot(place: &Place) {
+    let lock = place.state().join("lock");
+    let text = std::fs::read_to_string(&lock).unwrap();
+    assert!(text.starts_with("boot "));
+    std::fs::write(&lock, text.replacen("boot ", "boot 0", 1)).unwrap();
+}
+
+#[tokio::test]
+async fn a_state_directory_has_one_engine_at_a_time() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let second = Engine::open(place.config()).await;
+    assert!(matches!(second, Err(OpenError::InUse { path }) if path == place.state()));
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+}
+
+#[tokio::test]
+async fn an_engine_in_another_process_counts_too() {
+    let place = Place::new();
+    let host = Host::opened(&place);
+    assert!(matches!(Engine::open(place.config()).await, Err(OpenError::InUse { .. })));
+    host.kill();
+    place.open().await;
+}
+
+#[tokio::test]
+async fn what_a_dropped_engine_ran_is_adopted_by_the_next() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let cat = engine.start(CommandSpec::argv(["cat"]).id(id("cat")).stdin(Stdin::Open)).await.unwrap();
+    cat.write_stdin("one ").await.unwrap();
+    let session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
+    session.run(CommandSpec::shell("x=5; cd /usr")).await.unwrap();
+    drop((cat, session, engine));
+    let engine = place.open().await;
+    let cat = engine.execution(&id("cat")).unwrap();
+    assert_eq!(engine.health().running, 1);
+    cat.write_stdin("two").await.unwrap();
+    cat.close_stdin().await.unwrap();
+    assert_eq!(cat.wait().await.unwrap().exit_code, Some(0));
+    assert_eq!(cat.output(100).unwrap().stdout.bytes, b"one two");
+    let session = engine.session(&"s".parse::<SessionId>().unwrap()).unwrap();
+    let outcome = session.run(CommandSpec::shell("echo $x $PWD")).await.unwrap();
+    assert_eq!((outcome.stdout().as_str(), outcome.end.restored), ("5 /usr\n", None));
+    assert_eq!(engine.health().running, 0);
+}
+
+#[tokio::test]
+async fn after_a_reboot_unfinished_work_is_lost_and_no_process_is_touched() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let finished = engine.run(CommandSpec::shell("echo kept").id(id("finished"))).await.unwrap();
+    finished.execution.wait_closed().await;
+    let running = engine.start(CommandSpec::shell("echo begun; sleep 300").id(id("running"))).await.unwrap();
+    until("it has written", || running.output(100).unwrap().cursor == 6).await;
+    let pid = running.info().pid.unwrap();
+    drop((running, finished, engine));
+    pretend_reboot(&place);
+    let engine = place.open().await;
+    let running = engine.execution(&id("running")).unwrap();
+    let end = running.wait().await.unwrap();
+    assert_eq!((end.reason, end.exit_code), (EndReason::Lost, None));
+    assert_eq!(running.output(100).unwrap().stdout.bytes, b"begun\n");
+    assert_eq!(engine.execution(&id("finished")).unwrap().output(100).unwrap().stdout.bytes, b"kept\n");
+    assert_eq!(engine.health().running, 0);
+    // It has the number of a process of the boot before; who it is now is no business of ours.
+    assert!(lives(pid));
+    assert!(running.kill(9, Duration::ZERO).await.unwrap().killed.is_empty());
+    assert!(lives(pid));
+}
+
+#[tokio::test]
+async fn after_a_reboot_a_session_has_the_state_that_was_saved() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
+    session.run(CommandSpec::shell("x=5; cd /usr")).await.unwrap();
+    until("its state is saved", || place.count("snapshots") > 0).await;
+    drop((session, engine));
+    pretend_reboot(&place);
+    // The shells of the boot before are gone with it.
+    place.supervisors().into_iter().for_each(kill);
+    let engine = place.open().await;
+    let session = engine.session(&"s".parse::<SessionId>().unwrap()).unwrap();
+    let outcome = session.run(CommandSpec::shell("echo $x $PWD")).await.unwrap();
+    assert_eq!(outcome.stdout(), "5 /usr\n");
+    assert!(outcome.end.restored.is_some());
+    session.delete().await.unwrap();
+    drop((outcome, session, engine));
+    assert!(place.open().await.sessions().is_empty());
+}
+
+#[tokio::test]
+async fn a_recycled_process_number_is_not_signalled() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let running = engine.start(CommandSpec::shell("sleep 300").id(id("running"))).await.unwrap();
+    let pid = running.info().pid.unwrap();
+    drop((running, engine));
+    place.own_processes().into_iter().for_each(kill);
+    until("its command is dead too", || !lives(pid)).await;
+    pretend_reboot(&place);
+    let stranger = stranger_with(pid);
+    let engine = place.open().await;
+    let running = engine.execution(&id("running")).unwrap();
+    assert_eq!(running.wait().await.unwrap().reason, EndReason::Lost);
+    running.kill(9, Duration::ZERO).await.unwrap();
+    if let Some(mut stranger) = stranger {
+        assert!(stranger.try_wait().unwrap().is_none());
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
+}
+
+/// A process that has this number, if the kernel gives it out again on request.
+fn stranger_with(pid: u32) -> Option<std::process::Child> {
+    std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+    let mut child = std::process::Command::new("sleep").arg("300").spawn().unwrap();
+    if child.id() == pid {
+        return Some(child);
+    }
+    // Somebody else was faster.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[tokio::test]
+async fn a_container_that_is_killed_leaves_its_journals_and_sessions() {
+    let place = Place::new();
+    let unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let mut host = Host::start_by(&place, &unshare);
+    match host.answer() {
+        Some(answer) => assert_eq!(answer, "open"),
+        None => {
+            #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+            {
+                println!("skipped: no pid namespace can be made here");
+            }
+            return;
+        }
+    }
+    assert_eq!(host.ask(&["start", "running", "echo begun; sleep 300"]), "started");
+    assert_eq!(host.ask(&["run", "echo other"]), "other ");
+    assert_eq!(host.ask(&["session", "s"]), "made");
+    assert_eq!(host.ask(&["run-in", "s", "x=5; cd /usr"]), "");
+    until("the session's state is saved", || place.count("snapshots") > 0).await;
+    // With the first process of the namespace everything in it goes.
+    host.kill();
+    until("everything in it is dead", || place.own_processes().is_empty()).await;
+    {
+        let engine = place.open().await;
+        let running = engine.execution(&id("running")).unwrap();
+        assert_eq!(running.wait().await.unwrap().reason, EndReason::Lost);
+        assert_eq!(running.output(100).unwrap().stdout.bytes, b"begun\n");
+        assert_eq!(engine.health().running, 0);
+        let session = engine.session(&"s".parse::<SessionId>().unwrap()).unwrap();
+        let outcome = session.run(CommandSpec::shell("echo $x $PWD")).await.unwrap();
+        assert_eq!(outcome.stdout(), "5 /usr\n");
+        assert!(outcome.end.restored.is_some());
+    }
+    place.own_processes().into_iter().for_each(kill);
+    let mut host = Host::start_by(&place, &unshare);
+    until_open(&mut host, &place, &unshare).await;
+    assert_eq!(host.ask(&["run-in", "s", "echo $x $PWD"]), "5 /usr ");
+    host.kill();
+    until("everything in it is dead", || place.own_processes().is_empty()).await;
+}
+
+/// The engine before it may still be closing.
+async fn until_open(host: &mut Host, place: &Place, through: &[&str]) {
+    while host.answer().as_deref() != Some("open") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        *host = Host::start_by(place, through);
+    }
+}

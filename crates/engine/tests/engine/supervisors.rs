@@ -1,0 +1,251 @@
+//! Supervisors, ready ones and the zygote are killed: what they held is lost or restored, nothing of
+//! it goes on running, and the engine does.
+
+use std::time::Duration;
+
+use sandcrab_engine::{CgroupUse, CommandSpec, EndReason, Engine, SessionSpec, StartError, Status};
+
+use crate::stage::{Place, eventually, kill, lives, parent_of, processes_with, until};
+
+/// The supervisor of a process that runs.
+fn supervisor_of(execution: &sandcrab_engine::Execution) -> u32 {
+    match execution.status() {
+        Status::Running { pid } => parent_of(pid).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A number of seconds for `sleep` that nothing else on this machine sleeps.
+fn odd_seconds(place: &Place) -> String {
+    let name = place.state();
+    let sum: u64 = name.to_string_lossy().bytes().fold(7, |sum, b| (sum * 31 + u64::from(b)) % 1_000_000_007);
+    format!("{}.{sum}", 300)
+}
+
+async fn a_killed_supervisor_loses_its_run_and_nothing_else(cgroups: CgroupUse) {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.cgroups = cgroups).await;
+    let other = engine.start(CommandSpec::shell("sleep 60; echo other")).await.unwrap();
+    let seconds = odd_seconds(&place);
+    // An ordinary child, one in a session of its own, one whose parent is gone.
+    let text =
+        format!("sleep {seconds} & setsid sleep {seconds} & (setsid sleep {seconds} & ) ; echo before; wait");
+    let execution = engine.start(CommandSpec::shell(text)).await.unwrap();
+    let started = || {
+        processes_with(&seconds).iter().filter(|pid| comm(**pid) == "sleep\n").count() == 3
+            && execution.output(100).unwrap().stdout.bytes == b"before\n"
+    };
+    until("everything runs", started).await;
+    kill(supervisor_of(&execution));
+    let end = execution.wait().await.unwrap();
+    assert_eq!((end.reason, end.exit_code), (EndReason::Lost, None));
+    // All is gone when the end is there.
+    assert_eq!(processes_with(&seconds), [0; 0]);
+    execution.wait_closed().await;
+    assert_eq!(execution.output(100).unwrap().stdout.bytes, b"before\n");
+    assert!(matches!(other.status(), Status::Running { .. }));
+    assert_eq!(engine.health().running, 1);
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    other.kill(9, Duration::ZERO).await.unwrap();
+}
+
+fn comm(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_killed_supervisor_loses_its_run_without_cgroups() {
+    a_killed_supervisor_loses_its_run_and_nothing_else(CgroupUse::Off).await;
+}
+
+#[tokio::test]
+async fn a_killed_supervisor_loses_its_run_with_cgroups_v1() {
+    a_killed_supervisor_loses_its_run_and_nothing_else(CgroupUse::V1).await;
+}
+
+#[tokio::test]
+async fn a_killed_supervisor_loses_its_run_with_cgroups_v2() {
+    a_killed_supervisor_loses_its_run_and_nothing_else(CgroupUse::V2).await;
+}
+
+/// The files in which a session's state is saved, with their times.
+fn saved(place: &Place) -> Vec<std::time::SystemTime> {
+    let entries = std::fs::read_dir(place.state().join("snapshots")).unwrap();
+    entries.filter_map(|entry| entry.ok()?.metadata().ok()?.modified().ok()).collect()
+}
+
+async fn a_session_comes_back(cgroups: CgroupUse) {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.cgroups = cgroups).await;
+    let session = engine.create_session(SessionSpec::new().env("GIVEN", "g")).await.unwrap();
+    let before = session.run(CommandSpec::shell("x=5; f() { echo f$1; }; cd /usr")).await.unwrap();
+    assert_eq!(before.end.restored, None);
+    until("its state is saved", || !saved(&place).is_empty()).await;
+    let seconds = odd_seconds(&place);
+    let left = session.start(CommandSpec::shell(format!("setsid sleep {seconds}"))).await.unwrap();
+    let queued = session.start(CommandSpec::shell("echo never")).await.unwrap();
+    until("it runs", || processes_with(&seconds).iter().any(|pid| comm(*pid) == "sleep\n")).await;
+    kill(supervisor_of(&left));
+    for lost in [left, queued] {
+        assert_eq!(lost.wait().await.unwrap().reason, EndReason::Lost);
+    }
+    assert_eq!(processes_with(&seconds), [0; 0]);
+    let text = "echo $x $PWD $GIVEN; f 1";
+    let after = session.run(CommandSpec::shell(text)).await.unwrap();
+    assert_eq!(after.stdout(), "5 /usr g\nf1\n");
+    assert!(after.end.restored.is_some(), "{:?}", after.end);
+    let later = session.run(CommandSpec::shell(text)).await.unwrap();
+    assert_eq!((later.stdout().as_str(), later.end.restored), ("5 /usr g\nf1\n", None));
+    assert_eq!(engine.health().running, 0);
+}
+
+#[tokio::test]
+async fn a_session_comes_back_without_cgroups() {
+    a_session_comes_back(CgroupUse::Off).await;
+}
+
+#[tokio::test]
+async fn a_session_comes_back_with_cgroups_v1() {
+    a_session_comes_back(CgroupUse::V1).await;
+}
+
+#[tokio::test]
+async fn a_session_comes_back_with_cgroups_v2() {
+    a_session_comes_back(CgroupUse::V2).await;
+}
+
+/// The supervisor of an idle session.
+async fn supervisor_of_session(session: &sandcrab_engine::Session) -> u32 {
+    let execution =
+        session.start(CommandSpec::shell("read line").stdin(sandcrab_engine::Stdin::Open)).await.unwrap();
+    execution.wait_started().await.unwrap();
+    let supervisor = supervisor_of(&execution);
+    execution.close_stdin().await.unwrap();
+    execution.wait().await.unwrap();
+    supervisor
+}
+
+#[tokio::test]
+async fn a_session_whose_supervisor_is_killed_twice_keeps_its_state() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("x=5")).await.unwrap();
+    let first = supervisor_of_session(&session).await;
+    until("its state is saved", || !saved(&place).is_empty()).await;
+    kill(first);
+    eventually("it is dead", || !lives(first));
+    // Brings the session back; the supervisor is killed again before it has run any command to its end.
+    let second = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    second.wait_started().await.unwrap();
+    kill(supervisor_of(&second));
+    assert_eq!(second.wait().await.unwrap().reason, EndReason::Lost);
+    let third = session.run(CommandSpec::shell("echo $x")).await.unwrap();
+    assert_eq!(third.stdout(), "5\n");
+    assert!(third.end.restored.is_some());
+}
+
+#[tokio::test]
+async fn an_idle_session_whose_supervisor_is_killed_answers_at_once() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    for round in 0..5 {
+        let supervisor = supervisor_of_session(&session).await;
+        session.run(CommandSpec::shell(format!("x={round}"))).await.unwrap();
+        kill(supervisor);
+        eventually("it is dead", || !lives(supervisor));
+        // The engine's tasks have had no chance to notice.
+        let outcome = session.run(CommandSpec::shell("echo \"[$x]\"")).await.unwrap();
+        assert!(outcome.end.restored.is_some(), "round {round}");
+        assert_eq!(outcome.end.reason, EndReason::Exited);
+    }
+}
+
+#[tokio::test]
+async fn a_session_can_be_deleted_after_its_supervisor_was_killed() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let supervisor = supervisor_of_session(&session).await;
+    kill(supervisor);
+    session.delete().await.unwrap();
+    assert!(engine.sessions().is_empty());
+    until("its socket is gone", || place.count("supervisors") <= 4).await;
+}
+
+async fn ready(place: &Place, engine: &Engine) -> Vec<u32> {
+    engine.run(CommandSpec::shell("true")).await.unwrap();
+    until("four are ready", || place.supervisors().len() == 4 && place.count("supervisors") == 4).await;
+    place.supervisors()
+}
+
+#[tokio::test]
+async fn killed_ready_supervisors_are_not_used() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let ready = ready(&place, &engine).await;
+    for pid in &ready {
+        kill(*pid);
+    }
+    eventually("they are dead", || ready.iter().all(|pid| !lives(*pid)));
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    session.delete().await.unwrap();
+    until("their sockets are gone", || place.count("supervisors") == 4).await;
+}
+
+#[tokio::test]
+async fn a_killed_zygote_is_started_again() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let running = engine.start(CommandSpec::shell("read x; echo $x").stdin(sandcrab_engine::Stdin::Open));
+    let running = running.await.unwrap();
+    engine.set_env(&[("LATER".into(), Some("l".into()))]).await.unwrap();
+    let zygotes = place.zygotes();
+    assert_eq!(zygotes.len(), 1);
+    kill(zygotes[0]);
+    eventually("it is dead", || !lives(zygotes[0]));
+    // What is there goes on, and more new work than there are ready supervisors gets one each.
+    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    for round in 0..10 {
+        let outcome = engine.run(CommandSpec::shell(format!("echo {round} $LATER"))).await.unwrap();
+        assert_eq!(outcome.stdout(), format!("{round} l\n"));
+    }
+    running.write_stdin("still\n").await.unwrap();
+    running.wait().await.unwrap();
+    assert_eq!(running.output(100).unwrap().stdout.bytes, b"still\n");
+    assert_eq!(place.zygotes().len(), 1);
+}
+
+#[tokio::test]
+async fn a_killed_zygote_is_started_again_for_new_settings() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    kill(place.zygotes()[0]);
+    engine.set_env(&[("NEW".into(), Some("n".into()))]).await.unwrap();
+    assert_eq!(engine.run(CommandSpec::shell("echo $NEW")).await.unwrap().stdout(), "n\n");
+}
+
+#[tokio::test]
+async fn a_supervisor_killed_while_it_starts_a_command_is_an_error_and_leaves_nothing() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    for _ in 0..10 {
+        let task = {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.run(CommandSpec::argv(["true"])).await })
+        };
+        until("it is there or over", || task.is_finished() || !place.supervisors().is_empty()).await;
+        place.supervisors().into_iter().for_each(kill);
+        match task.await.unwrap() {
+            Ok(outcome) => assert!(matches!(outcome.end.reason, EndReason::Exited | EndReason::Lost)),
+            Err(StartError::Lost) => {}
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+    until("nothing runs", || engine.health().running == 0).await;
+    until("no socket is left", || place.count("supervisors") == 0).await;
+}
