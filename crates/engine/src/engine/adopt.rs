@@ -220,9 +220,6 @@ impl Inner {
                 self.retire(claimed);
             }
             other => {
-                if let Some(link) = &lock(&state.place).link {
-                    link.hold_session(true);
-                }
                 let replaced = other.map(|other| lock(&other.place).record);
                 registry.sessions.insert(id, Arc::new(state));
                 drop(registry);
@@ -239,7 +236,13 @@ impl Inner {
             let idle = match role {
                 Role::Ready => true,
                 Role::Run => false,
-                Role::Session(_) => !link.holds_session(),
+                Role::Session(_) => {
+                    let registry = lock(&self.registry);
+                    let holds = |session: &Arc<SessionState>| {
+                        lock(&session.place).link.as_ref().is_some_and(|own| Arc::ptr_eq(own, link))
+                    };
+                    !registry.sessions.values().any(holds)
+                }
             };
             if idle {
                 drop(link.request(&Request::Quit));
@@ -262,10 +265,6 @@ impl Inner {
                 !ended
             })
             .collect();
-        // One that had nothing left to do has gone by itself, and has left nothing.
-        if unfinished.is_empty() && !link.holds_session() {
-            return;
-        }
         let engine = Arc::downgrade(self);
         let nonce = link.nonce;
         self.tasks.spawn(async move {

@@ -51,7 +51,6 @@ pub(super) struct Link {
     pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     executions: Mutex<HashMap<u32, Arc<Tracked>>>,
     over: AtomicBool,
-    holds_session: AtomicBool,
     /// Told once its shell is up.
     ready: AtomicBool,
     pub(super) became_ready: Notify,
@@ -83,7 +82,6 @@ impl Link {
             pending: Mutex::default(),
             executions: Mutex::default(),
             over: AtomicBool::new(false),
-            holds_session: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
         }))
@@ -98,15 +96,6 @@ impl Link {
         let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
         let polled = poll(&mut fds, Some(&Timespec::default()));
         self.is_over() || (polled == Ok(1) && fds[0].revents().contains(PollFlags::HUP))
-    }
-
-    /// Whether a session that is there lives with this supervisor.
-    pub(super) fn holds_session(&self) -> bool {
-        self.holds_session.load(Ordering::Acquire)
-    }
-
-    pub(super) fn hold_session(&self, holds: bool) {
-        self.holds_session.store(holds, Ordering::Release);
     }
 
     pub(super) fn is_ready(&self) -> bool {

@@ -293,10 +293,7 @@ impl Inner {
         };
         let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
         let failed = match link.ask(&Request::OpenSession(Box::new(open))).await {
-            Ok(Answer::Done) => {
-                link.hold_session(true);
-                return Ok(claimed);
-            }
+            Ok(Answer::Done) => return Ok(claimed),
             Ok(Answer::Refused(why)) => StartError::refused(why, "bash", cwd()),
             _ => StartError::Lost,
         };
@@ -348,7 +345,6 @@ impl Inner {
             let processes = engine.processes_of(&state.id);
             let mut receipt = KillReceipt::default();
             if let Some(link) = link {
-                link.hold_session(false);
                 if let Ok(Answer::Receipt(own)) = link.ask(&Request::Quit).await {
                     receipt = own;
                 }

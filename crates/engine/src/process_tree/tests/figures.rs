@@ -45,7 +45,7 @@ alone! {
         each_cgroup(nonce, |name, cgroup| {
             for (what, count) in [("a fork chain", 0), ("10 fork chains", 10), ("30 fork chains", 30)] {
                 let text = format!(
-                    "exec perl -e 'for (1..{count}) {{ last if !fork }} while (1) {{ exit if time > $^T + 20 or fork }}'"
+                    "exec perl -e 'for (1..{count}) {{ last if !fork }} while (1) {{ exit if ++$n > 5000 or fork }}'"
                 );
                 let times = (0..15).map(|_| {
                     start(&text, None, cgroup);
