@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io, thread};
 
 use sandcrab_conformance::bench::{self, Floors, Measure, Row, Table};
+use sandcrab_engine::{Engine, EngineConfig};
 
 fn main() -> ExitCode {
     bench::init();
@@ -38,7 +39,7 @@ fn run() -> Result<usize, Box<dyn Error>> {
     let floors = Floors::measure(&env::temp_dir(), |next| eprintln!("measuring: {next}"))?;
     let mut table = Table::new(machine());
     push_floors(&mut table, &floors);
-    push_engine_figures(&mut table, &floors);
+    push_engine_figures(&mut table, &floors)?;
     println!("{table}");
     if let Some(path) = target {
         table.write_into(&path)?;
@@ -70,9 +71,37 @@ fn push_floors(table: &mut Table, floors: &Floors) {
     table.push(Row::new("floor: page cache write", floors.file_write_rate));
 }
 
-/// The engine's own figures go here, one row each:
-/// `table.push(Row::new(name, value).floor(Measure::Time(floors.bash_round_trip.p50)).bar(bar))`.
-fn push_engine_figures(_table: &mut Table, _floors: &Floors) {}
+/// Measures the engine on a state directory of its own, which is empty of processes and removed at
+/// the end, however that comes.
+fn push_engine_figures(table: &mut Table, floors: &Floors) -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let engine = runtime.block_on(Engine::open(EngineConfig::new(directory.path())))?;
+    let guard = Guard { runtime, engine };
+    let (engine, floors) = (guard.engine.clone(), floors.clone());
+    // In a task, as a server would: the thread that waits here is none of the runtime's workers.
+    let figures = guard.runtime.spawn(async move {
+        let mut table = Table::default();
+        let measured =
+            bench::push_figures(&engine, &floors, &mut table, |next| eprintln!("measuring: {next}")).await;
+        measured.map(|()| table)
+    });
+    let figures = guard.runtime.block_on(figures)?;
+    table.append(figures.map_err(|error| error as Box<dyn Error>)?);
+    Ok(())
+}
+
+/// Leaves no session behind, also when measuring fails or panics.
+struct Guard {
+    runtime: tokio::runtime::Runtime,
+    engine: Engine,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.runtime.block_on(bench::delete_everything(&self.engine));
+    }
+}
 
 /// A sentence on where this was measured.
 fn machine() -> String {
