@@ -157,7 +157,6 @@ impl Supervisor {
                     for envelope in self.link.receive() {
                         self.handle(envelope);
                     }
-                    self.link.flush();
                 }
                 Source::Lifeline => self.engine_gone = true,
                 Source::Shell => self.hear_shell(now),
@@ -241,6 +240,7 @@ impl Supervisor {
         }
         self.tell_news();
         self.close_finished();
+        self.link.flush();
     }
 
     fn keep_deadlines(&mut self, now: Instant) {

@@ -92,13 +92,16 @@ impl Link {
         self.unsent = Vec::new();
     }
 
-    /// Sends to the engine, if one is connected; request 0 is an event.
+    /// Sends to the engine, if one is connected; request 0 is an event. What one turn of the loop
+    /// has to say goes out together, at its end: each write wakes the engine.
     pub(crate) fn send(&mut self, request: u64, answer: &Answer) {
         if self.engine.is_none() {
             return;
         }
         self.unsent.extend_from_slice(&frame(request, answer));
-        self.flush();
+        if self.unsent.len() > MAX_BACKLOG {
+            self.flush();
+        }
         if self.unsent.len() > MAX_BACKLOG {
             self.disconnect();
         }
