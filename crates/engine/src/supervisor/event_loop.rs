@@ -389,8 +389,6 @@ impl Supervisor {
 
     fn leave(&mut self) {
         drop(self.link.finish());
-        let _ =
-            unlinkat(&self.context.folders.supervisors, socket_name(self.nonce.value()), AtFlags::empty());
         if let Some(shell) = &self.shell {
             // Ours and not reaped yet, so the number is still its.
             let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
@@ -399,6 +397,9 @@ impl Supervisor {
         if let Some(cgroup) = &mut self.cgroup {
             drop(cgroup.remove());
         }
+        // Last: it tells the engine that there is nothing to clean up.
+        let _ =
+            unlinkat(&self.context.folders.supervisors, socket_name(self.nonce.value()), AtFlags::empty());
     }
 
     /// What a newly connected engine is told.
