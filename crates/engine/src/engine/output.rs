@@ -284,7 +284,8 @@ mod tests {
         let mut writer = JournalWriter::open(store.dir().as_fd(), journal.slot).unwrap();
         let mut written = [Vec::new(), Vec::new()];
         for (number, (stream, size)) in pieces.iter().enumerate() {
-            let bytes: Vec<u8> = (0..*size).map(|at| u8::try_from((at * 7 + number) % 251).unwrap()).collect();
+            let bytes: Vec<u8> =
+                (0..*size).map(|at| u8::try_from((at * 7 + number) % 251).unwrap()).collect();
             writer.append_output(*stream, &bytes).unwrap();
             written[*stream as usize].extend(bytes);
         }
@@ -327,7 +328,8 @@ mod tests {
     #[test]
     fn head_and_tail_of_a_journal_that_has_dropped_bytes() {
         let turns = |count: usize, size: usize| -> Vec<_> {
-            let stream = |n: usize| if n.is_multiple_of(3) { JournalStream::Stderr } else { JournalStream::Stdout };
+            let stream =
+                |n: usize| if n.is_multiple_of(3) { JournalStream::Stderr } else { JournalStream::Stdout };
             (0..count).map(|n| (stream(n), size + n % 50)).collect()
         };
         check(&turns(400, 5_000), LIMITS);

@@ -3,4 +3,6 @@
 
 mod support;
 
+mod output;
 mod runs;
+mod soak;
