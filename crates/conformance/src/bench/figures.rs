@@ -62,7 +62,9 @@ pub async fn push_figures(
     table.push(Row::new("stateless `true`, 100 a second, p50", time(stats)).floor(spawn).bar(bar));
     let stats = stateless(engine, STATELESS, Duration::ZERO).await?;
     let bar = Bar::AtMostTimesFloor(1.0);
-    table.push(Row::new("stateless `true`, back to back, mean", Measure::Time(stats.mean)).floor(spawn).bar(bar));
+    table.push(
+        Row::new("stateless `true`, back to back, mean", Measure::Time(stats.mean)).floor(spawn).bar(bar),
+    );
 
     progress("new sessions");
     let stats = new_sessions(engine).await?;
@@ -201,7 +203,8 @@ async fn kills(engine: &Engine) -> Result<Stats, FigureError> {
         let receipt = execution.kill(libc::SIGTERM, Duration::from_secs(5)).await?;
         execution.wait().await?;
         times.push(start.elapsed());
-        if !receipt.killed.iter().any(|killed| killed.command == "sleep 60") || !receipt.survivors.is_empty() {
+        if !receipt.killed.iter().any(|killed| killed.command == "sleep 60") || !receipt.survivors.is_empty()
+        {
             return Err(format!("a kill of sleep gave {receipt:?}").into());
         }
     }
@@ -234,7 +237,8 @@ async fn throughput(session: &Session) -> Result<Throughput, FigureError> {
     let mut best = [Duration::MAX; 3];
     for _ in 0..OUTPUT_ROUNDS {
         // The journal keeps all of it: nothing is made cheaper by dropping bytes.
-        let command = CommandSpec::shell(format!("head -c {OUTPUT_BYTES} /dev/zero")).journal_bytes(256 << 20);
+        let command =
+            CommandSpec::shell(format!("head -c {OUTPUT_BYTES} /dev/zero")).journal_bytes(256 << 20);
         let start = Instant::now();
         let execution = session.start(command).await?;
         execution.wait().await?;
@@ -261,7 +265,11 @@ async fn throughput(session: &Session) -> Result<Throughput, FigureError> {
 }
 
 fn expect_bytes(bytes: u64) -> Result<(), FigureError> {
-    if bytes == OUTPUT_BYTES { Ok(()) } else { Err(format!("{bytes} of {OUTPUT_BYTES} bytes came out").into()) }
+    if bytes == OUTPUT_BYTES {
+        Ok(())
+    } else {
+        Err(format!("{bytes} of {OUTPUT_BYTES} bytes came out").into())
+    }
 }
 
 struct Many {
