@@ -34,6 +34,9 @@ const COMMANDS_EACH: usize = 20;
 /// How often all sessions run their commands; the best counts.
 const MANY_ROUNDS: usize = 5;
 
+/// How many sessions are deleted at a time.
+const DELETIONS_AT_ONCE: usize = 16;
+
 /// Measures all figures that take seconds, and adds a row for each.
 pub async fn push_figures(
     engine: &Engine,
@@ -98,6 +101,9 @@ pub async fn push_figures(
 pub async fn delete_everything(engine: &Engine) {
     let mut tasks = tokio::task::JoinSet::new();
     for session in engine.sessions() {
+        if tasks.len() >= DELETIONS_AT_ONCE {
+            tasks.join_next().await;
+        }
         tasks.spawn(async move { drop(session.delete().await) });
     }
     for execution in engine.executions() {

@@ -57,11 +57,15 @@ impl Link {
     pub(crate) fn receive(&mut self) -> Vec<Envelope<Request>> {
         let mut requests = Vec::new();
         let mut chunk = [0; 16 << 10];
-        let mut over = false;
-        while let Some(engine) = &self.engine {
+        let (mut over, mut more) = (false, true);
+        while more && let Some(engine) = &self.engine {
             match read(engine, &mut chunk[..]) {
                 Ok(0) => over = true,
-                Ok(n) => self.frames.extend(&chunk[..n]),
+                Ok(n) => {
+                    self.frames.extend(&chunk[..n]);
+                    // Whatever came since, or its end, makes the next poll return at once.
+                    more = n == chunk.len();
+                }
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
                 Err(_) => over = true,
