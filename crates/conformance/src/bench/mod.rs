@@ -3,12 +3,16 @@
 //! Absolute times move from machine to machine, so every figure is shown beside a *floor* measured in
 //! the same run: what the machine itself needs for the least that could be done.
 
+mod figures;
 mod floors;
+mod large;
 mod measure;
 mod stats;
 mod table;
 
+pub use figures::{FigureError, delete_everything, push_figures};
 pub use floors::{Floors, bash_round_trip, bash_spawn, file_write_rate, init, pipe_rate, rate, write_flood};
+pub use large::push_large;
 pub use measure::{Bar, Measure};
 pub use stats::Stats;
 pub use table::{BEGIN_MARKER, END_MARKER, Row, Table, TableError, Verdict};

@@ -106,6 +106,11 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Adds the figures of another table.
+    pub fn append(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+
     /// How many figures miss their bar.
     pub fn missed(&self) -> usize {
         self.rows.iter().filter(|row| row.verdict() == Verdict::Missed).count()

@@ -1,6 +1,7 @@
 //! Measures the floors and the figures of one run and prints them as a table.
 //!
-//! `bench` prints; `bench --write SPECIFICATION.md` also replaces the table in that file. Files are
+//! `bench` prints; `--write SPECIFICATION.md` also replaces the table in that file; `--large` also
+//! measures ten thousand live sessions, which needs 20,000 processes and 8 GiB of memory. Files are
 //! written to the temporary directory (`TMPDIR`). The exit code is 1 if a figure misses its bar.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io, thread};
 
-use sandcrab_conformance::bench::{self, Floors, Measure, Row, Table};
+use sandcrab_conformance::bench::{self, FigureError, Floors, Measure, Row, Table};
+use sandcrab_engine::{Engine, EngineConfig};
 
 fn main() -> ExitCode {
     bench::init();
@@ -34,11 +36,11 @@ fn main() -> ExitCode {
 
 /// Measures, prints and writes; the number of figures that missed their bars.
 fn run() -> Result<usize, Box<dyn Error>> {
-    let target = target()?;
+    let Arguments { target, large } = arguments()?;
     let floors = Floors::measure(&env::temp_dir(), |next| eprintln!("measuring: {next}"))?;
     let mut table = Table::new(machine());
     push_floors(&mut table, &floors);
-    push_engine_figures(&mut table, &floors);
+    push_engine_figures(&mut table, &floors, large)?;
     println!("{table}");
     if let Some(path) = target {
         table.write_into(&path)?;
@@ -47,14 +49,26 @@ fn run() -> Result<usize, Box<dyn Error>> {
     Ok(table.missed())
 }
 
-/// The file named by `--write`, if there is one.
-fn target() -> Result<Option<PathBuf>, Box<dyn Error>> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => Ok(None),
-        ["--write", path] => Ok(Some(path.into())),
-        _ => Err("usage: bench [--write FILE]".into()),
+/// What the command line asks for.
+#[derive(Debug, Default)]
+struct Arguments {
+    /// The file to write the table into.
+    target: Option<PathBuf>,
+    /// Whether to measure ten thousand sessions too.
+    large: bool,
+}
+
+fn arguments() -> Result<Arguments, Box<dyn Error>> {
+    let mut arguments = Arguments::default();
+    let mut words = env::args().skip(1);
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.len()) {
+            ("--large", _) => arguments.large = true,
+            ("--write", 1..) => arguments.target = words.next().map(PathBuf::from),
+            _ => return Err("usage: bench [--large] [--write FILE]".into()),
+        }
     }
+    Ok(arguments)
 }
 
 fn push_floors(table: &mut Table, floors: &Floors) {
@@ -70,9 +84,40 @@ fn push_floors(table: &mut Table, floors: &Floors) {
     table.push(Row::new("floor: page cache write", floors.file_write_rate));
 }
 
-/// The engine's own figures go here, one row each:
-/// `table.push(Row::new(name, value).floor(Measure::Time(floors.bash_round_trip.p50)).bar(bar))`.
-fn push_engine_figures(_table: &mut Table, _floors: &Floors) {}
+/// Measures the engine on a state directory of its own, which is empty of processes and removed at
+/// the end, however that comes.
+fn push_engine_figures(table: &mut Table, floors: &Floors, large: bool) -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let engine = runtime.block_on(Engine::open(EngineConfig::new(directory.path())))?;
+    let guard = Guard { runtime, engine };
+    let (engine, floors) = (guard.engine.clone(), floors.clone());
+    // In a task, as a server would: the thread that waits here is none of the runtime's workers.
+    let figures = guard.runtime.spawn(async move {
+        let mut table = Table::default();
+        let progress = |next: &str| eprintln!("measuring: {next}");
+        bench::push_figures(&engine, &floors, &mut table, progress).await?;
+        if large {
+            bench::push_large(&engine, &mut table, progress).await?;
+        }
+        Ok::<_, FigureError>(table)
+    });
+    let figures = guard.runtime.block_on(figures)?;
+    table.append(figures.map_err(|error| error as Box<dyn Error>)?);
+    Ok(())
+}
+
+/// Leaves no session behind, also when measuring fails or panics.
+struct Guard {
+    runtime: tokio::runtime::Runtime,
+    engine: Engine,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.runtime.block_on(bench::delete_everything(&self.engine));
+    }
+}
 
 /// A sentence on where this was measured.
 fn machine() -> String {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{AtFlags, Dir, unlinkat};
+use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 
 use super::Inner;
 use super::execution::{Fixed, State, Status, Tracked, lost_end};
@@ -265,14 +265,25 @@ impl Inner {
                 !ended
             })
             .collect();
-        let engine = Arc::downgrade(self);
         let nonce = link.nonce;
+        if unfinished.is_empty() && self.has_left(nonce) {
+            return;
+        }
+        let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
             let Some(engine) = engine.upgrade() else {
                 return;
             };
             engine.clean_up(HashSet::from([nonce]), unfinished, true).await;
         });
+    }
+
+    /// Whether a supervisor that is gone went by itself: the last it does is to remove its socket, when
+    /// nothing is left of its tree. Looking for what one that was killed has left costs a look at every
+    /// process there is.
+    fn has_left(&self, nonce: u64) -> bool {
+        let found = statat(&self.state.folders.supervisors, socket_name(nonce), AtFlags::empty());
+        found.is_err_and(|e| e == rustix::io::Errno::NOENT)
     }
 
     /// Ends what dead supervisors left running (unless they are of another boot, when there is nothing

@@ -24,8 +24,12 @@ pub struct Outcome {
 impl Outcome {
     pub(super) async fn of(execution: Execution) -> Result<Self, StartError> {
         let end = execution.wait().await?;
-        // A record that retention has already taken has nothing to show.
-        let output = execution.output(OUTCOME_BYTES).unwrap_or_default();
+        // The position came with the end, so a silent command's journal need not be read. A record that
+        // retention has already taken has nothing to show.
+        let output = match *execution.tracked.position.borrow() {
+            0 => Output::default(),
+            _ => execution.output(OUTCOME_BYTES).unwrap_or_default(),
+        };
         Ok(Self { execution, end, output })
     }
 

@@ -101,50 +101,48 @@ impl Output {
     /// The head and the tail of each stream.
     fn read_ends(mut reader: JournalReader, limit: usize) -> Result<Self, ReadError> {
         let totals = reader.totals()?;
-        let mut ends = |stream, total: u64| -> Result<StreamOutput, ReadError> {
-            let limit = limit as u64;
-            let (head, tail_from) =
-                if total <= limit { (total, total) } else { (limit / 2, total - (limit - limit / 2)) };
-            let mut bytes = Vec::new();
-            let stopped_at = read_range(&mut reader, stream, 0..head, &mut bytes)?;
-            let head = bytes.len();
-            // A hole in the head reaches to where bytes are again; the tail starts there at the earliest.
-            let mut from = tail_from;
-            if stopped_at < tail_from.min(total) && (stopped_at as usize) < head {
-                from = stopped_at;
-            }
-            let mut begin = if head as u64 == total { total } else { from.max(head as u64) };
-            while begin < total {
-                let before = bytes.len();
-                let end = read_range(&mut reader, stream, begin..total, &mut bytes)?;
-                if end >= total {
-                    break;
-                }
-                // Dropped bytes: what came before the hole is not part of the tail.
-                bytes.truncate(head.min(before));
-                begin = match reader.read_stream(stream, end, &mut [0; 1])? {
-                    StreamRead::Gap { to } => to,
-                    _ => break,
-                };
-            }
-            let omitted = total - bytes.len() as u64;
-            Ok(StreamOutput { bytes, head, omitted })
-        };
-        Ok(Self {
-            stdout: ends(JournalStream::Stdout, totals.stdout)?,
-            stderr: ends(JournalStream::Stderr, totals.stderr)?,
-            cursor: totals.total(),
-        })
+        let stdout = read_ends_of(&mut reader, JournalStream::Stdout, totals.stdout, limit)?;
+        let stderr = read_ends_of(&mut reader, JournalStream::Stderr, totals.stderr, limit)?;
+        Ok(Self { stdout, stderr, cursor: totals.total() })
     }
 }
 
-/// Appends a range of a stream; returns where it had to stop.
+/// The head and the tail of one stream, with one hole between them: the head ends at the first byte
+/// that is missing or has no room, the tail begins after the last.
+fn read_ends_of(
+    reader: &mut JournalReader,
+    stream: JournalStream,
+    total: u64,
+    limit: usize,
+) -> Result<StreamOutput, ReadError> {
+    let room = limit as u64;
+    let mut bytes = Vec::new();
+    let head_room = if total <= room { total } else { room / 2 };
+    read_range(reader, stream, 0..head_room, &mut bytes)?;
+    let head = bytes.len();
+    let mut from = total.saturating_sub(room - head as u64).max(head as u64);
+    while from < total {
+        bytes.truncate(head);
+        match read_range(reader, stream, from..total, &mut bytes)? {
+            // The writer has dropped, or never had room for, what comes up to here.
+            Some(gap_end) => from = gap_end.min(total),
+            None => break,
+        }
+    }
+    if from == total {
+        bytes.truncate(head);
+    }
+    let omitted = total - bytes.len() as u64;
+    Ok(StreamOutput { bytes, head, omitted })
+}
+
+/// Appends a range of a stream. If bytes are missing in it, it stops and returns where they end.
 fn read_range(
     reader: &mut JournalReader,
     stream: JournalStream,
     range: std::ops::Range<u64>,
     bytes: &mut Vec<u8>,
-) -> Result<u64, ReadError> {
+) -> Result<Option<u64>, ReadError> {
     let mut at = range.start;
     let mut buffer = vec![0; 256 << 10];
     while at < range.end {
@@ -154,10 +152,11 @@ fn read_range(
                 bytes.extend_from_slice(&buffer[..n]);
                 at += n as u64;
             }
-            StreamRead::Gap { .. } | StreamRead::Nothing => break,
+            StreamRead::Gap { to } => return Ok(Some(to)),
+            StreamRead::Nothing => return Ok(Some(range.end)),
         }
     }
-    Ok(at)
+    Ok(None)
 }
 
 /// Something in the record of an execution.
@@ -284,5 +283,90 @@ impl Follower {
                 _ = positions.changed() => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::journal::{JournalStore, JournalWriter};
+
+    /// What a stream's head and tail must be, from all its bytes and which of them are missing.
+    fn expected(bytes: &[u8], missing: &[std::ops::Range<usize>], limit: usize) -> StreamOutput {
+        let total = bytes.len();
+        let is_missing = |at: usize| missing.iter().any(|range| range.contains(&at));
+        let head_room = if total <= limit { total } else { limit / 2 };
+        let head = (0..head_room).find(|at| is_missing(*at)).unwrap_or(head_room);
+        let earliest = total.saturating_sub(limit - head).max(head);
+        let tail = (earliest..total).rev().find(|at| is_missing(*at)).map_or(earliest, |at| at + 1);
+        let kept = [&bytes[..head], &bytes[tail..]].concat();
+        StreamOutput { omitted: (total - kept.len()) as u64, bytes: kept, head }
+    }
+
+    /// Writes both streams in turns into a small journal, and compares every limit with the model.
+    fn check(pieces: &[(JournalStream, usize)], limits: &[usize]) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = JournalStore::open(dir.path()).unwrap();
+        let journal = store.claim(b"spec", crate::journal::MIN_JOURNAL_BYTES).unwrap();
+        let mut writer = JournalWriter::open(store.dir().as_fd(), journal.slot).unwrap();
+        let mut written = [Vec::new(), Vec::new()];
+        for (number, (stream, size)) in pieces.iter().enumerate() {
+            let bytes: Vec<u8> =
+                (0..*size).map(|at| u8::try_from((at * 7 + number) % 251).unwrap()).collect();
+            writer.append_output(*stream, &bytes).unwrap();
+            written[*stream as usize].extend(bytes);
+        }
+        // What is missing, as a reader of the whole finds it.
+        let mut reader = store.reader(journal).unwrap();
+        let mut found: [Vec<std::ops::Range<usize>>; 2] = Default::default();
+        while let Some(entry) = reader.next().unwrap() {
+            if let Item::Output { stream, stream_position, bytes, .. } = entry.item {
+                let from = usize::try_from(stream_position).unwrap();
+                found[stream as usize].push(from..from + bytes.len());
+            }
+        }
+        for limit in limits {
+            let output = Output::read(store.reader(journal).unwrap(), *limit).unwrap();
+            for (index, own) in [&output.stdout, &output.stderr].into_iter().enumerate() {
+                let all = &written[index];
+                let mut missing = Vec::new();
+                let mut at = 0;
+                for range in &found[index] {
+                    missing.push(at..range.start);
+                    at = range.end;
+                }
+                missing.push(at..all.len());
+                assert!(*own == expected(all, &missing, *limit), "stream {index}, limit {limit}");
+            }
+            assert_eq!(output.cursor, (written[0].len() + written[1].len()) as u64);
+        }
+    }
+
+    const LIMITS: &[usize] = &[0, 1, 2, 3, 999, 1000, 1001, 20_000, 100_000, 1 << 20, 10 << 20, usize::MAX];
+
+    #[test]
+    fn head_and_tail_of_a_journal_that_is_whole() {
+        check(&[], LIMITS);
+        check(&[(JournalStream::Stdout, 1000)], LIMITS);
+        let both = [(JournalStream::Stdout, 700), (JournalStream::Stderr, 1), (JournalStream::Stdout, 301)];
+        check(&both, LIMITS);
+    }
+
+    #[test]
+    fn head_and_tail_of_a_journal_that_has_dropped_bytes() {
+        let turns = |count: usize, size: usize| -> Vec<_> {
+            let stream =
+                |n: usize| if n.is_multiple_of(3) { JournalStream::Stderr } else { JournalStream::Stdout };
+            (0..count).map(|n| (stream(n), size + n % 50)).collect()
+        };
+        check(&turns(400, 5_000), LIMITS);
+        // One stream only at the start, the other only at the end.
+        let mut apart: Vec<_> = (0..100).map(|_| (JournalStream::Stderr, 3_000)).collect();
+        apart.extend((0..300).map(|_| (JournalStream::Stdout, 9_000)));
+        check(&apart, LIMITS);
+        apart.reverse();
+        check(&apart, LIMITS);
     }
 }

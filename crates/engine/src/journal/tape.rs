@@ -53,7 +53,17 @@ pub(super) struct Tape {
 impl Tape {
     /// Opens a journal at its first record. A salt that is given must be the slot's.
     pub(super) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: Option<&Salt>) -> Result<Self, JournalError> {
-        let first = match open_segment(dir.as_fd(), slot, 0, OFlags::RDONLY) {
+        Self::open_for(dir, slot, salt, OFlags::RDONLY)
+    }
+
+    /// Opens it with a descriptor for more than reading, which [`into_first`](Self::into_first) hands on.
+    pub(super) fn open_for(
+        dir: Arc<OwnedFd>,
+        slot: Slot,
+        salt: Option<&Salt>,
+        flags: OFlags,
+    ) -> Result<Self, JournalError> {
+        let first = match open_segment(dir.as_fd(), slot, 0, flags) {
             Err(Errno::NOENT) => return Err(JournalError::Retired),
             result => result?,
         };
@@ -86,6 +96,11 @@ impl Tape {
             buffer,
             block,
         })
+    }
+
+    /// The first segment's file.
+    pub(super) fn into_first(self) -> OwnedFd {
+        self.first
     }
 
     /// Another tape of the same journal, at its first record.

@@ -47,7 +47,7 @@ struct Segment {
 /// has succeeded does the writer move on, so that the remains of a failed one are overwritten.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     slot: Slot,
     salt: Salt,
     bound: u64,
@@ -68,8 +68,8 @@ pub(crate) struct JournalWriter {
 impl JournalWriter {
     /// Opens a claimed slot and goes on after its last valid record.
     pub(crate) fn open(dir: BorrowedFd<'_>, slot: Slot) -> Result<Self, JournalError> {
-        let dir = dir.try_clone_to_owned()?;
-        let mut tape = Tape::open(Arc::new(dir.try_clone()?), slot, None)?;
+        let dir = Arc::new(dir.try_clone_to_owned()?);
+        let mut tape = Tape::open_for(Arc::clone(&dir), slot, None, OFlags::RDWR)?;
         let Header { salt, bound, .. } = *tape.header();
         let layout = tape.layout();
         let range = tape.range()?;
@@ -98,8 +98,8 @@ impl JournalWriter {
         if spare_position.total() > position.total() {
             position = spare_position;
         }
-        let index = tape.header().segment;
-        let first = open_segment(dir.as_fd(), slot, 0, OFlags::RDWR)?;
+        let (index, offset) = (tape.header().segment, tape.offset());
+        let first = tape.into_first();
         let file = match index {
             0 => None,
             _ => Some(open_segment(dir.as_fd(), slot, index, OFlags::RDWR)?),
@@ -110,7 +110,7 @@ impl JournalWriter {
                 index,
                 file,
                 seal: Seal::new(&salt, index),
-                offset: tape.offset(),
+                offset,
                 limit: layout.segment_bytes + extra,
             },
             oldest: range.oldest.max(layout.head_segments),

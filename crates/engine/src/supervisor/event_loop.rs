@@ -165,7 +165,6 @@ impl Supervisor {
                     for envelope in self.link.receive() {
                         self.handle(envelope);
                     }
-                    self.link.flush();
                 }
                 Source::Lifeline => self.engine_gone = true,
                 Source::Shell => self.hear_shell(now),
@@ -249,6 +248,7 @@ impl Supervisor {
         }
         self.tell_news();
         self.close_finished();
+        self.link.flush();
     }
 
     fn keep_deadlines(&mut self, now: Instant) {
@@ -401,8 +401,6 @@ impl Supervisor {
 
     fn leave(&mut self) {
         drop(self.link.finish());
-        let _ =
-            unlinkat(&self.context.folders.supervisors, socket_name(self.nonce.value()), AtFlags::empty());
         if let Some(shell) = &self.shell {
             // Ours and not reaped yet, so the number is still its.
             let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
@@ -418,6 +416,9 @@ impl Supervisor {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+        // Last: it tells the engine that there is nothing to clean up.
+        let _ =
+            unlinkat(&self.context.folders.supervisors, socket_name(self.nonce.value()), AtFlags::empty());
     }
 
     /// What a newly connected engine is told.

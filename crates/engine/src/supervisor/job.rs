@@ -17,6 +17,8 @@ use crate::wire;
 /// How much is read from a pipe at a time, and how large a busy pipe is made.
 const READ: usize = 256 << 10;
 const BUSY_PIPE: usize = 1 << 20;
+/// How much is read from a pipe that has not had more.
+const SMALL_READ: usize = 4 << 10;
 /// A read this long means the pipe was full: the writer is faster than we wake.
 const FULL_PIPE: usize = 64 << 10;
 /// The most bytes given to standard input that wait for the command to read them.
@@ -96,6 +98,9 @@ pub(crate) struct Job {
     pub(crate) follow: Option<u64>,
     journal: JournalWriter,
     outputs: [Option<OwnedFd>; 2],
+    /// The command's own ends of its pipes, held until it is over: so that a shell that lets go of
+    /// them wakes nobody before it has reported.
+    writers: Option<(OwnedFd, OwnedFd)>,
     grown: [bool; 2],
     stdin: Option<StdinPipe>,
     started: Instant,
@@ -121,6 +126,7 @@ impl Job {
             follow: None,
             journal,
             outputs: [None, None],
+            writers: None,
             grown: [false; 2],
             stdin: None,
             started: now,
@@ -158,6 +164,11 @@ impl Job {
         };
         self.outputs = [Some(out), Some(err)];
         Ok(Stdio { stdin, stdout, stderr })
+    }
+
+    /// Holds the command's ends of its output until it is over.
+    pub(crate) fn hold(&mut self, stdio: Stdio) {
+        self.writers = Some((stdio.stdout, stdio.stderr));
     }
 
     /// Notes that the program runs.
@@ -201,7 +212,7 @@ impl Job {
             let wanted = most.min(READ);
             // Idle supervisors keep a small buffer: a page is enough for most commands.
             if buffer.len() < wanted && (buffer.is_empty() || self.grown[index]) {
-                buffer.resize(if self.grown[index] { READ } else { 4 << 10 }, 0);
+                buffer.resize(if self.grown[index] { READ } else { SMALL_READ }, 0);
             }
             let wanted = wanted.min(buffer.len());
             match read(fd, &mut buffer[..wanted]) {
@@ -248,6 +259,7 @@ impl Job {
     /// Reads what was in the pipes when the command came to its end: all it wrote itself is there.
     /// Not more than that, or a child that floods the pipe could delay the end for ever.
     pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) {
+        self.writers = None;
         for stream in [Stream::Stdout, Stream::Stderr] {
             let Some(fd) = &self.outputs[stream as usize] else {
                 continue;
@@ -257,6 +269,8 @@ impl Job {
             if most > 0 {
                 self.pump_at_most(stream, buffer, now, most);
             }
+            // If nobody else has the pipe, this finds its end.
+            self.pump_at_most(stream, buffer, now, SMALL_READ);
         }
     }
 
@@ -335,6 +349,7 @@ impl Job {
     /// Stops listening to what it left behind.
     pub(crate) fn hang_up(&mut self) {
         self.outputs = [None, None];
+        self.writers = None;
     }
 
     /// How long it has been running.

@@ -64,11 +64,15 @@ impl Link {
     pub(crate) fn receive(&mut self) -> Vec<Envelope<Request>> {
         let mut requests = Vec::new();
         let mut chunk = [0; 16 << 10];
-        let mut over = false;
-        while let Some(engine) = &self.engine {
+        let (mut over, mut more) = (false, true);
+        while more && let Some(engine) = &self.engine {
             match read(engine, &mut chunk[..]) {
                 Ok(0) => over = true,
-                Ok(n) => self.frames.extend(&chunk[..n]),
+                Ok(n) => {
+                    self.frames.extend(&chunk[..n]);
+                    // Whatever came since, or its end, makes the next poll return at once.
+                    more = n == chunk.len();
+                }
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
                 Err(_) => over = true,
@@ -99,13 +103,16 @@ impl Link {
         self.unsent = Vec::new();
     }
 
-    /// Sends to the engine, if one is connected; request 0 is an event.
+    /// Sends to the engine, if one is connected; request 0 is an event. What one turn of the loop
+    /// has to say goes out together, at its end: each write wakes the engine.
     pub(crate) fn send(&mut self, request: u64, answer: &Answer) {
         if self.engine.is_none() {
             return;
         }
         self.unsent.extend_from_slice(&frame(request, answer));
-        self.flush();
+        if self.unsent.len() > MAX_BACKLOG {
+            self.flush();
+        }
         if self.unsent.len() > MAX_BACKLOG {
             self.disconnect();
         }

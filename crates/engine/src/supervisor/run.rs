@@ -163,6 +163,7 @@ impl Supervisor {
             self.after_prelude = Some(AfterPrelude { slot, stdio });
         } else {
             run_once(shell, job, &stdio).map_err(failed)?;
+            job.hold(stdio);
         }
         self.jobs[index].started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });

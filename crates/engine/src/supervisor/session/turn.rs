@@ -185,6 +185,7 @@ impl Supervisor {
         session.dirty = true;
         session.snapshot_due = None;
         job.restored = session.restored.take();
+        job.hold(stdio);
         job.started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())

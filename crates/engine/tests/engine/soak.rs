@@ -1,0 +1,137 @@
+//! Many commands leave nothing behind, and sessions that wait cost nothing.
+
+use std::time::Duration;
+
+use sandcrab_engine::{CommandSpec, SessionSpec};
+
+use crate::support::{Fixture, cpu_ticks, descendants, is_zombie, open_with, resident_bytes};
+
+/// What could grow.
+#[derive(Debug, Clone, Copy)]
+struct Usage {
+    descriptors: usize,
+    processes: usize,
+    zombies: usize,
+    files: usize,
+    engine_bytes: u64,
+    others_bytes: u64,
+}
+
+impl Usage {
+    async fn of(fixture: &Fixture) -> Self {
+        // The shells kept ready come back, what has ended is reaped, states are saved.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let own = std::process::id();
+        let processes = descendants(own);
+        let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
+        let state = fixture.dir.path();
+        let folders = ["", "journals", "supervisors", "snapshots"];
+        Self {
+            descriptors: count("/proc/self/fd"),
+            zombies: processes.iter().filter(|pid| is_zombie(**pid)).count(),
+            files: folders.iter().map(|name| count(state.join(name).to_str().unwrap())).sum(),
+            engine_bytes: resident_bytes(own),
+            others_bytes: processes.iter().map(|pid| resident_bytes(*pid)).sum(),
+            processes: processes.len(),
+        }
+    }
+
+    fn check_not_grown_since(&self, before: &Self) {
+        let grown = format!("from {before:?} to {self:?}");
+        assert_eq!(self.zombies, 0, "zombies: {grown}");
+        assert!(self.descriptors <= before.descriptors + 2, "descriptors: {grown}");
+        assert!(self.processes <= before.processes, "processes: {grown}");
+        assert!(self.files <= before.files + 8, "files: {grown}");
+        assert!(self.engine_bytes <= before.engine_bytes + (4 << 20), "memory of the engine: {grown}");
+        assert!(self.others_bytes <= before.others_bytes + (2 << 20), "memory of the others: {grown}");
+    }
+}
+
+async fn session_commands(count: usize) {
+    // As many finished ones as are kept are there at the first look.
+    let fixture = open_with(|config| config.retention.max_count = count / 20).await;
+    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    let mut before = None;
+    for number in 0..count {
+        if number == count / 10 {
+            before = Some(Usage::of(&fixture).await);
+        }
+        let text = match number % 10 {
+            0 => "x=$(echo some words); /bin/true",
+            1 => "printf '%s\\n' {1..50}; echo problem >&2",
+            _ => "true",
+        };
+        let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
+        assert_eq!(outcome.exit_code(), 0);
+    }
+    Usage::of(&fixture).await.check_not_grown_since(&before.unwrap());
+    session.delete().await.unwrap();
+}
+
+async fn stateless_commands(count: usize) {
+    let fixture = open_with(|config| config.retention.max_count = count / 20).await;
+    let mut before = None;
+    for number in 0..count {
+        if number == count / 10 {
+            before = Some(Usage::of(&fixture).await);
+        }
+        let spec =
+            if number % 4 == 0 { CommandSpec::argv(["true"]) } else { CommandSpec::shell("echo words") };
+        assert_eq!(fixture.engine.run(spec).await.unwrap().exit_code(), 0);
+    }
+    Usage::of(&fixture).await.check_not_grown_since(&before.unwrap());
+}
+
+/// Sessions that wait cost no time: not the engine's, not their supervisors', not their shells'.
+async fn idle_sessions(count: usize) {
+    let fixture = open_with(|_| ()).await;
+    let mut sessions = Vec::new();
+    for _ in 0..count {
+        let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+        session.run(CommandSpec::shell("x=1; cd /")).await.unwrap();
+        sessions.push(session);
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let processes = descendants(std::process::id());
+    assert!(processes.len() >= 2 * count, "only {} processes", processes.len());
+    let ticks = || processes.iter().map(|pid| cpu_ticks(*pid)).sum::<u64>();
+    // Reading all of this costs the engine's process time of its own, so its ticks are read inside.
+    let (before, own_before) = (ticks(), cpu_ticks(std::process::id()));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let (own_after, after) = (cpu_ticks(std::process::id()), ticks());
+    for session in sessions {
+        session.delete().await.unwrap();
+    }
+    assert!(after - before <= 1, "supervisors and shells used {} ticks", after - before);
+    assert!(own_after - own_before <= 1, "the engine used {} ticks", own_after - own_before);
+}
+
+#[tokio::test]
+async fn session_commands_leave_nothing_behind() {
+    session_commands(1_000).await;
+}
+
+#[tokio::test]
+async fn soak_a_hundred_thousand_session_commands_leave_nothing_behind() {
+    session_commands(100_000).await;
+}
+
+#[tokio::test]
+async fn stateless_commands_leave_nothing_behind() {
+    stateless_commands(200).await;
+}
+
+#[tokio::test]
+async fn soak_twenty_thousand_stateless_commands_leave_nothing_behind() {
+    stateless_commands(20_000).await;
+}
+
+#[tokio::test]
+async fn serial_idle_sessions_cost_nothing() {
+    idle_sessions(50).await;
+}
+
+#[tokio::test]
+async fn soak_a_thousand_idle_sessions_cost_nothing() {
+    idle_sessions(1_000).await;
+}
