@@ -160,7 +160,7 @@ async fn check(place: &Place, engine: &Engine, all: &BTreeMap<(u64, usize), (Str
 
 #[tokio::test]
 async fn an_engine_killed_at_any_instant_loses_nothing() {
-    kills(if std::env::var_os("SANDCRAB_SOAK").is_some() { 40 } else { 12 }).await;
+    kills(if std::env::var_os("SANDCRAB_SOAK").is_some() { 40 } else { 15 }).await;
 }
 
 #[tokio::test]

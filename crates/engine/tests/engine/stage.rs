@@ -15,7 +15,7 @@ use sandcrab_engine::{CommandSpec, Engine, EngineConfig, ExecutionId, SessionId,
 use crate::support;
 
 /// How long anything may take on a busy machine before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for a condition that becomes true by what other processes do.
 #[track_caller]
