@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::command::{CommandSpec, Program, SessionEndPolicy};
+use crate::command::{CommandSpec, LeftoverPolicy, Program, SessionEndPolicy};
 use crate::protocol::{Bytes, Variable, variables};
 
 /// The first record of a journal.
@@ -37,6 +37,9 @@ pub(crate) struct ExecutionRecord {
     pub(crate) keep: bool,
     #[n(8)]
     pub(crate) on_session_end: SessionEndPolicy,
+    /// What it leaves running becomes executions of their own.
+    #[n(9)]
+    pub(crate) adopt: Option<bool>,
 }
 
 impl ExecutionRecord {
@@ -55,6 +58,7 @@ impl ExecutionRecord {
             digest: spec.digest.clone().map(Bytes),
             keep: spec.keep_record,
             on_session_end: spec.on_session_end,
+            adopt: Some(spec.leftovers == LeftoverPolicy::Adopt),
         }
     }
 }

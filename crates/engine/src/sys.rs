@@ -88,6 +88,13 @@ pub(crate) fn send_signal(pid: Pid, signal: i32) -> io::Result<()> {
     check(unsafe { libc::kill(pid.as_raw_nonzero().get(), signal) }).map(drop)
 }
 
+/// Marks every descriptor from this number on as closed in programs that are executed. A kernel that cannot
+/// leaves them as they are.
+pub(crate) fn close_on_exec_from(first: libc::c_uint) {
+    // SAFETY: changes a flag of descriptors; no memory is involved.
+    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
 /// Ends the process at once, without running anything registered for its exit.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.

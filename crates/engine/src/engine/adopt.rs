@@ -316,7 +316,7 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         digest: record.digest.map(|digest| digest.0),
         keep: record.keep,
         on_session_end: record.on_session_end,
-        adopt: false,
+        adopt: record.adopt == Some(true),
         created_at: journal.claimed_at,
     };
     let tracked = Tracked::new(fixed, Claimed { slot: journal.slot, salt: journal.salt });

@@ -44,7 +44,7 @@ mod tests;
 mod waiting;
 pub(crate) mod walk;
 
-pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups};
+pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups, OomCounter};
 pub(crate) use ending::{Ending, Step};
 pub(crate) use limits::Plan;
 pub(crate) use proc_file::StartTime;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use crate::process_tree::{CgroupChoice, Cgroups};
+use crate::process_tree::{CgroupChoice, Cgroups, OomCounter};
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
 use crate::shell::{self, Driver};
 
@@ -51,6 +51,8 @@ pub(crate) struct Context {
     pub(crate) bash: Option<PathBuf>,
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
+    /// Counts what the kernel killed for want of memory in the cgroup we are in.
+    oom_counter: Option<OomCounter>,
 }
 
 impl Context {
@@ -64,7 +66,13 @@ impl Context {
             bash: None,
             driver: None,
             cgroups: Cgroups::detect(CgroupChoice::Off),
+            oom_counter: Cgroups::ambient_oom_kills(),
         }
+    }
+
+    /// What the kernel has killed for want of memory in the cgroup we are in, so far.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        self.oom_counter.as_ref().and_then(OomCounter::read).unwrap_or(0)
     }
 
     /// Takes new settings, probing the machine for what they ask.

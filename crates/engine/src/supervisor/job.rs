@@ -54,9 +54,16 @@ pub(crate) struct Exit {
     pub(crate) max_rss_bytes: u64,
     /// The session's shell ended with it.
     pub(crate) shell_ended: bool,
+    /// The kernel killed it for want of memory.
+    pub(crate) out_of_memory: bool,
 }
 
 impl Exit {
+    /// Whether it was killed, or says that what it waited for was.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.signal == Some(libc::SIGKILL) || self.code == Some(128 + libc::SIGKILL)
+    }
+
     /// Adds what others have used that belong to it.
     pub(crate) fn add_usage(&mut self, other: &Self) {
         self.user += other.user;
@@ -91,7 +98,8 @@ pub(crate) struct Job {
     pub(crate) adopted: Option<OwnedFd>,
     /// A cgroup of this command alone, for its limits.
     pub(crate) cgroup: Option<Cgroup>,
-    pub(crate) oom_kills: u64,
+    /// What the kernel had killed for want of memory when it started: in its own cgroup, and around us.
+    oom_kills: (u64, u64),
     /// The end it will have when its leftovers are gone.
     pub(crate) pending_end: Option<End>,
     /// The position beyond which the engine wants to hear of output.
@@ -121,7 +129,7 @@ impl Job {
             since: None,
             adopted: None,
             cgroup: None,
-            oom_kills: 0,
+            oom_kills: (0, 0),
             pending_end: None,
             follow: None,
             journal,
@@ -289,13 +297,25 @@ impl Job {
         }
     }
 
+    fn own_oom_kills(&self) -> u64 {
+        self.cgroup.as_ref().map_or(0, Cgroup::oom_kills)
+    }
+
+    /// Notes what the kernel has killed for want of memory so far, in its own cgroup and around us.
+    pub(crate) fn note_oom_kills(&mut self, around: u64) {
+        self.oom_kills = (self.own_oom_kills(), around);
+    }
+
+    /// Whether the kernel has killed anything for want of memory since.
+    pub(crate) fn ran_out_of_memory(&self, around: u64) -> bool {
+        self.own_oom_kills() > self.oom_kills.0 || around > self.oom_kills.1
+    }
+
     /// What its end is, given how the program came to it.
     pub(crate) fn end_of(&self, exit: Exit, mut leftovers: Vec<Leftover>, now: Instant) -> End {
-        let out_of_memory = self.cgroup.as_ref().is_some_and(|c| c.oom_kills() > self.oom_kills);
-        let killed = exit.signal == Some(libc::SIGKILL) || exit.code == Some(128 + libc::SIGKILL);
         let reason = match self.cause {
             Some((cause, _)) => cause,
-            None if out_of_memory && killed => EndReason::Oom,
+            None if exit.out_of_memory => EndReason::Oom,
             None if exit.signal.is_some() => EndReason::Signaled,
             None => EndReason::Exited,
         };

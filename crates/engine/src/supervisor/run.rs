@@ -112,9 +112,10 @@ impl Supervisor {
             let cgroup = self.make_cgroup("-limits", &plan.in_cgroup);
             let cgroup = cgroup.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
             let job = self.job(slot)?;
-            job.oom_kills = cgroup.oom_kills();
             job.cgroup = Some(cgroup);
         }
+        let around = self.context.oom_kills();
+        self.job(slot)?.note_oom_kills(around);
         let job = self.job(slot)?;
         let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
         let loaded = self.context.driver == Some(Driver::Loaded);
@@ -263,6 +264,7 @@ impl Supervisor {
             system: reaped.system,
             max_rss_bytes: reaped.max_rss_bytes,
             shell_ended: false,
+            out_of_memory: false,
         };
         match (is_shell, self.role) {
             (true, Role::Session(_)) => self.shell_ended(exit, now),
@@ -286,6 +288,7 @@ impl Supervisor {
         let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
             return;
         };
+        exit.out_of_memory = exit.is_killed() && job.ran_out_of_memory(self.context.oom_kills());
         job.drain(&mut self.buffer, now);
         let end = job.end_of(exit, leftovers, now);
         let kill = job.command.leftovers == LeftoverPolicy::Kill && !end.leftovers.is_empty();

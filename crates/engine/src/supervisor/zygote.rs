@@ -48,6 +48,8 @@ pub(crate) fn enter_if_asked() {
 /// Serves the engine until it is gone. Returns a newborn in each forked child, so that everything
 /// that is the zygote's own has been dropped there.
 fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
+    // What the engine's program left open for its children is not meant for commands.
+    sys::close_on_exec_from(3);
     // Above the first ten, which belong to commands, and closed in every program they run.
     let control = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 10)?;
     let lifeline = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 10)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, access};
 
-use super::directory::remove_tree;
+use super::directory::{OomCounter, remove_tree};
 use super::group::Cgroup;
 use super::mounts::{self, Mount, Version};
 use crate::command::Limits;
@@ -120,12 +120,12 @@ impl Cgroups {
         Cgroup::create(self.clone(), format!("{}{name}", prefix(nonce)), limits)
     }
 
-    /// The out-of-memory kills in the cgroup this process itself is in, if they can be read. With
-    /// v2 it includes those in cgroups below.
-    pub(crate) fn ambient_oom_kills() -> Option<u64> {
+    /// The file that counts the out-of-memory kills in the cgroup this process itself is in: a
+    /// container's own limit. With v2 it counts those in cgroups below too.
+    pub(crate) fn ambient_oom_kills() -> Option<OomCounter> {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let mounts = mounts::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
-        mounts.iter().find_map(|mount| super::directory::oom_kills(&mount.own, mount.version))
+        mounts.iter().find_map(|mount| OomCounter::open(&mount.own, mount.version))
     }
 
     /// Removes what a dead supervisor left, as far as it is empty. Returns how many are still there.

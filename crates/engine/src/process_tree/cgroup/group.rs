@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::process::Pid;
 
 use super::detect::Cgroups;
-use super::directory::{Directory, oom_kills, remove_tree};
+use super::directory::{Directory, OomCounter, remove_tree};
 use crate::command::Limits;
 
 /// The cgroup of an execution: one directory for ending it, and others for its limits where these
@@ -98,7 +98,8 @@ impl Cgroup {
     /// How many of its processes the kernel has killed for want of memory; 0 without a memory limit.
     pub(crate) fn oom_kills(&self) -> u64 {
         let mut memory = self.directories.iter().filter(|(index, _)| Some(*index) == self.cgroups.memory);
-        memory.find_map(|(_, directory)| oom_kills(&directory.path, directory.version)).unwrap_or(0)
+        let counter = memory.find_map(|(_, directory)| OomCounter::open(&directory.path, directory.version));
+        counter.and_then(|counter| counter.read()).unwrap_or(0)
     }
 
     /// The directory for ending, which an [`Ending`](crate::process_tree::Ending) may outlive us with.

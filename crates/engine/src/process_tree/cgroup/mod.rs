@@ -13,4 +13,5 @@ mod mounts;
 
 pub(crate) use detect::{CgroupChoice, Cgroups, Support};
 pub(crate) use directory::Directory;
+pub(crate) use directory::OomCounter;
 pub(crate) use group::Cgroup;

@@ -158,9 +158,9 @@ impl Supervisor {
             let made = self.context.cgroups.create(self.nonce, &name, &in_cgroup);
             let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
             cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
-            job.oom_kills = cgroup.oom_kills();
             job.cgroup = Some(cgroup);
         }
+        job.note_oom_kills(self.context.oom_kills());
         let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
         // Without a tag, ancestry and time still tell most of what belongs to the command.
         drop(job.tag.set_on(pid));
@@ -255,6 +255,7 @@ impl Supervisor {
                     system: used.system,
                     max_rss_bytes: used.max_rss_bytes,
                     shell_ended,
+                    out_of_memory: false,
                 };
                 self.complete_command(slot, exit, now);
                 if shell_ended {
