@@ -79,7 +79,7 @@ async fn late_output_of_a_leftover_reaches_the_journal() {
         while let Some(entry) = follower.next().await.unwrap() {
             before.push(entry.event);
         }
-        assert!(matches!(before.last(), Some(Event::Ended(end)) if end.leftovers.len() >= 1), "{before:?}");
+        assert!(matches!(before.last(), Some(Event::Ended(end)) if !end.leftovers.is_empty()), "{before:?}");
         std::fs::write(folder.join("go"), "").unwrap();
         let mut late = Vec::new();
         while let Some(entry) = follower.next_late().await.unwrap() {
