@@ -96,6 +96,8 @@ impl Supervisor {
     pub(super) fn start_run(&mut self, command: Command, now: Instant) {
         let slot = command.slot;
         if let Err(why) = self.try_start_run(command, now) {
+            // Nothing keeps this supervisor any more, so nothing may be left of it.
+            self.drop_ready_shell();
             self.not_started(slot, why, now);
         }
     }
