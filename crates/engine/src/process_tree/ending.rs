@@ -19,6 +19,8 @@ pub(crate) const FORCE_LIMIT: Duration = Duration::from_secs(10);
 const REFUSED_WAIT: Duration = Duration::from_millis(500);
 /// How long a step may go on without giving the caller's loop a turn.
 const STEP_BUDGET: Duration = Duration::from_millis(3);
+/// How long to wait before looking for what somebody out of scope may have started.
+const OPEN_INTERVAL: Duration = Duration::from_millis(2);
 /// How many rounds of killing find new processes before forking is forbidden to what is there.
 const STARVE_AFTER: u32 = 16;
 /// How many processes, killed at once, are worth waiting for before looking again.
@@ -61,6 +63,8 @@ pub(crate) struct Ending {
     interval: Duration,
     /// Rounds of killing that found new processes.
     rounds: u32,
+    /// Somebody out of scope may still start some.
+    is_open: bool,
 }
 
 impl Ending {
@@ -77,7 +81,14 @@ impl Ending {
             next_look: None,
             interval: Duration::ZERO,
             rounds: 0,
+            is_open: false,
         }
+    }
+
+    /// Says whether somebody out of scope (a session's shell) may still start processes that are in scope. As
+    /// long as it may, the ending is not over.
+    pub(crate) fn set_open(&mut self, is_open: bool) {
+        self.is_open = is_open;
     }
 
     /// Skips what is left of the grace period.
@@ -126,6 +137,15 @@ impl Ending {
         Step::Done(self.members.receipt())
     }
 
+    /// Nobody is there.
+    fn nobody(&mut self, now: Instant) -> Step {
+        if self.is_open {
+            self.next_look = None;
+            return Step::Wait { until: now + OPEN_INTERVAL };
+        }
+        self.done()
+    }
+
     /// Waits for the end of those found, looking again at growing intervals for new ones.
     fn wait(&mut self, now: Instant, first: Duration, longest: Duration, limit: Instant) -> Step {
         self.interval = (self.interval * 2).clamp(first, longest);
@@ -142,7 +162,7 @@ impl Ending {
             found = self.members.look(act);
         }
         if found.is_empty() {
-            return self.done();
+            return self.nobody(now);
         }
         self.wait(now, Duration::from_millis(10), Duration::from_millis(100), limit)
     }
@@ -157,7 +177,7 @@ impl Ending {
             if found.is_empty() {
                 empty += 1;
                 if empty == 2 {
-                    return self.done();
+                    return self.nobody(now);
                 }
                 continue;
             }

@@ -49,6 +49,8 @@ pub(super) enum Purpose {
 pub(super) struct EndingTask {
     pub(super) ending: Ending,
     pub(super) purpose: Purpose,
+    /// The session's command they belong to: its shell may start more of them until it has come back.
+    pub(super) command: Option<u32>,
     /// When it is to be looked at again.
     pub(super) wake_at: Instant,
 }
@@ -297,12 +299,15 @@ impl Supervisor {
         // A session's cgroup holds more than this command; a run's holds nothing else.
         let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
         let ending = Ending::new(scope, signal, grace, cgroup);
-        self.endings.push(EndingTask { ending, purpose, wake_at: now });
+        let command = self.session.as_ref().map(|_| slot);
+        self.endings.push(EndingTask { ending, purpose, command, wake_at: now });
     }
 
     fn step_endings(&mut self, now: Instant) {
         let mut index = 0;
         while index < self.endings.len() {
+            let is_open = self.endings[index].command.is_some_and(|slot| self.shell_is_busy_with(slot));
+            self.endings[index].ending.set_open(is_open);
             match self.endings[index].ending.step(now) {
                 Step::Wait { until } => {
                     self.endings[index].wake_at = until;

@@ -185,7 +185,8 @@ impl Supervisor {
             job.cause.get_or_insert((EndReason::SessionEnded, libc::SIGKILL));
         }
         let ending = Ending::new(Scope::Tree, Signal::KILL, Duration::ZERO, self.cgroup.as_ref());
-        self.endings.push(EndingTask { ending, purpose: Purpose::Quit { request }, wake_at: Instant::now() });
+        let purpose = Purpose::Quit { request };
+        self.endings.push(EndingTask { ending, purpose, command: None, wake_at: Instant::now() });
     }
 
     /// Gives what is still unfinished its end, as the session's end.

@@ -298,7 +298,7 @@ impl Supervisor {
             let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
             let ending = Ending::new(scope, Signal::KILL, std::time::Duration::ZERO, cgroup);
             let purpose = Purpose::Leftovers { slot };
-            self.endings.push(EndingTask { ending, purpose, wake_at: now });
+            self.endings.push(EndingTask { ending, purpose, command: None, wake_at: now });
         } else {
             self.end_now(slot);
         }

@@ -311,3 +311,23 @@ async fn a_queued_command_is_killed_without_running() {
     assert!(!folder.join("ran").exists());
     session.delete().await.unwrap();
 }
+
+/// The shell may start a process after everything that was there is gone.
+#[tokio::test]
+async fn a_kill_may_come_before_the_first_process() {
+    let scene = Scene::open().await;
+    let earlier = Earlier::new(&scene).await;
+    for number in 0..30 {
+        let folder = scene.folder(&number.to_string());
+        let execution = earlier.session.start(CommandSpec::shell("sleep 60").cwd(&folder)).await.unwrap();
+        execution.wait_started().await.unwrap();
+        let signal = [libc::SIGTERM, libc::SIGINT, libc::SIGKILL][number % 3];
+        let receipt = execution.kill(signal, Duration::from_secs(20)).await.unwrap();
+        assert!(receipt.survivors.is_empty());
+        let end = execution.wait().await.unwrap();
+        assert!(end.usage.wall < Duration::from_secs(10), "{end:?}");
+        assert_eq!(left_in(&folder, Some(earlier.shell)), []);
+    }
+    earlier.check().await;
+    earlier.session.delete().await.unwrap();
+}

@@ -1,11 +1,11 @@
 //! An engine with everything around it that a test must not disturb, and that ends with the test.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Execution, Session, Status};
 use tempfile::TempDir;
 
-use crate::processes::{Seen, Sweep, eventually};
+use crate::processes::{Seen, Sweep};
 use crate::support;
 
 /// An engine, a folder to work in, and the promise that nothing outlives them.
@@ -83,15 +83,4 @@ impl Running {
 pub(crate) fn process_of(execution: &Execution) -> Seen {
     let Status::Running { pid } = execution.status() else { panic!("{:?}", execution.status()) };
     Seen::of(pid).unwrap()
-}
-
-/// Waits until a file is there and returns what is in it.
-pub(crate) async fn appears(path: &Path) -> String {
-    let mut text = String::new();
-    eventually(&format!("{} has a line", path.display()), || {
-        text = std::fs::read_to_string(path).unwrap_or_default();
-        text.ends_with('\n')
-    })
-    .await;
-    text
 }

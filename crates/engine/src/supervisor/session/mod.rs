@@ -153,6 +153,16 @@ impl Supervisor {
         self.session.as_ref().and_then(Session::current)
     }
 
+    /// Whether the shell has not come back yet from this command.
+    pub(super) fn shell_is_busy_with(&self, command: u32) -> bool {
+        match self.session.as_ref().map(|session| session.activity) {
+            Some(Activity::Command { slot, .. }) => slot == command,
+            // From the last command, which is over already.
+            Some(Activity::Recovering { .. }) => true,
+            _ => false,
+        }
+    }
+
     pub(super) fn open_session(&mut self, request: u64, open: OpenSession, now: Instant) -> Option<Answer> {
         if self.role != Role::Ready {
             return Some(Answer::Refused(Refusal::NotASession));
