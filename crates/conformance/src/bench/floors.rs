@@ -30,7 +30,7 @@ const WARM_UP_DIVISOR: usize = 10;
 /// All floors of one run.
 #[derive(Debug, Clone)]
 pub struct Floors {
-    /// One line to a waiting bash and its answer, over pipes, one right after the other. The kernel
+    /// One line (`true; echo $?`) to a waiting bash and its answer, over pipes, one right after the other. The kernel
     /// keeps both sides on one core, so nothing of more than two processes comes close.
     pub bash_round_trip: Stats,
     /// The same with a pause of a millisecond before each, so that waking up counts.
