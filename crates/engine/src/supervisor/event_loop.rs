@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, unlinkat};
+use rustix::fs::{AtFlags, statat, unlinkat};
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_child_subreaper, setsid, waitid};
 
 use super::context::Context;
@@ -28,6 +28,8 @@ use crate::sys;
 /// How often an end that the disk had no room for is tried again.
 const END_RETRY: Duration = Duration::from_millis(500);
 
+/// How often a supervisor without an engine looks whether one can still find it.
+const ORPHAN_CHECK: Duration = Duration::from_secs(30);
 /// How long what a command started has to die of SIGINT before it is killed, with the portable driver.
 const PORTABLE_GRACE: Duration = Duration::from_millis(15);
 
@@ -78,6 +80,8 @@ pub(crate) struct Supervisor {
     pub(super) children: ChildrenFile,
     pub(super) shell_children: ShellChildren,
     signals: OwnedFd,
+    /// When to look whether the socket is still there, while no engine is connected.
+    orphan_check: Option<Instant>,
     engine_gone: bool,
     leaving: bool,
 }
@@ -145,6 +149,7 @@ impl Supervisor {
             children: ChildrenFile::open()?,
             shell_children: ShellChildren::default(),
             signals,
+            orphan_check: None,
             engine_gone: false,
             leaving: false,
         })
@@ -238,7 +243,7 @@ impl Supervisor {
         let endings = self.endings.iter().map(|task| task.wake_at);
         let session = self.session.as_ref().and_then(Session::wake_at);
         let retry = self.jobs.iter().any(|job| job.has_unwritten_end()).then(|| Instant::now() + END_RETRY);
-        jobs.chain(endings).chain(session).chain(retry).min()
+        jobs.chain(endings).chain(session).chain(retry).chain(self.orphan_check).min()
     }
 
     /// Everything that follows from what has happened.
@@ -250,7 +255,26 @@ impl Supervisor {
         }
         self.tell_news();
         self.close_finished();
+        self.check_orphaned(now);
         self.link.flush();
+    }
+
+    /// Without its socket no engine will ever find it again: the state directory was removed, and with it
+    /// everybody's interest.
+    fn check_orphaned(&mut self, now: Instant) {
+        if self.link.engine().is_some() || self.role == Role::Ready || self.quitting {
+            self.orphan_check = None;
+            return;
+        }
+        let due = *self.orphan_check.get_or_insert(now + ORPHAN_CHECK);
+        if due <= now {
+            self.orphan_check = Some(now + ORPHAN_CHECK);
+            let socket = socket_name(self.nonce.value());
+            let found = statat(&self.context.folders.supervisors, socket, AtFlags::empty());
+            if found.is_err_and(|e| e == rustix::io::Errno::NOENT) {
+                self.quit(0);
+            }
+        }
     }
 
     fn keep_deadlines(&mut self, now: Instant) {

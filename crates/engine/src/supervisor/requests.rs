@@ -179,7 +179,7 @@ impl Supervisor {
     }
 
     /// Ends everything below and then the supervisor itself.
-    fn quit(&mut self, request: u64) {
+    pub(super) fn quit(&mut self, request: u64) {
         self.quitting = true;
         for job in self.jobs.iter_mut().filter(|job| job.stage != Stage::Ended) {
             job.cause.get_or_insert((EndReason::SessionEnded, libc::SIGKILL));

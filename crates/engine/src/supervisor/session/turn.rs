@@ -14,7 +14,7 @@ use crate::protocol::{Answer, Refusal, Role, WireProgram};
 use crate::shell::{self, Done, How, Report, Shell, ShellUsage};
 
 /// How long a session is idle before its state is saved.
-const SNAPSHOT_DELAY: Duration = Duration::from_millis(10);
+const SNAPSHOT_DELAY: Duration = Duration::from_millis(200);
 /// How long a shell has to come back after it was interrupted and its children are gone.
 const SHELL_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a shell that is to unwind is reminded.
