@@ -36,6 +36,28 @@ pub(crate) fn fork() -> io::Result<Fork> {
     Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
 }
 
+/// Forks into a cgroup (version 2), and says whether that was possible; without, it forks where it is. Moving a process
+/// afterwards makes every fork and exit on the machine wait; this does not. The child may only make calls of the kernel
+/// and of memory until it executes a program: the C library does not know that it is another process.
+pub(crate) fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Fork, bool)> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    let Some(cgroup) = cgroup else { return Ok((fork()?, false)) };
+    // SAFETY: all zeros is a valid clone_args.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
+    arguments.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
+    // SAFETY: without a stack and without shared memory this is a fork; the callers are single-threaded, so no
+    // lock can be held by a thread that does not exist in the child.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
+    if pid < 0 {
+        // An older kernel, or a cgroup that takes nobody.
+        return Ok((fork()?, false));
+    }
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok((Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent), true))
+}
+
 /// Replaces the program. Returns only on failure.
 pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Result<Infallible> {
     let pointers =

@@ -72,7 +72,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
-        let ShellConfig { bash, env, cwd, in_child, driver: _ } = config;
+        let ShellConfig { bash, env, cwd, cgroup, in_child, driver: _ } = config;
         if !is_built() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the object for bash was not built"));
         }
@@ -110,6 +110,7 @@ impl Link {
             cwd,
             stdin: script.as_fd(),
             inherited: &[(theirs.as_fd(), control), (object()?, object_number)],
+            cgroup,
             in_child,
         }
         .start()?;

@@ -77,8 +77,10 @@ pub(crate) struct ShellConfig<'a> {
     pub(crate) env: &'a [(OsString, OsString)],
     /// Where it starts.
     pub(crate) cwd: &'a Path,
-    /// Run in the child before bash is: joins a cgroup, sets limits. It must not allocate.
-    pub(crate) in_child: &'a mut dyn FnMut() -> io::Result<()>,
+    /// The cgroup (version 2) to start it in.
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
+    /// Run in the child before bash is, and told whether it is in the cgroup: joins others, sets limits.
+    pub(crate) in_child: &'a mut dyn FnMut(bool) -> io::Result<()>,
 }
 
 impl fmt::Debug for ShellConfig<'_> {
@@ -103,8 +105,8 @@ pub(crate) struct Job<'a> {
     /// The directory for this command only. Afterwards the shell is back where it was, also if the
     /// command has used `cd`.
     pub(crate) cwd: Option<&'a Path>,
-    /// The shell's only command, as `bash -c` runs it: the shell ends with it, there is no [`Report::Done`], and
-    /// the status is that of the process. Loaded driver only.
+    /// The shell's only command, as `bash -c` runs it: the shell ends with it. The status is that of the process;
+    /// [`Report::Done`] may say it before, when the shell has begun to end. Loaded driver only.
     pub(crate) once: bool,
 }
 
@@ -143,7 +145,7 @@ pub(crate) enum How {
 }
 
 /// What a command has used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ShellUsage {
     pub(crate) user: Duration,
     pub(crate) system: Duration,

@@ -70,7 +70,7 @@ enum What {
 
 impl Link {
     pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
-        let ShellConfig { bash, env, cwd, in_child, driver: _ } = config;
+        let ShellConfig { bash, env, cwd, cgroup, in_child, driver: _ } = config;
         let (stdin, lines) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (reports, report_to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reports, true)?;
@@ -82,6 +82,7 @@ impl Link {
             cwd,
             stdin: stdin.as_fd(),
             inherited: &[],
+            cgroup,
             in_child,
         }
         .start()?;

@@ -47,7 +47,8 @@ fn try_loaded(bash: &Path) -> Result<(), String> {
         bash,
         env: &env,
         cwd: Path::new("/"),
-        in_child: &mut || Ok(()),
+        cgroup: None,
+        in_child: &mut |_| Ok(()),
     })
     .map_err(|e| format!("a shell could not be started: {e}"))?;
     let result = converse(&mut shell);

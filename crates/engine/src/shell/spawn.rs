@@ -31,7 +31,8 @@ pub(super) struct Start<'a> {
     pub(super) stdin: BorrowedFd<'a>,
     /// With the number each is to have, at [`high`] or a little above.
     pub(super) inherited: &'a [(BorrowedFd<'a>, RawFd)],
-    pub(super) in_child: &'a mut dyn FnMut() -> io::Result<()>,
+    pub(super) cgroup: Option<BorrowedFd<'a>>,
+    pub(super) in_child: &'a mut dyn FnMut(bool) -> io::Result<()>,
 }
 
 impl Start<'_> {
@@ -53,7 +54,8 @@ impl Start<'_> {
         }
         let program = PreparedExec::new(bash, argv, self.env);
         let (executed, in_child_only) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        match sys::fork()? {
+        let (side, in_cgroup) = sys::fork_into(self.cgroup)?;
+        match side {
             Fork::Parent(pid) => {
                 // What is done to it from outside (tag, cgroup, limits) must not be overtaken by what it does
                 // to itself. The pipe is closed when it becomes bash, or ends.
@@ -69,7 +71,7 @@ impl Start<'_> {
                     for (fd, number) in &placed {
                         sys::place(fd.as_fd(), *number)?;
                     }
-                    (self.in_child)()?;
+                    (self.in_child)(in_cgroup)?;
                     // After `in_child`, since changing the user would undo it.
                     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                     Err(program.exec())

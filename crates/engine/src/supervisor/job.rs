@@ -12,6 +12,7 @@ use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
 use crate::protocol::{Bytes, Command, Stage, WireStdin};
+use crate::shell::{Done, How};
 use crate::wire;
 
 /// How much is read from a pipe at a time, and how large a busy pipe is made.
@@ -59,6 +60,20 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
+    /// The end of a command that its shell has reported.
+    pub(crate) fn of(done: &Done) -> Self {
+        let used = done.usage.unwrap_or_default();
+        Self {
+            code: Some(done.status),
+            signal: (done.how == How::Signal).then_some(done.status - 128),
+            user: used.user,
+            system: used.system,
+            max_rss_bytes: used.max_rss_bytes,
+            shell_ended: done.how == How::Exit,
+            out_of_memory: false,
+        }
+    }
+
     /// Whether it was killed, or says that what it waited for was.
     pub(crate) fn is_killed(&self) -> bool {
         self.signal == Some(libc::SIGKILL) || self.code == Some(128 + libc::SIGKILL)

@@ -18,7 +18,7 @@ use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
 use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
 use crate::protocol::{Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin};
-use crate::shell::{self, Driver, Shell, ShellConfig, Snapshot};
+use crate::shell::{self, Done, Driver, Shell, ShellConfig, Snapshot};
 use crate::sys::{self, Reaped, Resource};
 
 /// A text longer than the kernel takes as one argument is read from a descriptor instead.
@@ -59,12 +59,14 @@ impl Supervisor {
         };
         let tag = Tag::new(self.nonce, 0);
         let plan = Plan::default();
-        let mut in_child = || self.prepare_child(tag, &plan, None);
+        let birthplace = self.cgroup.as_ref().and_then(Cgroup::birthplace);
+        let mut in_child = |in_cgroup| self.prepare_child(tag, &plan, None, in_cgroup);
         Shell::start(ShellConfig {
             driver,
             bash,
             env: if start == Start::Fresh { &self.context.env } else { &[] },
             cwd: &self.context.cwd,
+            cgroup: birthplace.as_ref().map(AsFd::as_fd),
             in_child: &mut in_child,
         })
     }
@@ -79,8 +81,9 @@ impl Supervisor {
     }
 
     /// What a newborn child does to itself: join its cgroup, carry its tag, take its limits.
-    fn prepare_child(&self, tag: Tag, plan: &Plan, own: Option<&Cgroup>) -> io::Result<()> {
-        for cgroup in [self.cgroup.as_ref(), own].into_iter().flatten() {
+    fn prepare_child(&self, tag: Tag, plan: &Plan, own: Option<&Cgroup>, in_cgroup: bool) -> io::Result<()> {
+        let ours = self.cgroup.as_ref().filter(|_| !in_cgroup);
+        for cgroup in [ours, own].into_iter().flatten() {
             cgroup.join_self()?;
         }
         // Without a tag the tree still tells what belongs to a run.
@@ -228,9 +231,19 @@ impl Supervisor {
             }
         };
         let (tag, own) = (job.tag, job.cgroup.as_ref());
-        let mut in_child = || self.prepare_child(tag, plan, own);
-        let pid =
-            spawn(Child { program, argv, env: &env, cwd: &cwd, stdio, inherited, in_child: &mut in_child })?;
+        let birthplace = self.cgroup.as_ref().and_then(Cgroup::birthplace);
+        let cgroup = birthplace.as_ref().map(AsFd::as_fd);
+        let mut in_child = |in_cgroup| self.prepare_child(tag, plan, own, in_cgroup);
+        let pid = spawn(Child {
+            program,
+            argv,
+            env: &env,
+            cwd: &cwd,
+            stdio,
+            inherited,
+            cgroup,
+            in_child: &mut in_child,
+        })?;
         self.jobs[index].started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())
@@ -250,6 +263,15 @@ impl Supervisor {
             job.finish(&End { usage: Usage::default(), ..end });
         }
         self.link.send(0, &Answer::NotStarted { slot, why });
+    }
+
+    /// The only command of a shell is over; the shell is about to end.
+    pub(super) fn once_done(&mut self, done: &Done, now: Instant) {
+        let shell = self.shell.as_ref().map(Shell::pid);
+        let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
+        if let Some(slot) = self.jobs.iter().find(own).map(|job| job.slot) {
+            self.complete(slot, Exit::of(done), now);
+        }
     }
 
     /// A child has ended: the shell, a command, or an orphan that came to us.
@@ -327,7 +349,10 @@ impl Supervisor {
         if ended_by_us || !self.may_have_leftovers() {
             return Vec::new();
         }
-        let members = self.scope_of(slot).members();
+        let shell = self.shell.as_ref().map(Shell::pid);
+        let mut members = self.scope_of(slot).members();
+        // A shell whose only command is over is about to end.
+        members.retain(|pid| Some(*pid) != shell);
         members.into_iter().map(|pid| Leftover { pid: raw(pid), command: walk::command_line(pid) }).collect()
     }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,9 @@ pub(crate) struct Child<'a> {
     /// Descriptors that the program inherits, under these numbers.
     pub(crate) inherited: Vec<(OwnedFd, i32)>,
     /// What the child does to itself before the program takes over: cgroup, tag, limits.
-    pub(crate) in_child: &'a mut dyn FnMut() -> io::Result<()>,
+    /// The cgroup (version 2) to start it in.
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
+    pub(crate) in_child: &'a mut dyn FnMut(bool) -> io::Result<()>,
 }
 
 /// The step at which starting failed, as one byte on the error pipe.
@@ -56,7 +58,8 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
     // Out of the way of the descriptors that the program gets.
     let report = fcntl_dupfd_cloexec(&low, 20).map_err(|e| failed(e.into()))?;
     drop(low);
-    match sys::fork().map_err(failed)? {
+    let (side, in_cgroup) = sys::fork_into(child.cgroup).map_err(failed)?;
+    match side {
         Fork::Parent(pid) => {
             drop((report, child.stdio, child.inherited));
             let mut message = [0; 5];
@@ -74,7 +77,7 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
             }
         }
         Fork::Child => {
-            let (step, error) = become_program(child, &path, &argv, &env);
+            let (step, error) = become_program(child, in_cgroup, &path, &argv, &env);
             let mut message = [step as u8, 0, 0, 0, 0];
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
             message[1..].copy_from_slice(&errno.to_le_bytes());
@@ -84,12 +87,18 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
     }
 }
 
-fn become_program(child: Child<'_>, path: &CString, argv: &[CString], env: &[CString]) -> (Step, io::Error) {
+fn become_program(
+    child: Child<'_>,
+    in_cgroup: bool,
+    path: &CString,
+    argv: &[CString],
+    env: &[CString],
+) -> (Step, io::Error) {
     let mut prepare = || -> io::Result<()> {
         // Its own session: what it does to its process group is no business of the supervisor.
         setsid()?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        (child.in_child)()?;
+        (child.in_child)(in_cgroup)?;
         rustix::stdio::dup2_stdin(child.stdio.stdin.as_fd())?;
         rustix::stdio::dup2_stdout(child.stdio.stdout.as_fd())?;
         rustix::stdio::dup2_stderr(child.stdio.stderr.as_fd())?;

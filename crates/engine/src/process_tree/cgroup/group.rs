@@ -1,12 +1,14 @@
 //! [`Cgroup`]: the cgroup of an execution, in as many hierarchies as it needs.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::process::Pid;
 
 use super::detect::Cgroups;
 use super::directory::{Directory, OomCounter, remove_tree};
+use super::mounts::Version;
 use crate::command::Limits;
 
 /// The cgroup of an execution: one directory for ending it, and others for its limits where these
@@ -70,6 +72,15 @@ impl Cgroup {
     /// Moves the calling process into it; for a forked child that is about to become the command.
     pub(crate) fn join_self(&self) -> io::Result<()> {
         self.directories.iter().try_for_each(|(_, directory)| directory.add(0))
+    }
+
+    /// The directory to fork into, if it is of version 2 and there is no other to join.
+    pub(crate) fn birthplace(&self) -> Option<OwnedFd> {
+        let [(_, directory)] = self.directories.as_slice() else { return None };
+        if directory.version != Version::V2 {
+            return None;
+        }
+        std::fs::File::open(&directory.path).ok().map(Into::into)
     }
 
     /// Moves a child of this process into it, with all its threads.

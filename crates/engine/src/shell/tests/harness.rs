@@ -119,7 +119,8 @@ impl Session {
             bash: &bash(),
             env,
             cwd: &directory.path().canonicalize().unwrap(),
-            in_child: &mut || Ok(()),
+            cgroup: None,
+            in_child: &mut |_| Ok(()),
         })
         .unwrap();
         let mut session = Self { shell, directory, reaped: None };

@@ -704,7 +704,8 @@ fn a_command_before_the_shell_is_ready() {
             bash: &bash(),
             env: &[],
             cwd: directory.path(),
-            in_child: &mut || Ok(()),
+            cgroup: None,
+            in_child: &mut |_| Ok(()),
         })
         .unwrap();
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
@@ -742,7 +743,8 @@ fn a_failing_start_is_visible() {
         bash: Path::new("/nonexistent/bash"),
         env: &[],
         cwd: directory.path(),
-        in_child: &mut || Ok(()),
+        cgroup: None,
+        in_child: &mut |_| Ok(()),
     })
     .unwrap();
     let (_, status) =

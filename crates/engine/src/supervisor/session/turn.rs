@@ -11,7 +11,7 @@ use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
 use crate::command::Limits;
 use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, Role, WireProgram};
-use crate::shell::{self, Done, How, Report, Shell, ShellUsage};
+use crate::shell::{self, Done, How, Report, Shell};
 
 /// How long a session is idle before its state is saved.
 const SNAPSHOT_DELAY: Duration = Duration::from_millis(200);
@@ -223,7 +223,8 @@ impl Supervisor {
                     self.link.send(0, &Answer::Ready);
                 }
                 Some(Report::Ready) => {}
-                Some(Report::Done(_)) if self.session.is_none() => self.prelude_done(),
+                Some(Report::Done(_)) if self.after_prelude.is_some() => self.prelude_done(),
+                Some(Report::Done(done)) if self.session.is_none() => self.once_done(&done, now),
                 Some(Report::Done(done)) => self.shell_done(&done, now),
                 Some(Report::Snapshot(taken)) => self.snapshot_arrived(taken.ok(), now),
             }
@@ -242,22 +243,7 @@ impl Supervisor {
                 if shell_ended {
                     session.activity = Activity::Dying;
                 }
-                let signal = (done.how == How::Signal).then_some(done.status - 128);
-                let used = done.usage.unwrap_or(ShellUsage {
-                    user: Duration::ZERO,
-                    system: Duration::ZERO,
-                    max_rss_bytes: 0,
-                });
-                let exit = Exit {
-                    code: Some(done.status),
-                    signal,
-                    user: used.user,
-                    system: used.system,
-                    max_rss_bytes: used.max_rss_bytes,
-                    shell_ended,
-                    out_of_memory: false,
-                };
-                self.complete_command(slot, exit, now);
+                self.complete_command(slot, Exit::of(done), now);
                 if shell_ended {
                     self.kill_shell();
                 }
@@ -325,7 +311,7 @@ impl Supervisor {
 
     /// Whether anything may be left of a command that has returned; cheap, and nearly always no.
     pub(in crate::supervisor) fn may_have_leftovers(&mut self) -> bool {
-        let shell = self.shell.as_ref().filter(|_| self.session.is_some()).map(Shell::pid);
+        let shell = self.shell.as_ref().map(Shell::pid);
         self.children.any_besides(shell).unwrap_or(true)
             || shell.is_some_and(|pid| self.shell_children.any(pid))
     }
