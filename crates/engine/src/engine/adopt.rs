@@ -253,6 +253,7 @@ impl Inner {
     /// Called when a link is over. What its supervisor still held is lost, unless its journal says
     /// that it ended.
     pub(super) fn link_over(self: &Arc<Self>, link: &Arc<Link>) {
+        self.not_renewing(link);
         let tracked = link.tracked();
         let unfinished: Vec<_> = tracked
             .into_iter()

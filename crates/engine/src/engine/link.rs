@@ -51,6 +51,7 @@ pub(super) struct Link {
     pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     executions: Mutex<HashMap<u32, Arc<Tracked>>>,
     over: AtomicBool,
+    renewing: AtomicBool,
     /// Told once its shell is up.
     ready: AtomicBool,
     pub(super) became_ready: Notify,
@@ -82,6 +83,7 @@ impl Link {
             pending: Mutex::default(),
             executions: Mutex::default(),
             over: AtomicBool::new(false),
+            renewing: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
         }))
@@ -102,9 +104,14 @@ impl Link {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Whether nothing was ever asked of it.
-    pub(super) fn is_unused(&self) -> bool {
-        self.next.load(Ordering::Relaxed) == 1
+    /// A number that goes up with everything that is asked of it.
+    pub(super) fn asked(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Notes that its run is over and that it may soon be ready for another; says whether that is new.
+    pub(super) fn set_renewing(&self, renewing: bool) -> bool {
+        self.renewing.swap(renewing, Ordering::AcqRel) != renewing
     }
 
     /// Sends a request that has no answer, or whose answer comes as events.
@@ -221,7 +228,12 @@ impl Link {
         }
     }
 
-    fn receive(&self, frames: &mut FrameBuffer, chunk: &mut Vec<u8>, engine: &Weak<Inner>) -> io::Result<()> {
+    fn receive(
+        self: &Arc<Self>,
+        frames: &mut FrameBuffer,
+        chunk: &mut Vec<u8>,
+        engine: &Weak<Inner>,
+    ) -> io::Result<()> {
         chunk.resize(4 << 10, 0);
         loop {
             match self.stream.try_read(chunk) {
@@ -245,7 +257,7 @@ impl Link {
         Ok(())
     }
 
-    fn dispatch(&self, frames: &mut FrameBuffer, engine: &Weak<Inner>) -> io::Result<()> {
+    fn dispatch(self: &Arc<Self>, frames: &mut FrameBuffer, engine: &Weak<Inner>) -> io::Result<()> {
         loop {
             match frames.next::<Answer>() {
                 Ok(Some(envelope)) if envelope.request == 0 => self.event(envelope.body, engine),
@@ -263,12 +275,15 @@ impl Link {
         }
     }
 
-    fn event(&self, event: Answer, engine: &Weak<Inner>) {
+    fn event(self: &Arc<Self>, event: Answer, engine: &Weak<Inner>) {
         let find = |slot: u32| lock(&self.executions).get(&slot).cloned();
         match event {
             Answer::Ready => {
-                self.ready.store(true, Ordering::Release);
+                let again = self.ready.swap(true, Ordering::AcqRel);
                 self.became_ready.notify_waiters();
+                if again && let Some(engine) = engine.upgrade() {
+                    engine.renewed(self);
+                }
             }
             Answer::Started { slot, pid } => {
                 if let Some(execution) = find(slot) {
@@ -291,6 +306,10 @@ impl Link {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     self.untrack(slot);
                     engine.execution_closed(&execution, position);
+                    let left_nothing = execution.end().is_some_and(|end| end.leftover_count == 0);
+                    if left_nothing && execution.fixed.session.is_none() {
+                        engine.renewing(self);
+                    }
                 }
             }
             Answer::Grew { slot, position } => {

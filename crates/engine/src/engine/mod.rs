@@ -182,10 +182,8 @@ impl Engine {
             same.wait_started().await?;
             return Ok(same);
         }
-        let link = self.inner.supervisor().await?;
-        let started = self.inner.start_on(&link, spec, None, None).await;
-        self.inner.put_back(&link);
-        let execution = started?;
+        let taken = self.inner.supervisor().await?;
+        let execution = self.inner.start_on(&taken.link, spec, None, None).await?;
         execution.wait_started().await?;
         Ok(execution)
     }

@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use super::error::StartError;
 use super::link::{Link, lock};
@@ -12,11 +15,24 @@ use super::{Inner, TaskOf};
 use crate::process_tree::Nonce;
 use crate::protocol::Request;
 
+/// How long after a ready supervisor was taken another is made: the command it was taken for needs the processor
+/// more, and its supervisor may be ready again by then.
+const REFILL_DELAY: Duration = Duration::from_millis(8);
+/// How long one that is about to be ready is waited for before a new one is made.
+const WAIT_FOR_READY: Duration = Duration::from_millis(5);
+
 /// The supervisors that are kept ready.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     ready: Mutex<VecDeque<Arc<Link>>>,
     filling: AtomicUsize,
+    /// Those whose run is over, and that may be ready again.
+    renewing: AtomicUsize,
+    /// Callers that wait for one to be ready.
+    waiting: AtomicUsize,
+    changed: Notify,
+    /// A refill is on its way.
+    waking: AtomicBool,
     /// Counts the changes of settings: a supervisor made for earlier ones is not kept.
     generation: AtomicU64,
 }
@@ -40,34 +56,122 @@ impl Pool {
     }
 
     fn missing(&self, wanted: usize) -> usize {
-        wanted.saturating_sub(lock(&self.ready).len() + self.filling.load(Ordering::Acquire))
+        let coming = self.filling.load(Ordering::Acquire) + self.renewing.load(Ordering::Acquire);
+        wanted.saturating_sub(lock(&self.ready).len() + coming)
+    }
+}
+
+/// A supervisor taken for new work. If nothing is asked of it, it goes back.
+#[derive(Debug)]
+pub(super) struct Taken {
+    engine: Arc<Inner>,
+    pub(super) link: Arc<Link>,
+    asked: u64,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.link.asked() == self.asked {
+            self.engine.put_back(&self.link);
+        }
+    }
+}
+
+/// A caller that waits for a supervisor to be ready.
+struct Waiting<'a>(&'a Pool);
+
+impl<'a> Waiting<'a> {
+    fn new(pool: &'a Pool) -> Self {
+        pool.waiting.fetch_add(1, Ordering::AcqRel);
+        Self(pool)
+    }
+
+    /// Whether there will be one for everybody who waits.
+    fn may_hope(&self) -> bool {
+        let coming = self.0.filling.load(Ordering::Acquire) + self.0.renewing.load(Ordering::Acquire);
+        coming >= self.0.waiting.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Inner {
     /// A supervisor for new work: a ready one, else a new one.
-    pub(super) async fn supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
-        let ready = self.pool.pop();
-        self.refill();
-        match ready {
-            Some(link) => Ok(link),
-            None => self.new_supervisor().await,
+    pub(super) async fn supervisor(self: &Arc<Self>) -> Result<Taken, StartError> {
+        let link = self.take().await?;
+        Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
+    }
+
+    async fn take(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+        self.refill_soon();
+        if let Some(link) = self.pool.pop() {
+            return Ok(link);
+        }
+        // One that is on its way is there sooner than a new one.
+        let waiting = Waiting::new(&self.pool);
+        if waiting.may_hope() {
+            let changed = self.pool.changed.notified();
+            // Too late is as good as never.
+            drop(tokio::time::timeout(WAIT_FOR_READY, changed).await);
+            if let Some(link) = self.pool.pop() {
+                return Ok(link);
+            }
+        }
+        self.new_supervisor().await
+    }
+
+    /// A supervisor's run is over: it may be ready for another in a moment.
+    pub(super) fn renewing(&self, link: &Link) {
+        if link.set_renewing(true) {
+            self.pool.renewing.fetch_add(1, Ordering::AcqRel);
         }
     }
 
+    /// A supervisor is ready again, or gone.
+    pub(super) fn not_renewing(&self, link: &Link) {
+        if link.set_renewing(false) {
+            self.pool.renewing.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn renewed(&self, link: &Arc<Link>) {
+        self.not_renewing(link);
+        self.put_back(link);
+    }
+
     /// Keeps a supervisor ready that nothing was asked of, unless there are enough.
-    pub(super) fn put_back(&self, link: &Arc<Link>) {
-        if !link.is_unused() || link.is_over() {
+    fn put_back(&self, link: &Arc<Link>) {
+        if link.is_over() {
             return;
         }
         let mut ready = lock(&self.pool.ready);
         let current = link.generation == self.pool.generation.load(Ordering::Acquire);
         if current && ready.len() < self.config.ready_shells {
             ready.push_back(Arc::clone(link));
+            self.pool.changed.notify_one();
         } else {
             drop(ready);
             drop(link.request(&Request::Quit));
         }
+    }
+
+    /// Brings the pool up to its size in a moment: the command that was just given away needs the processor more.
+    fn refill_soon(self: &Arc<Self>) {
+        if self.pool.waking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let engine = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            tokio::time::sleep(REFILL_DELAY).await;
+            if let Some(engine) = engine.upgrade() {
+                engine.pool.waking.store(false, Ordering::Release);
+                engine.refill();
+            }
+        });
     }
 
     /// Brings the pool up to its size, in the background.

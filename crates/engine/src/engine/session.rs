@@ -157,11 +157,9 @@ impl Session {
     /// at once, and nothing the process does changes it.
     pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
-        let link = self.engine.supervisor().await?;
-        let started =
-            self.engine.start_on(&link, spec.background(), Some(&self.state.id), Some(snapshot)).await;
-        self.engine.put_back(&link);
-        let execution = started?;
+        let taken = self.engine.supervisor().await?;
+        let session = Some(&self.state.id);
+        let execution = self.engine.start_on(&taken.link, spec.background(), session, Some(snapshot)).await?;
         execution.wait_started().await?;
         Ok(execution)
     }
@@ -256,11 +254,10 @@ impl Inner {
         // To its end even if the caller goes away: a session is there or it is not.
         let made = self.complete(async move {
             let _reserved = reserved;
-            let link = engine.supervisor().await?;
+            let taken = engine.supervisor().await?;
+            let link = Arc::clone(&taken.link);
             let record = SessionRecord::new(id.to_string(), link.nonce, &spec);
-            let opened = engine.open_on(&link, &record, snapshot, None).await;
-            engine.put_back(&link);
-            let record_place = opened?;
+            let record_place = engine.open_on(&link, &record, snapshot, None).await?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
                 record,
@@ -315,13 +312,12 @@ impl Inner {
             }
             let folder = &engine.state.folders.snapshots;
             let (snapshot, age) = SnapshotFile::read(folder, old.slot.0).unzip();
-            let link = engine.supervisor().await?;
+            let taken = engine.supervisor().await?;
+            let link = Arc::clone(&taken.link);
             let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };
             // Without a saved state it starts over, which is a state as old as the session.
             let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
-            let opened = engine.open_on(&link, &record, snapshot, Some(age)).await;
-            engine.put_back(&link);
-            let new = opened?;
+            let new = engine.open_on(&link, &record, snapshot, Some(age)).await?;
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);

@@ -28,6 +28,8 @@ use crate::sys;
 /// How often an end that the disk had no room for is tried again.
 const END_RETRY: Duration = Duration::from_millis(500);
 
+/// How many runs a supervisor is for, one after the other.
+const MAX_RUNS: u32 = 200;
 /// How often a supervisor without an engine looks whether one can still find it.
 const ORPHAN_CHECK: Duration = Duration::from_secs(30);
 /// How long what a command started has to die of SIGINT before it is killed, with the portable driver.
@@ -77,6 +79,9 @@ pub(crate) struct Supervisor {
     pub(super) orphans: Exit,
     pub(super) after_prelude: Option<AfterPrelude>,
     pub(super) quitting: bool,
+    /// Nothing was done to it for its run that would show in the next.
+    pub(super) reusable: bool,
+    runs: u32,
     pub(super) children: ChildrenFile,
     pub(super) shell_children: ShellChildren,
     signals: OwnedFd,
@@ -146,6 +151,8 @@ impl Supervisor {
             orphans: Exit::default(),
             after_prelude: None,
             quitting: false,
+            reusable: false,
+            runs: 0,
             children: ChildrenFile::open()?,
             shell_children: ShellChildren::default(),
             signals,
@@ -417,15 +424,28 @@ impl Supervisor {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         if self.leaving {
             return true;
         }
         match self.role {
             Role::Ready => (self.engine_gone || self.link.was_connected()) && self.link.engine().is_none(),
-            Role::Run => self.jobs.is_empty() && self.endings.is_empty() && no_children(),
+            Role::Run => {
+                self.jobs.is_empty() && self.endings.is_empty() && no_children() && !self.start_over()
+            }
             Role::Session(_) => false,
         }
+    }
+
+    /// Whether there is an engine that may want another run of it.
+    fn start_over(&mut self) -> bool {
+        self.runs += 1;
+        let wanted = self.reusable && self.runs < MAX_RUNS && !self.quitting;
+        if wanted && self.link.engine().is_some() {
+            self.renew();
+            return true;
+        }
+        false
     }
 
     fn leave(&mut self) {

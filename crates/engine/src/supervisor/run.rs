@@ -52,6 +52,19 @@ impl Supervisor {
         }
     }
 
+    /// Becomes ready for another run, with another shell: everything of the last one is gone, and a new
+    /// supervisor would cost as much again as the shell.
+    pub(super) fn renew(&mut self) {
+        self.role = Role::Ready;
+        self.reusable = false;
+        self.orphans = Exit::default();
+        self.shell_ready = false;
+        self.shell = self.start_shell(Start::Fresh).ok();
+        if self.shell.is_none() {
+            self.link.send(0, &Answer::Ready);
+        }
+    }
+
     /// Starts a shell with the environment and folder of this sandbox.
     pub(super) fn start_shell(&self, start: Start) -> io::Result<Shell> {
         let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
@@ -152,6 +165,7 @@ impl Supervisor {
     ) -> Result<(), Refusal> {
         let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
         let job = &mut self.jobs[index];
+        self.reusable = job.command.prelude.is_none() && *plan == Plan::default();
         let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
         let pid = shell.pid();
         check_folder(job.command.cwd.as_ref())?;
@@ -290,7 +304,13 @@ impl Supervisor {
         };
         match (is_shell, self.role) {
             (true, Role::Session(_)) => self.shell_ended(exit, now),
-            (true, Role::Ready) => self.shell = None,
+            (true, Role::Ready) => {
+                // A command that comes now starts one of its own.
+                self.shell = None;
+                if !self.shell_ready {
+                    self.link.send(0, &Answer::Ready);
+                }
+            }
             _ => match slot {
                 Some(slot) => self.complete(slot, exit, now),
                 None => self.orphans.add_usage(&exit),
