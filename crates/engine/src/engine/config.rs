@@ -55,7 +55,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_age: Duration::from_secs(24 * 3600), max_count: 10_000, max_total_bytes: 4 << 30 }
+        Self { max_age: Duration::from_secs(24 * 3600), max_count: 1_000, max_total_bytes: 4 << 30 }
     }
 }
 

@@ -203,7 +203,7 @@ impl Supervisor {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         };
         if let Some(engine) = self.link.engine() {
-            let room = if self.link.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+            let room = if self.link.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
             watch(Source::Engine, engine, PollFlags::IN | room);
         }
         for fd in self.shell.iter().flat_map(Shell::poll_fds) {
@@ -250,7 +250,12 @@ impl Supervisor {
         let endings = self.endings.iter().map(|task| task.wake_at);
         let session = self.session.as_ref().and_then(Session::wake_at);
         let retry = self.jobs.iter().any(|job| job.has_unwritten_end()).then(|| Instant::now() + END_RETRY);
-        jobs.chain(endings).chain(session).chain(retry).chain(self.orphan_check).min()
+        jobs.chain(endings)
+            .chain(session)
+            .chain(retry)
+            .chain(self.orphan_check)
+            .chain(self.link.wake_at())
+            .min()
     }
 
     /// Everything that follows from what has happened.
@@ -263,7 +268,7 @@ impl Supervisor {
         self.tell_news();
         self.close_finished();
         self.check_orphaned(now);
-        self.link.flush();
+        self.link.flush_due();
     }
 
     /// Without its socket no engine will ever find it again: the state directory was removed, and with it

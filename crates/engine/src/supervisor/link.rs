@@ -2,12 +2,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, read, write};
 use rustix::net::{SocketFlags, accept_with};
 
 use crate::protocol::{Answer, Envelope, FrameBuffer, FrameError, Refusal, Request, frame};
 
+/// How long the news that a command was accepted and runs may wait for its end.
+const NEWS_DELAY: Duration = Duration::from_micros(300);
 /// The most bytes that wait to be read by an engine. One that does not read for so long is cut off;
 /// it may connect again and loses nothing, since everything is in the journals.
 const MAX_BACKLOG: usize = 128 << 20;
@@ -20,11 +23,20 @@ pub(crate) struct Link {
     frames: FrameBuffer,
     unsent: Vec<u8>,
     connected: bool,
+    /// When what is unsent is to be sent; `None` if there is nothing, or no room.
+    due: Option<Instant>,
 }
 
 impl Link {
     pub(crate) fn new(listener: OwnedFd) -> Self {
-        Self { listener, engine: None, frames: FrameBuffer::default(), unsent: Vec::new(), connected: false }
+        Self {
+            listener,
+            engine: None,
+            frames: FrameBuffer::default(),
+            unsent: Vec::new(),
+            connected: false,
+            due: None,
+        }
     }
 
     pub(crate) fn listener(&self) -> BorrowedFd<'_> {
@@ -41,8 +53,8 @@ impl Link {
     }
 
     /// Whether the loop should wait for room to send.
-    pub(crate) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.due.is_none() && !self.unsent.is_empty()
     }
 
     /// Takes the newest connection. Requests that were still on the old one are returned first: an
@@ -56,6 +68,7 @@ impl Link {
             self.connected = true;
             self.frames = FrameBuffer::default();
             self.unsent = Vec::new();
+            self.due = None;
         }
         requests
     }
@@ -101,6 +114,7 @@ impl Link {
         self.engine = None;
         self.frames = FrameBuffer::default();
         self.unsent = Vec::new();
+        self.due = None;
     }
 
     /// Sends to the engine, if one is connected; request 0 is an event. What one turn of the loop
@@ -110,6 +124,10 @@ impl Link {
             return;
         }
         self.unsent.extend_from_slice(&frame(request, answer));
+        // Most commands are over before anybody could do anything with the news that they run.
+        let can_wait = matches!(answer, Answer::Accepted | Answer::Started { .. });
+        let due = if can_wait { Instant::now() + NEWS_DELAY } else { Instant::now() };
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
         if self.unsent.len() > MAX_BACKLOG {
             self.flush();
         }
@@ -118,8 +136,20 @@ impl Link {
         }
     }
 
-    /// Sends what could not be sent before.
-    pub(crate) fn flush(&mut self) {
+    /// When the next thing is to be sent.
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Sends what is due.
+    pub(crate) fn flush_due(&mut self) {
+        if self.due.is_some_and(|due| due <= Instant::now()) || self.is_blocked() {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.due = None;
         let Some(engine) = &self.engine else { return };
         let mut sent = 0;
         while sent < self.unsent.len() {
