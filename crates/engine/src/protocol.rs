@@ -383,6 +383,9 @@ pub(crate) enum Answer {
     /// A session's shell was replaced.
     #[n(13)]
     Restarted(#[n(0)] u32),
+    /// The run is over and nothing is left of it; another shell is up, for another run. Since version 2.
+    #[n(14)]
+    Renewed,
 }
 
 /// A look at a running execution or session.

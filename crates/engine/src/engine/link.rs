@@ -279,9 +279,11 @@ impl Link {
         let find = |slot: u32| lock(&self.executions).get(&slot).cloned();
         match event {
             Answer::Ready => {
-                let again = self.ready.swap(true, Ordering::AcqRel);
+                self.ready.store(true, Ordering::Release);
                 self.became_ready.notify_waiters();
-                if again && let Some(engine) = engine.upgrade() {
+            }
+            Answer::Renewed => {
+                if let Some(engine) = engine.upgrade() {
                     engine.renewed(self);
                 }
             }

@@ -81,7 +81,7 @@ pub(crate) struct Supervisor {
     pub(super) quitting: bool,
     /// Nothing was done to it for its run that would show in the next.
     pub(super) reusable: bool,
-    runs: u32,
+    pub(super) runs: u32,
     pub(super) children: ChildrenFile,
     pub(super) shell_children: ShellChildren,
     signals: OwnedFd,
@@ -172,7 +172,7 @@ impl Supervisor {
                         self.handle(envelope);
                     }
                     if self.role == Role::Ready && (self.shell_ready || self.shell.is_none()) {
-                        self.link.send(0, &Answer::Ready);
+                        self.tell_ready();
                     }
                 }
                 Source::Engine => {
@@ -324,6 +324,7 @@ impl Supervisor {
             return;
         };
         job.cause.get_or_insert((reason, signal.as_raw()));
+        self.reusable = false;
         let scope = self.scope_of(slot);
         if self.session.is_some() {
             self.interrupt_shell(slot, grace, now);

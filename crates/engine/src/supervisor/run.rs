@@ -61,8 +61,14 @@ impl Supervisor {
         self.shell_ready = false;
         self.shell = self.start_shell(Start::Fresh).ok();
         if self.shell.is_none() {
-            self.link.send(0, &Answer::Ready);
+            self.tell_ready();
         }
+    }
+
+    /// Tells the engine that a command may come.
+    pub(super) fn tell_ready(&mut self) {
+        let ready = if self.runs == 0 { Answer::Ready } else { Answer::Renewed };
+        self.link.send(0, &ready);
     }
 
     /// Starts a shell with the environment and folder of this sandbox.
@@ -133,7 +139,9 @@ impl Supervisor {
         let around = self.context.oom_kills();
         self.job(slot)?.note_oom_kills(around);
         let job = self.job(slot)?;
-        let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        let mut stdio = Some(job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
+        check_folder(job.command.cwd.as_ref())?;
+        self.reusable = false;
         let loaded = self.context.driver == Some(Driver::Loaded);
         let job = self.job(slot)?;
         let plain = job.command.env.iter().all(is_plain);
@@ -144,11 +152,14 @@ impl Supervisor {
             } else if self.shell.is_none() {
                 self.shell = self.start_shell(Start::Fresh).ok();
             }
-            self.start_in_ready_shell(slot, stdio, &plan, now)
-        } else {
-            self.drop_ready_shell();
-            self.start_cold(slot, stdio, &plan, now)
+            // One that has died in the meantime is no reason not to run the command.
+            if self.start_in_ready_shell(slot, &mut stdio, &plan, now).is_ok() {
+                return Ok(());
+            }
         }
+        self.drop_ready_shell();
+        let stdio = stdio.ok_or(Refusal::NoSuchExecution)?;
+        self.start_cold(slot, stdio, &plan, now)
     }
 
     pub(super) fn job(&mut self, slot: u32) -> Result<&mut Job, Refusal> {
@@ -159,29 +170,28 @@ impl Supervisor {
     fn start_in_ready_shell(
         &mut self,
         slot: u32,
-        stdio: Stdio,
+        stdio: &mut Option<Stdio>,
         plan: &Plan,
         now: Instant,
-    ) -> Result<(), Refusal> {
-        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+    ) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or_else(gone)?;
         let job = &mut self.jobs[index];
-        self.reusable = job.command.prelude.is_none() && *plan == Plan::default();
-        let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
+        let shell = self.shell.as_mut().ok_or_else(gone)?;
         let pid = shell.pid();
-        check_folder(job.command.cwd.as_ref())?;
         drop(job.tag.set_on(pid));
         if let Some(cgroup) = &job.cgroup {
-            cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
+            cgroup.add(pid)?;
         }
-        plan.apply_to(pid).map_err(|e| Refusal::Limit(e.to_string()))?;
-        let failed = |e: io::Error| Refusal::os(&e, "hand the command to the shell");
-        if let Some(prelude) = job.command.prelude.take() {
-            let snapshot = Snapshot::from_bytes(prelude.0).map_err(|e| failed(io::Error::other(e)))?;
-            shell.restore(&snapshot).map_err(failed)?;
-            self.after_prelude = Some(AfterPrelude { slot, stdio });
+        plan.apply_to(pid).map_err(io::Error::other)?;
+        if let Some(prelude) = &job.command.prelude {
+            let snapshot = Snapshot::from_bytes(prelude.0.clone()).map_err(io::Error::other)?;
+            shell.restore(&snapshot)?;
+            self.after_prelude = stdio.take().map(|stdio| AfterPrelude { slot, stdio });
         } else {
-            run_once(shell, job, &stdio).map_err(failed)?;
-            job.hold(stdio);
+            run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
+            self.reusable = *plan == Plan::default();
+            stdio.take().into_iter().for_each(|stdio| job.hold(stdio));
         }
         self.jobs[index].started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
@@ -308,7 +318,7 @@ impl Supervisor {
                 // A command that comes now starts one of its own.
                 self.shell = None;
                 if !self.shell_ready {
-                    self.link.send(0, &Answer::Ready);
+                    self.tell_ready();
                 }
             }
             _ => match slot {

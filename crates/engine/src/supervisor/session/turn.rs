@@ -220,7 +220,7 @@ impl Supervisor {
                 None => return,
                 Some(Report::Ready) if self.role == Role::Ready => {
                     self.shell_ready = true;
-                    self.link.send(0, &Answer::Ready);
+                    self.tell_ready();
                 }
                 Some(Report::Ready) => {}
                 Some(Report::Done(_)) if self.after_prelude.is_some() => self.prelude_done(),
