@@ -78,7 +78,7 @@ impl Inner {
         let sent = link.request(&Request::Start(Box::new(command)));
         // From here on nothing may be undone but by what the supervisor says.
         let answer = match sent {
-            Ok(answer) => answer.await.map_err(|_| LinkError::Gone),
+            Ok(answer) => link.answer(answer).await,
             Err(e) => Err(e),
         };
         match answer {
