@@ -189,3 +189,23 @@ async fn until_open(host: &mut Host, place: &Place, through: &[&str]) {
         *host = Host::start_by(place, through);
     }
 }
+
+/// The descriptors of this process.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[tokio::test]
+async fn serial_an_engine_that_is_dropped_while_commands_run_leaves_no_descriptor_open() {
+    let place = Place::new();
+    let before = descriptors();
+    for _ in 0..3 {
+        let engine = place.open().await;
+        for _ in 0..5 {
+            engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+            let session = engine.create_session(SessionSpec::new()).await.unwrap();
+            session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+        }
+    }
+    crate::stage::until("all is closed", || descriptors() <= before + 2).await;
+}
