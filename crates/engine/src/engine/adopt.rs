@@ -158,8 +158,8 @@ impl Inner {
         let asked: Vec<_> =
             living.iter().map(|living| living.link.request(&Request::Hello(VERSION))).collect();
         for (Living { link, .. }, answer) in living.iter().zip(asked) {
-            let Ok(answer) = answer else { continue };
-            let Ok(Answer::Welcome { held, .. }) = link.answer(answer).await else {
+            let Ok(mut answer) = answer else { continue };
+            let Ok(Answer::Welcome { held, .. }) = link.answer(&mut answer).await else {
                 continue;
             };
             for tracked in link.tracked() {

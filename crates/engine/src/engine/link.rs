@@ -140,14 +140,14 @@ impl Link {
 
     /// Sends a request and waits for its answer.
     pub(super) async fn ask(&self, request: &Request) -> Result<Answer, LinkError> {
-        self.answer(self.request(request)?).await
+        self.answer(&mut self.request(request)?).await
     }
 
     /// Waits for an answer. It may take long; but not because a command has stopped the supervisor.
-    pub(super) async fn answer(&self, mut answer: oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
+    pub(super) async fn answer(&self, answer: &mut oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
         let mut patience = ANSWER_TIME;
         loop {
-            match tokio::time::timeout(patience, &mut answer).await {
+            match tokio::time::timeout(patience, &mut *answer).await {
                 Ok(answer) => return answer.map_err(|_| LinkError::Gone),
                 Err(_) => continue_stopped(&[self.pid.load(Ordering::Acquire)]),
             }
