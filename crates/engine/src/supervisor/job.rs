@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, openat, seek};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -102,6 +103,8 @@ pub(crate) struct Job {
     oom_kills: (u64, u64),
     /// The end it will have when its leftovers are gone.
     pub(crate) pending_end: Option<End>,
+    /// Its pipes, if a shell could not be given it.
+    pub(crate) unused: Option<Stdio>,
     /// The position beyond which the engine wants to hear of output.
     pub(crate) follow: Option<u64>,
     journal: JournalWriter,
@@ -131,6 +134,7 @@ impl Job {
             cgroup: None,
             oom_kills: (0, 0),
             pending_end: None,
+            unused: None,
             follow: None,
             journal,
             outputs: [None, None],
@@ -177,6 +181,16 @@ impl Job {
     /// Holds the command's ends of its output until it is over.
     pub(crate) fn hold(&mut self, stdio: Stdio) {
         self.writers = Some((stdio.stdout, stdio.stderr));
+    }
+
+    /// Writes something to its standard error, where there is room.
+    pub(crate) fn tell_reader(&self, text: &[u8]) {
+        if let Some((_, stderr)) = &self.writers
+            && rustix::event::poll(&mut [PollFd::new(stderr, PollFlags::OUT)], Some(&Timespec::default()))
+                == Ok(1)
+        {
+            let _ = write(stderr, text);
+        }
     }
 
     /// Notes that the program runs.
@@ -370,6 +384,7 @@ impl Job {
     pub(crate) fn hang_up(&mut self) {
         self.outputs = [None, None];
         self.writers = None;
+        self.unused = None;
     }
 
     /// How long it has been running.

@@ -101,6 +101,8 @@ pub(super) struct Session {
     pending: Option<Instant>,
     /// The command for which a snapshot was taken as a precaution.
     guarded: Option<u32>,
+    /// The command that a shell could not be given, and that the next one is.
+    handed_on: Option<u32>,
     /// Requests that are answered by the next snapshot.
     wanted: Vec<u64>,
     /// The request that is answered when the shell is up.
@@ -196,6 +198,7 @@ impl Supervisor {
             snapshot_due: None,
             pending: None,
             guarded: None,
+            handed_on: None,
             wanted: Vec::new(),
             opening: Some(request),
             last: None,

@@ -161,7 +161,10 @@ impl Supervisor {
             job.cgroup = Some(cgroup);
         }
         job.note_oom_kills(self.context.oom_kills());
-        let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        let stdio = match job.unused.take() {
+            Some(stdio) => stdio,
+            None => job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?,
+        };
         // Without a tag, ancestry and time still tell most of what belongs to the command.
         drop(job.tag.set_on(pid));
         job.since = Some(StartTime::now());
@@ -180,7 +183,19 @@ impl Supervisor {
             cwd: cwd.as_deref(),
             once: false,
         });
-        given.map_err(|e| Refusal::os(&e, "hand the command to the shell"))?;
+        match given {
+            Ok(()) => {}
+            // The last command has closed what it takes commands from: the next shell gets this one.
+            Err(e) if is_hung_up(&e) && session.handed_on != Some(slot) => {
+                job.unused = Some(stdio);
+                session.handed_on = Some(slot);
+                session.queue.push_front(Queued::Command(slot));
+                session.activity = Activity::Dying;
+                self.kill_shell();
+                return Ok(());
+            }
+            Err(e) => return Err(Refusal::os(&e, "hand the command to the shell")),
+        }
         session.activity = Activity::Command { slot, unwinding: None };
         session.dirty = true;
         session.snapshot_due = None;
@@ -214,7 +229,14 @@ impl Supervisor {
             let reports = last.and_then(|shell| shell.receive().ok().flatten());
             let report = match reports {
                 Some(report) => Some(report),
-                None => self.shell.as_mut().and_then(|shell| shell.receive().ok().flatten()),
+                None => match self.shell.as_mut().map(Shell::receive) {
+                    Some(Ok(report)) => report,
+                    Some(Err(_)) => {
+                        self.shell_refused();
+                        None
+                    }
+                    None => None,
+                },
             };
             match report {
                 None => return,
@@ -228,6 +250,15 @@ impl Supervisor {
                 Some(Report::Snapshot(taken)) => self.snapshot_arrived(taken.ok(), now),
             }
         }
+    }
+
+    /// The shell cannot take the command, as after `ulimit -n 3`: nothing can be done with it any more.
+    fn shell_refused(&mut self) {
+        let Some(slot) = self.current_slot() else { return };
+        if let Ok(job) = self.job(slot) {
+            job.tell_reader(b"bash: no descriptors are left for a command; the shell starts over\n");
+        }
+        self.kill_shell();
     }
 
     fn shell_done(&mut self, done: &Done, now: Instant) {
@@ -329,6 +360,12 @@ impl Supervisor {
         self.children.any_besides(shell).unwrap_or(true)
             || shell.is_some_and(|pid| self.shell_children.any(pid))
     }
+}
+
+/// Whether the shell does not listen any more.
+fn is_hung_up(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
 /// Whether a command looks as if it may end the shell. A guess that only decides when the state is
