@@ -279,9 +279,11 @@ impl Job {
     }
 
     /// Reads what was in the pipes when the command came to its end: all it wrote itself is there.
-    /// Not more than that, or a child that floods the pipe could delay the end for ever.
-    pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) {
+    /// Not more than that, or a child that floods the pipe could delay the end for ever. Says whether that reached
+    /// the output limit.
+    pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
         self.writers = None;
+        let mut limited = false;
         for stream in [Stream::Stdout, Stream::Stderr] {
             let Some(fd) = &self.outputs[stream as usize] else {
                 continue;
@@ -289,11 +291,12 @@ impl Job {
             let waiting = ioctl_fionread(fd).unwrap_or(0);
             let most = usize::try_from(waiting).unwrap_or(usize::MAX);
             if most > 0 {
-                self.pump_at_most(stream, buffer, now, most);
+                limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
             }
             // If nobody else has the pipe, this finds its end.
-            self.pump_at_most(stream, buffer, now, SMALL_READ);
+            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
         }
+        limited
     }
 
     /// The next moment at which a deadline may pass, and which.
