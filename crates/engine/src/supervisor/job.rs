@@ -34,9 +34,10 @@ pub(crate) struct Stdio {
 }
 
 /// Standard input that is open for writing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct StdinPipe {
-    end: OwnedFd,
+    /// None as long as the command waits for its turn.
+    end: Option<OwnedFd>,
     unwritten: Vec<u8>,
     written: usize,
     /// Requests to answer when so many bytes have been written.
@@ -121,6 +122,7 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
+        let stdin = matches!(command.stdin, WireStdin::Open).then(StdinPipe::default);
         Self {
             slot: command.slot,
             command,
@@ -140,7 +142,7 @@ impl Job {
             outputs: [None, None],
             writers: None,
             grown: [false; 2],
-            stdin: None,
+            stdin,
             started: now,
             last_output: now,
             end_unwritten: None,
@@ -163,14 +165,8 @@ impl Job {
             WireStdin::Open => {
                 let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&end, true)?;
-                self.stdin = Some(StdinPipe {
-                    end,
-                    unwritten: Vec::new(),
-                    written: 0,
-                    waiting: Vec::new(),
-                    accepted: 0,
-                    close: false,
-                });
+                // What was written while it waited for its turn is there already.
+                self.stdin.get_or_insert_default().end = Some(end);
                 reader
             }
         };
@@ -407,12 +403,12 @@ impl Job {
 
     /// The descriptor to wait on before writing to standard input, if anything is to be written.
     pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin.as_ref().filter(|s| !s.unwritten.is_empty()).map(|s| s.end.as_fd())
+        self.stdin_end().filter(|_| self.stdin.as_ref().is_some_and(|s| !s.unwritten.is_empty() || s.close))
     }
 
     /// Our end of its standard input.
     pub(crate) fn stdin_end(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin.as_ref().map(|s| s.end.as_fd())
+        self.stdin.as_ref()?.end.as_ref().map(AsFd::as_fd)
     }
 
     /// Takes bytes for standard input; `false` if it is not open or too much waits already.
@@ -442,10 +438,13 @@ impl Job {
         let Some(stdin) = &mut self.stdin else {
             return Default::default();
         };
+        let Some(end) = &stdin.end else {
+            return Default::default();
+        };
         let mut broken = false;
         let mut sent = 0;
         while sent < stdin.unwritten.len() {
-            match write(&stdin.end, &stdin.unwritten[sent..]) {
+            match write(end, &stdin.unwritten[sent..]) {
                 Ok(n) => sent += n,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,

@@ -247,6 +247,9 @@ impl Supervisor {
             job.hang_up();
             let exit = Exit { code: Some(code), ..Exit::default() };
             let end = job.end_of(exit, Vec::new(), now);
+            for request in job.close_stdin() {
+                self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+            }
             job.finish(&End { usage: Usage::default(), ..end });
         }
         self.link.send(0, &Answer::NotStarted { slot, why });
