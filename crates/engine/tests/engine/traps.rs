@@ -153,3 +153,27 @@ async fn a_state_that_cannot_be_had_does_not_hold_a_reset_up() {
     session.reset(false).await.unwrap();
     assert_eq!(session.run(CommandSpec::shell("echo ${#x}")).await.unwrap().stdout(), "0\n");
 }
+
+#[tokio::test]
+async fn what_a_command_leaves_under_errexit_is_there_after_the_next_has_failed() {
+    for driver in [ShellDriver::Auto, ShellDriver::Portable] {
+        let fixture = engine(driver).await;
+        let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+        // At once one after the other: none is idle long enough to be saved.
+        session.run(CommandSpec::shell("set -e; a=1")).await.unwrap();
+        session.run(CommandSpec::shell("b=2")).await.unwrap();
+        assert!(session.run(CommandSpec::shell("false")).await.unwrap().end.shell_ended);
+        let outcome = session.run(CommandSpec::shell("echo $a$b $-")).await.unwrap();
+        assert!(outcome.stdout().starts_with("12 e"), "{driver:?} {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_was_never_saved_is_as_old_as_the_session() {
+    let fixture = engine(ShellDriver::Auto).await;
+    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    // Looks harmless, so nothing is saved before it.
+    session.run(CommandSpec::shell("sleep 0.3; eval \"ki\"'ll -9 $'{$}")).await.unwrap();
+    let outcome = session.run(CommandSpec::shell("true")).await.unwrap();
+    assert!(outcome.end.restored.unwrap() >= std::time::Duration::from_millis(300), "{:?}", outcome.end);
+}

@@ -168,9 +168,9 @@ impl Supervisor {
         };
         if !first {
             session.restarts += 1;
-            let age = session.state.as_ref().map(|state| now.saturating_duration_since(state.taken));
+            let taken = session.state.as_ref().map_or(session.opened, |state| state.taken);
             if session.reset.is_none() {
-                session.restored = Some(age.unwrap_or_default());
+                session.restored = Some(now.saturating_duration_since(taken));
             }
             self.link.send(0, &Answer::Restarted(session.restarts));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::event_loop::Supervisor;
 use super::super::job::{Exit, Job, null, raw};
 use super::super::run::{check_folder, is_root, path_of, shell_env};
-use super::super::setup::{looks_fatal, quoted};
+use super::super::setup::{looks_fatal, looks_strict, quoted};
 use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
 use crate::command::Limits;
 use crate::process_tree::{StartTime, limits};
@@ -122,7 +122,8 @@ impl Supervisor {
                     // The state after the last command must be safe before this one can end the shell; if it
                     // cannot be had, the one before it has to do.
                     let tried = session.guarded == Some(slot);
-                    if session.dirty && session.pending.is_none() && !tried && may_end_shell(job) {
+                    let may_end = session.strict || any_text(job, looks_fatal);
+                    if session.dirty && session.pending.is_none() && !tried && may_end {
                         session.guarded = Some(slot);
                         self.take_snapshot(now);
                         continue;
@@ -197,6 +198,7 @@ impl Supervisor {
             Err(e) => return Err(Refusal::os(&e, "hand the command to the shell")),
         }
         session.activity = Activity::Command { slot, unwinding: None };
+        session.strict = session.strict || any_text(job, looks_strict);
         session.dirty = true;
         session.snapshot_due = None;
         job.restored = session.restored.take();
@@ -368,11 +370,11 @@ fn is_hung_up(error: &std::io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
-/// Whether a command looks as if it may end the shell. A guess that only decides when the state is
-/// saved: if it is wrong, the state that comes back is a little older, and says so.
-fn may_end_shell(job: &Job) -> bool {
+/// Whether a command looks like something. A guess that only decides when the state is saved: if it is
+/// wrong, the state that comes back is a little older, and says so.
+fn any_text(job: &Job, looks: fn(&[u8]) -> bool) -> bool {
     match &job.command.program {
-        WireProgram::Shell(text) => looks_fatal(&text.0),
-        WireProgram::Argv(argv) => argv.iter().any(|word| looks_fatal(&word.0)),
+        WireProgram::Shell(text) => looks(&text.0),
+        WireProgram::Argv(argv) => argv.iter().any(|word| looks(&word.0)),
     }
 }
