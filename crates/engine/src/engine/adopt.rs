@@ -292,8 +292,26 @@ impl Inner {
             let Some(engine) = engine.upgrade() else {
                 return;
             };
-            engine.clean_up(HashSet::from([nonce]), unfinished, true).await;
+            engine.end_estranged(nonce).await;
+            let lost = unfinished.into_iter().filter(|tracked| {
+                let ended = engine.reread_end(tracked);
+                if ended {
+                    engine.execution_closed(tracked, 0);
+                }
+                !ended
+            });
+            engine.clean_up(HashSet::from([nonce]), lost.collect(), true).await;
         });
+    }
+
+    /// A supervisor serves the newest connection, and anybody may have connected to it: if it lives although our link is
+    /// over, it ends what it holds, and itself. Nobody else would ever end it.
+    async fn end_estranged(self: &Arc<Self>, nonce: u64) {
+        let folder = &self.state.folders.supervisors;
+        if let Ok(link) = Link::socket().and_then(|socket| Link::connect(socket, folder, nonce, 0)) {
+            self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
+            drop(timeout(GREETING_PATIENCE, link.ask(&Request::Quit)).await);
+        }
     }
 
     /// Whether a supervisor that is gone went by itself: the last it does is to remove its socket, when

@@ -308,3 +308,21 @@ async fn a_stranger_in_the_folder_of_supervisors_does_not_keep_an_engine_from_op
     let engine = place.open().await;
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
 }
+
+#[tokio::test]
+async fn a_supervisor_that_somebody_else_has_connected_to_does_not_stay() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let execution = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    execution.wait_started().await.unwrap();
+    let supervisor = supervisor_of(&execution);
+    let socket = std::fs::read_dir(place.state().join("supervisors")).unwrap().next().unwrap().unwrap();
+    drop(std::os::unix::net::UnixStream::connect(socket.path()).unwrap());
+    // It ends, and so does its supervisor; the session goes on under another.
+    execution.wait().await.unwrap();
+    until("it is gone", || !lives(supervisor)).await;
+    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    session.delete().await.unwrap();
+    until("all are gone", || place.supervisors().is_empty()).await;
+}
