@@ -3,6 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
 
 use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 
@@ -16,8 +19,13 @@ use crate::process_tree::Nonce;
 use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
 use crate::record::{ExecutionRecord, Record, SessionRecord};
 use crate::supervisor::snapshot_file::SnapshotFile;
-use crate::supervisor::zygote::socket_name;
+use crate::supervisor::zygote::{continue_stopped, socket_name, supervisors_of};
 use crate::wire;
+
+/// How long a greeting may take before supervisors may have been stopped, and how long it may take at all: what
+/// does not answer (anybody can listen in the folder of supervisors) must not keep an engine from opening.
+const GREETING_TIME: Duration = Duration::from_secs(1);
+const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A supervisor that is alive, and what it said it holds.
 struct Living {
@@ -106,11 +114,21 @@ impl Inner {
         let mut living = Vec::new();
         // All are greeted before the first is waited for.
         let greetings: Vec<_> = links.iter().map(|link| link.request(&Request::Hello(VERSION))).collect();
+        let started = Instant::now();
+        let mut woken = false;
         for (link, greeting) in links.into_iter().zip(greetings) {
-            let Ok(greeting) = greeting else { continue };
-            if let Ok(Answer::Welcome { version, role, held, .. }) = greeting.await
+            let Ok(mut greeting) = greeting else { continue };
+            let mut answer = timeout(GREETING_TIME.saturating_sub(started.elapsed()), &mut greeting).await;
+            if answer.is_err() {
+                if !std::mem::replace(&mut woken, true) {
+                    continue_stopped(&supervisors_of(&self.state.path));
+                }
+                answer = timeout(GREETING_PATIENCE.saturating_sub(started.elapsed()), greeting).await;
+            }
+            if let Ok(Ok(Answer::Welcome { version, pid, role, held })) = answer
                 && version >= OLDEST
             {
+                link.is_process(pid);
                 living.push(Living { link, role, held });
             }
         }
@@ -140,8 +158,8 @@ impl Inner {
         let asked: Vec<_> =
             living.iter().map(|living| living.link.request(&Request::Hello(VERSION))).collect();
         for (Living { link, .. }, answer) in living.iter().zip(asked) {
-            let Ok(answer) = answer else { continue };
-            let Ok(Answer::Welcome { held, .. }) = answer.await else {
+            let Ok(mut answer) = answer else { continue };
+            let Ok(Answer::Welcome { held, .. }) = link.answer(&mut answer).await else {
                 continue;
             };
             for tracked in link.tracked() {
@@ -275,8 +293,26 @@ impl Inner {
             let Some(engine) = engine.upgrade() else {
                 return;
             };
-            engine.clean_up(HashSet::from([nonce]), unfinished, true).await;
+            engine.end_estranged(nonce).await;
+            let lost = unfinished.into_iter().filter(|tracked| {
+                let ended = engine.reread_end(tracked);
+                if ended {
+                    engine.execution_closed(tracked, 0);
+                }
+                !ended
+            });
+            engine.clean_up(HashSet::from([nonce]), lost.collect(), true).await;
         });
+    }
+
+    /// A supervisor serves the newest connection, and anybody may have connected to it: if it lives although our link is
+    /// over, it ends what it holds, and itself. Nobody else would ever end it.
+    async fn end_estranged(self: &Arc<Self>, nonce: u64) {
+        let folder = &self.state.folders.supervisors;
+        if let Ok(link) = Link::socket().and_then(|socket| Link::connect(socket, folder, nonce, 0)) {
+            self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
+            drop(timeout(GREETING_PATIENCE, link.ask(&Request::Quit)).await);
+        }
     }
 
     /// Whether a supervisor that is gone went by itself: the last it does is to remove its socket, when

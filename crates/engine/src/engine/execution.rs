@@ -126,6 +126,8 @@ pub(super) struct Tracked {
     pub(super) position: watch::Sender<u64>,
     /// The supervisor was asked to say when the journal grows.
     armed: AtomicBool,
+    /// Held while somebody writes to its standard input.
+    writing: tokio::sync::Mutex<()>,
     pub(super) bytes_on_disk: AtomicU64,
 }
 
@@ -140,6 +142,7 @@ impl Tracked {
             link: Mutex::new(None),
             position: watch::Sender::new(0),
             armed: AtomicBool::new(false),
+            writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
         })
     }
@@ -324,7 +327,8 @@ impl Execution {
         self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await.map(drop)
     }
 
-    /// Writes to its standard input; returns when the bytes are in its pipe.
+    /// Writes to its standard input; returns when the bytes are in its pipe. A session's command gets them when its
+    /// turn has come. Writes do not mix.
     pub async fn write_stdin(&self, bytes: impl Into<Vec<u8>>) -> Result<(), ControlError> {
         self.give_stdin(bytes.into(), false).await
     }
@@ -335,6 +339,8 @@ impl Execution {
     }
 
     async fn give_stdin(&self, bytes: Vec<u8>, close: bool) -> Result<(), ControlError> {
+        // Nothing comes between the pieces of one write.
+        let _alone = self.tracked.writing.lock().await;
         let mut rest = bytes.as_slice();
         loop {
             // In pieces, so that no frame is too long and a slow reader is felt.

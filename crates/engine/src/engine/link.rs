@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -18,10 +19,15 @@ use tokio::sync::{Notify, oneshot};
 use super::Inner;
 use super::execution::Tracked;
 use crate::protocol::{Answer, FrameBuffer, FrameError, Request, frame};
-use crate::supervisor::zygote::socket_address;
+use crate::supervisor::zygote::{continue_stopped, socket_address};
 
 /// The most bytes that wait to be taken by one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
+
+/// How long an answer may take before the supervisor may have been stopped, and how long until it is looked
+/// at again at most.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a link gave no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +49,8 @@ pub(super) struct Link {
     pub(super) nonce: u64,
     /// Which of the engine's settings it was made for; see [`super::pool::Pool`].
     pub(super) generation: u64,
+    /// The supervisor's process; 0 as long as it is not known.
+    pid: AtomicU32,
     stream: UnixStream,
     unsent: Mutex<Vec<u8>>,
     /// Told when there is something to send, or when the link is to end.
@@ -76,6 +84,7 @@ impl Link {
         Ok(Arc::new(Self {
             nonce,
             generation,
+            pid: AtomicU32::new(0),
             stream,
             unsent: Mutex::default(),
             wake: Notify::new(),
@@ -138,7 +147,24 @@ impl Link {
 
     /// Sends a request and waits for its answer.
     pub(super) async fn ask(&self, request: &Request) -> Result<Answer, LinkError> {
-        self.request(request)?.await.map_err(|_| LinkError::Gone)
+        self.answer(&mut self.request(request)?).await
+    }
+
+    /// Waits for an answer. It may take long; but not because a command has stopped the supervisor.
+    pub(super) async fn answer(&self, answer: &mut oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
+        let mut patience = ANSWER_TIME;
+        loop {
+            match tokio::time::timeout(patience, &mut *answer).await {
+                Ok(answer) => return answer.map_err(|_| LinkError::Gone),
+                Err(_) => continue_stopped(&[self.pid.load(Ordering::Acquire)]),
+            }
+            patience = (patience * 2).min(LONGEST_PATIENCE);
+        }
+    }
+
+    /// Notes which process the supervisor is.
+    pub(super) fn is_process(&self, pid: u32) {
+        self.pid.store(pid, Ordering::Release);
     }
 
     fn send(&self, mut bytes: &[u8]) -> Result<(), LinkError> {

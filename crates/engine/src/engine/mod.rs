@@ -268,6 +268,16 @@ impl Engine {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // An execution and its link hold each other; without this the connections of what still runs would stay open.
+        let registry = self.registry.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for tracked in registry.executions.values() {
+            *lock(&tracked.link) = None;
+        }
+    }
+}
+
 impl Inner {
     fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {
         Ok(lock(&self.store).reader(journal)?)

@@ -218,9 +218,12 @@ impl Inner {
             let failed = |e| StartError::os("connect to a supervisor", e);
             // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
             let socket = Link::socket().map_err(failed)?;
-            let nonce = zygote.fork().await.map_err(refused)?;
+            let (nonce, pid) = zygote.fork().await.map_err(refused)?;
             match Link::connect(socket, &folders.supervisors, nonce, generation) {
-                Ok(link) => Ok(link),
+                Ok(link) => {
+                    link.is_process(pid);
+                    Ok(link)
+                }
                 Err(e) => {
                     if let Some(nonce) = Nonce::from_value(nonce) {
                         sweep(folders, cgroups, nonce).await;

@@ -1,9 +1,11 @@
 //! How an execution comes to be: its id is reserved and its journal claimed before anything runs, so
 //! that whatever happens afterwards, it has one record and runs at most once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::SystemTime;
+
+use tokio::sync::oneshot;
 
 use super::execution::{Execution, Fixed, Tracked};
 use super::link::{Link, LinkError, lock};
@@ -26,6 +28,43 @@ pub(super) struct Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         lock(&self.engine.registry).creating.remove(&self.id);
+    }
+}
+
+/// A start that was sent and not answered yet. If the one who waits for the answer goes away, a refusal still takes back
+/// what was reserved.
+struct Unheard {
+    engine: Weak<Inner>,
+    link: Arc<Link>,
+    tracked: Arc<Tracked>,
+    answer: Option<oneshot::Receiver<Answer>>,
+}
+
+impl Unheard {
+    async fn hear(&mut self) -> Result<Answer, LinkError> {
+        match &mut self.answer {
+            Some(answer) => self.link.answer(answer).await,
+            None => Err(LinkError::Gone),
+        }
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        let (Some(answer), Some(engine)) = (self.answer.take(), self.engine.upgrade()) else {
+            return;
+        };
+        let (link, tracked) = (Arc::clone(&self.link), Arc::clone(&self.tracked));
+        let weak = Weak::clone(&self.engine);
+        engine.tasks.spawn(async move {
+            if let Ok(Answer::Refused(why)) = answer.await
+                && let Some(engine) = weak.upgrade()
+            {
+                link.untrack(tracked.slot());
+                engine.discard(&tracked);
+                tracked.not_started(why);
+            }
+        });
     }
 }
 
@@ -78,7 +117,13 @@ impl Inner {
         let sent = link.request(&Request::Start(Box::new(command)));
         // From here on nothing may be undone but by what the supervisor says.
         let answer = match sent {
-            Ok(answer) => answer.await.map_err(|_| LinkError::Gone),
+            Ok(answer) => {
+                let (engine, link, tracked) = (Arc::downgrade(self), Arc::clone(link), Arc::clone(&tracked));
+                let mut unheard = Unheard { engine, link, tracked, answer: Some(answer) };
+                let heard = unheard.hear().await;
+                unheard.answer = None;
+                heard
+            }
             Err(e) => Err(e),
         };
         match answer {

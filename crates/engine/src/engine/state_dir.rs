@@ -11,6 +11,9 @@ use rustix::fs::{FlockOperation, IFlags, flock, ioctl_getflags, ioctl_setflags};
 use super::error::OpenError;
 use crate::supervisor::context::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
 
+/// More than what names an instance has, in bytes.
+const MAX_INSTANCE: u64 = 4096;
+
 /// A state directory that this engine has for itself.
 #[derive(Debug)]
 pub(super) struct StateDir {
@@ -35,6 +38,8 @@ impl StateDir {
         let lock_path = path.join("lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // Never waits for a fifo that somebody put there.
+        options.custom_flags(libc::O_NONBLOCK);
         let mut lock = options.open(&lock_path).map_err(fail("open", &lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -74,10 +79,11 @@ fn make_journals(path: &Path, builder: &DirBuilder) {
 
 /// Compares the instance in the lock file with this one, and writes this one.
 fn check_instance(lock: &mut File) -> io::Result<bool> {
-    let mut before = String::new();
-    lock.read_to_string(&mut before)?;
+    // What is not of this instance may be anything.
+    let mut before = Vec::new();
+    (&mut *lock).take(MAX_INSTANCE).read_to_end(&mut before)?;
     let now = instance();
-    if before == now {
+    if before == now.as_bytes() {
         return Ok(true);
     }
     lock.set_len(0)?;

@@ -5,9 +5,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
@@ -17,6 +19,11 @@ use super::error::OpenError;
 use crate::process_tree::Nonce;
 use crate::protocol::{Capabilities, FrameBuffer, Refusal, Settings, ZygoteAnswer, ZygoteRequest, frame};
 use crate::supervisor::zygote::ZYGOTE;
+
+/// How long an answer may take before the zygote may have been stopped.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// How long it may take then: a busy machine is no reason to start over.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The zygote: started with the engine, and again should it be killed. It ends when this is dropped; the
 /// supervisors it forked do not.
@@ -36,7 +43,7 @@ struct Running {
     settings: Settings,
     /// Held open for as long as the engine lives; supervisors without work watch the other end.
     _lifeline: OwnedFd,
-    _child: Reaper,
+    child: Reaper,
 }
 
 /// Reaps the zygote when it is dropped: by then its socket is closed, so it ends at once.
@@ -69,8 +76,8 @@ impl Zygote {
         }
     }
 
-    /// Has a supervisor forked; returns the nonce that it listens under.
-    pub(super) async fn fork(&self) -> Result<u64, Refusal> {
+    /// Has a supervisor forked; returns the nonce that it listens under, and its process id.
+    pub(super) async fn fork(&self) -> Result<(u64, u32), Refusal> {
         let mut running = self.running.lock().await;
         let mut nonce = Nonce::random().value();
         let mut answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
@@ -83,7 +90,7 @@ impl Zygote {
             answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
         }
         match answer {
-            Ok(ZygoteAnswer::Forked(_)) => Ok(nonce),
+            Ok(ZygoteAnswer::Forked(pid)) => Ok((nonce, pid)),
             Ok(ZygoteAnswer::Refused(why)) => Err(why),
             Ok(other) => Err(Refusal::Os { errno: libc::EPROTO, doing: format!("fork: {other:?}") }),
             Err(e) => Err(Refusal::os(&e, "reach the zygote")),
@@ -122,7 +129,7 @@ impl Running {
             frames: FrameBuffer::default(),
             settings: settings.clone(),
             _lifeline: lifeline,
-            _child: Reaper(child),
+            child: Reaper(child),
         };
         let capabilities = running.configure(settings).await?;
         Ok((running, capabilities))
@@ -138,8 +145,23 @@ impl Running {
         }
     }
 
-    /// Sends a request and waits for its answer. Requests are answered in order.
+    /// Sends a request and waits for its answer, but not for ever: a zygote that a command has stopped is made to
+    /// go on, and one that does not answer all the same is as good as gone.
     async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
+        let zygote = Pid::from_raw(self.child.0.id().cast_signed());
+        let ask = self.exchange(request);
+        tokio::pin!(ask);
+        if let Ok(answer) = tokio::time::timeout(ANSWER_TIME, &mut ask).await {
+            return answer;
+        }
+        // Our child, not reaped, so the number is its own.
+        let _ = zygote.map(|zygote| kill_process(zygote, Signal::CONT));
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
+        tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Sends a request and waits for its answer. Requests are answered in order.
+    async fn exchange(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
         self.stream.write_all(&frame(1, request)).await?;
         let mut chunk = [0; 4 << 10];
         loop {

@@ -41,7 +41,7 @@ pub(crate) struct JournalStore {
     dir: Arc<OwnedFd>,
     /// Slots that can be used, the one to take next at the end.
     free: Vec<Slot>,
-    /// The lowest number that no slot has had.
+    /// No slot has a lower number that is not in use, as far as is known.
     next: u32,
 }
 
@@ -64,7 +64,9 @@ impl JournalStore {
                 overflow.push(segment);
             }
         }
-        let next = slots.keys().next_back().map_or(0, |slot| slot.0.saturating_add(1));
+        // The first gap: somebody may have put a file with the highest number there.
+        let taken = (0..).zip(slots.keys()).take_while(|(number, slot)| *number == slot.0);
+        let next = taken.last().map_or(0, |(number, _)| number.saturating_add(1));
         let mut store = Self { dir, free: Vec::new(), next };
         let mut found = Vec::new();
         for (slot, mut overflow) in slots {

@@ -605,7 +605,9 @@ static long fork_untagged(void)
     own.rlim_cur &= ~COMMAND_BITS;
     prlimit(0, RLIMIT_RTTIME, &own, &tag);
     long pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
-    if (pid && prlimit(0, RLIMIT_RTTIME, &tag, &now) == 0 && now.rlim_cur != own.rlim_cur)
+    if (pid == 0) /* the next one's may have been set just before */
+        setrlimit(RLIMIT_RTTIME, &own);
+    else if (prlimit(0, RLIMIT_RTTIME, &tag, &now) == 0 && now.rlim_cur != own.rlim_cur)
         setrlimit(RLIMIT_RTTIME, &now); /* it was set meanwhile, and that is the one that counts */
     return pid;
 }

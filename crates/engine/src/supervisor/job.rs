@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, openat, seek};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -34,9 +35,10 @@ pub(crate) struct Stdio {
 }
 
 /// Standard input that is open for writing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct StdinPipe {
-    end: OwnedFd,
+    /// None as long as the command waits for its turn.
+    end: Option<OwnedFd>,
     unwritten: Vec<u8>,
     written: usize,
     /// Requests to answer when so many bytes have been written.
@@ -117,6 +119,8 @@ pub(crate) struct Job {
     oom_kills: (u64, u64),
     /// The end it will have when its leftovers are gone.
     pub(crate) pending_end: Option<End>,
+    /// Its pipes, if a shell could not be given it.
+    pub(crate) unused: Option<Stdio>,
     /// The position beyond which the engine wants to hear of output.
     pub(crate) follow: Option<u64>,
     journal: JournalWriter,
@@ -133,6 +137,7 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
+        let stdin = matches!(command.stdin, WireStdin::Open).then(StdinPipe::default);
         Self {
             slot: command.slot,
             command,
@@ -146,12 +151,13 @@ impl Job {
             cgroup: None,
             oom_kills: (0, 0),
             pending_end: None,
+            unused: None,
             follow: None,
             journal,
             outputs: [None, None],
             writers: None,
             grown: [false; 2],
-            stdin: None,
+            stdin,
             started: now,
             last_output: now,
             end_unwritten: None,
@@ -174,14 +180,8 @@ impl Job {
             WireStdin::Open => {
                 let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&end, true)?;
-                self.stdin = Some(StdinPipe {
-                    end,
-                    unwritten: Vec::new(),
-                    written: 0,
-                    waiting: Vec::new(),
-                    accepted: 0,
-                    close: false,
-                });
+                // What was written while it waited for its turn is there already.
+                self.stdin.get_or_insert_default().end = Some(end);
                 reader
             }
         };
@@ -192,6 +192,16 @@ impl Job {
     /// Holds the command's ends of its output until it is over.
     pub(crate) fn hold(&mut self, stdio: Stdio) {
         self.writers = Some((stdio.stdout, stdio.stderr));
+    }
+
+    /// Writes something to its standard error, where there is room.
+    pub(crate) fn tell_reader(&self, text: &[u8]) {
+        if let Some((_, stderr)) = &self.writers
+            && rustix::event::poll(&mut [PollFd::new(stderr, PollFlags::OUT)], Some(&Timespec::default()))
+                == Ok(1)
+        {
+            let _ = write(stderr, text);
+        }
     }
 
     /// Notes that the program runs.
@@ -280,9 +290,11 @@ impl Job {
     }
 
     /// Reads what was in the pipes when the command came to its end: all it wrote itself is there.
-    /// Not more than that, or a child that floods the pipe could delay the end for ever.
-    pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) {
+    /// Not more than that, or a child that floods the pipe could delay the end for ever. Says whether that reached
+    /// the output limit.
+    pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
         self.writers = None;
+        let mut limited = false;
         for stream in [Stream::Stdout, Stream::Stderr] {
             let Some(fd) = &self.outputs[stream as usize] else {
                 continue;
@@ -290,11 +302,12 @@ impl Job {
             let waiting = ioctl_fionread(fd).unwrap_or(0);
             let most = usize::try_from(waiting).unwrap_or(usize::MAX);
             if most > 0 {
-                self.pump_at_most(stream, buffer, now, most);
+                limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
             }
             // If nobody else has the pipe, this finds its end.
-            self.pump_at_most(stream, buffer, now, SMALL_READ);
+            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
         }
+        limited
     }
 
     /// The next moment at which a deadline may pass, and which.
@@ -385,6 +398,7 @@ impl Job {
     pub(crate) fn hang_up(&mut self) {
         self.outputs = [None, None];
         self.writers = None;
+        self.unused = None;
     }
 
     /// How long it has been running.
@@ -404,12 +418,12 @@ impl Job {
 
     /// The descriptor to wait on before writing to standard input, if anything is to be written.
     pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin.as_ref().filter(|s| !s.unwritten.is_empty()).map(|s| s.end.as_fd())
+        self.stdin_end().filter(|_| self.stdin.as_ref().is_some_and(|s| !s.unwritten.is_empty() || s.close))
     }
 
     /// Our end of its standard input.
     pub(crate) fn stdin_end(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin.as_ref().map(|s| s.end.as_fd())
+        self.stdin.as_ref()?.end.as_ref().map(AsFd::as_fd)
     }
 
     /// Takes bytes for standard input; `false` if it is not open or too much waits already.
@@ -439,10 +453,13 @@ impl Job {
         let Some(stdin) = &mut self.stdin else {
             return Default::default();
         };
+        let Some(end) = &stdin.end else {
+            return Default::default();
+        };
         let mut broken = false;
         let mut sent = 0;
         while sent < stdin.unwritten.len() {
-            match write(&stdin.end, &stdin.unwritten[sent..]) {
+            match write(end, &stdin.unwritten[sent..]) {
                 Ok(n) => sent += n,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,

@@ -284,6 +284,9 @@ impl Supervisor {
             job.hang_up();
             let exit = Exit { code: Some(code), ..Exit::default() };
             let end = job.end_of(exit, Vec::new(), now);
+            for request in job.close_stdin() {
+                self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+            }
             job.finish(&End { usage: Usage::default(), ..end });
         }
         self.link.send(0, &Answer::NotStarted { slot, why });
@@ -341,9 +344,12 @@ impl Supervisor {
             return;
         };
         exit.out_of_memory = exit.is_killed() && job.ran_out_of_memory(self.context.oom_kills());
-        job.drain(&mut self.buffer, now);
+        let limited = job.drain(&mut self.buffer, now);
+        if limited {
+            job.cause.get_or_insert((EndReason::OutputLimit, libc::SIGKILL));
+        }
         let end = job.end_of(exit, leftovers, now);
-        let kill = job.command.leftovers == LeftoverPolicy::Kill && !end.leftovers.is_empty();
+        let kill = (limited || job.command.leftovers == LeftoverPolicy::Kill) && !end.leftovers.is_empty();
         job.pending_end = Some(end);
         if kill {
             let scope = self.scope_of(slot);
@@ -391,7 +397,7 @@ impl Supervisor {
         let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
             return;
         };
-        job.drain(&mut self.buffer, now);
+        let _ = job.drain(&mut self.buffer, now);
         if job.stage != Stage::Ended && job.pending_end.is_none() {
             job.cause = Some((EndReason::SessionEnded, libc::SIGKILL));
             let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };

@@ -51,7 +51,16 @@ pub(super) fn looks_fatal(text: &[u8]) -> bool {
     const SIGNS: [&[u8]; 10] = [
         b"exit", b"exec", b"kill", b"$$", b"BASHPID", b"set -e", b"set -o", b"suspend", b"ulimit", b"logout",
     ];
-    SIGNS.iter().any(|sign| text.windows(sign.len()).any(|window| window == *sign))
+    has_any(text, &SIGNS)
+}
+
+/// Whether a text looks as if after it any command may end the shell.
+pub(super) fn looks_strict(text: &[u8]) -> bool {
+    has_any(text, &[b"set -", b"errexit", b"nounset", b"trap", b"ulimit"])
+}
+
+fn has_any(text: &[u8], signs: &[&[u8]]) -> bool {
+    signs.iter().any(|sign| text.windows(sign.len()).any(|window| window == *sign))
 }
 
 #[cfg(test)]
@@ -68,5 +77,6 @@ mod tests {
     fn fatal_looks() {
         assert!(looks_fatal(b"kill -9 $$") && looks_fatal(b"exit") && looks_fatal(b"set -e"));
         assert!(!looks_fatal(b"true") && !looks_fatal(b""));
+        assert!(looks_strict(b"set -eu") && looks_strict(b"trap 'exit 1' ERR") && !looks_strict(b"set a b"));
     }
 }

@@ -15,6 +15,9 @@ const HEADER: usize = 24;
 /// A state larger than this is not saved on disk.
 const MAX_STATE: usize = 64 << 20;
 
+/// Never follows a link, and never waits for a fifo that somebody put there.
+const PLAIN: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
 /// Where one session's state is saved.
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
@@ -51,7 +54,7 @@ impl SnapshotFile {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = u64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(u64::MAX);
         self.written += 1;
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::WRONLY | PLAIN;
         let file = openat(folder, name(self.slot, self.written), flags, Mode::RUSR | Mode::WUSR)?;
         let bytes = [header(number, text).as_slice(), text].concat();
         let mut done = 0;
@@ -78,7 +81,7 @@ impl SnapshotFile {
 }
 
 fn read_one(folder: &OwnedFd, name: &str) -> Option<(u64, Vec<u8>)> {
-    let file = openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file = openat(folder, name, OFlags::RDONLY | PLAIN, Mode::empty()).ok()?;
     let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
     let mut bytes = vec![0; size.min(MAX_STATE + HEADER)];
     let mut done = 0;
@@ -114,6 +117,17 @@ mod tests {
         std::fs::write(dir.path().join("000007.a"), b"garbage that is longer than a header").unwrap();
         assert_eq!(SnapshotFile::read(&folder, 7).unwrap().0, b"first");
         SnapshotFile::remove(&folder, 7);
+        assert!(SnapshotFile::read(&folder, 7).is_none());
+    }
+
+    #[test]
+    fn a_fifo_in_its_place_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        for name in ["000007.a", "000007.b"] {
+            rustix::fs::mkfifoat(&folder, name, Mode::RUSR | Mode::WUSR).unwrap();
+        }
+        assert!(SnapshotFile::new(7).write(&folder, b"state", Duration::ZERO).is_err());
         assert!(SnapshotFile::read(&folder, 7).is_none());
     }
 }

@@ -7,12 +7,17 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait,
+};
 
 use super::context::{Context, Folders};
 use super::event_loop::Supervisor;
@@ -59,9 +64,10 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     // Of no terminal and no group: what ends the engine's group must not end the work.
     let _ = rustix::process::setsid();
     sys::reset_signals();
-    for signal in [libc::SIGPIPE, libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGCHLD] {
+    for signal in [libc::SIGPIPE, libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
         sys::ignore_signal(signal);
     }
+    let children = fcntl_dupfd_cloexec(sys::signalfd(&[libc::SIGCHLD])?, 10)?;
     let _ = rustix::thread::set_name(c"sandcrab-zygote");
 
     let mut control = UnixStream::from(control);
@@ -69,6 +75,15 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     let mut frames = FrameBuffer::default();
     let mut chunk = vec![0; 16 << 10];
     loop {
+        let mut fds = [PollFd::new(&control, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        // Interrupted: as good as a wake-up for nothing.
+        let _ = poll(&mut fds, None);
+        if !fds[1].revents().is_empty() {
+            look_after(&children);
+        }
+        if fds[0].revents().is_empty() {
+            continue;
+        }
         let n = match control.read(&mut chunk) {
             Ok(0) => return Ok(None),
             Ok(n) => n,
@@ -88,6 +103,19 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
                 },
             };
             control.write_all(&frame(envelope.request, &answer))?;
+        }
+    }
+}
+
+/// Reaps supervisors that have ended, and makes one go on that was stopped: a command may do that to its own, which
+/// would then keep no deadline and answer nobody.
+fn look_after(signals: &OwnedFd) {
+    let mut discarded = [0; 128];
+    while rustix::io::read(signals, &mut discarded).is_ok() {}
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+        if status.stopped() {
+            // Our child, not reaped, so the number is its own.
+            let _ = kill_process(pid, Signal::CONT);
         }
     }
 }
@@ -130,4 +158,29 @@ fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
     listen(&socket, 16)?;
     // Low numbers are for commands.
     Ok(fcntl_dupfd_cloexec(&socket, 10)?)
+}
+
+/// The processes that serve a state directory: its zygote and its supervisors.
+pub(crate) fn supervisors_of(state_dir: &Path) -> Vec<u32> {
+    let own = [ZYGOTE.as_bytes(), b"\0", state_dir.as_os_str().as_bytes(), b"\0"].concat();
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == own)).collect()
+}
+
+/// Makes those of these processes go on that are supervisors and have been stopped.
+pub(crate) fn continue_stopped(pids: &[u32]) {
+    for number in pids {
+        let Some(pid) = i32::try_from(*number).ok().and_then(Pid::from_raw) else { continue };
+        // First the descriptor, then the look: so what is looked at is what is signalled.
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        let is_stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        if is_stopped && line.starts_with(ZYGOTE.as_bytes()) {
+            let _ = pidfd_send_signal(process, Signal::CONT);
+        }
+    }
 }

@@ -223,3 +223,18 @@ async fn what_an_earlier_command_used_is_not_counted_again() {
     assert!(used.max_rss_bytes < 50 * MIB, "{used:?}");
     session.delete().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_limit_that_is_found_exceeded_at_the_end_is_the_reason_too() {
+    let scene = Scene::open().await;
+    let limits = Limits { output_bytes: Some(100), ..Limits::default() };
+    for kind in BOTH {
+        // Over before anybody has read: all of it is found in the pipe.
+        for _ in 0..10 {
+            let spec = CommandSpec::shell("printf %101s x").limits(limits.clone());
+            assert_eq!(end_of(&scene, kind, spec).await.reason, EndReason::OutputLimit, "{kind:?}");
+            let spec = CommandSpec::shell("printf %100s x").limits(limits.clone());
+            assert_eq!(end_of(&scene, kind, spec).await.reason, EndReason::Exited, "{kind:?}");
+        }
+    }
+}

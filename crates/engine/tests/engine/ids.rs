@@ -165,3 +165,25 @@ fn ids_that_are_paths_or_too_long_are_refused() {
     assert_eq!("x".repeat(129).parse::<ExecutionId>(), Err(IdError::TooLong(129)));
     assert_eq!("".parse::<ExecutionId>(), Err(IdError::Empty));
 }
+
+#[tokio::test]
+async fn a_refused_start_that_nobody_waits_for_leaves_nothing_unfinished() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let blocker = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    blocker.wait_started().await.unwrap();
+    let mut queued = 0;
+    while session.start(CommandSpec::shell("true")).await.is_ok() {
+        queued += 1;
+    }
+    assert_eq!(engine.health().running, queued + 1);
+    for _ in 0..20 {
+        let mut start = Box::pin(session.start(CommandSpec::shell("true")));
+        let waker = std::task::Waker::noop();
+        assert!(start.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    }
+    until("they are taken back", || engine.health().running == queued + 1).await;
+    session.delete().await.unwrap();
+    until("all have ended", || engine.health().running == 0).await;
+}

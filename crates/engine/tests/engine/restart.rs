@@ -189,3 +189,40 @@ async fn until_open(host: &mut Host, place: &Place, through: &[&str]) {
         *host = Host::start_by(place, through);
     }
 }
+
+/// The descriptors of this process.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[tokio::test]
+async fn serial_an_engine_that_is_dropped_while_commands_run_leaves_no_descriptor_open() {
+    let place = Place::new();
+    let before = descriptors();
+    for _ in 0..3 {
+        let engine = place.open().await;
+        for _ in 0..5 {
+            engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+            let session = engine.create_session(SessionSpec::new()).await.unwrap();
+            session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+        }
+    }
+    crate::stage::until("all is closed", || descriptors() <= before + 2).await;
+}
+
+#[tokio::test]
+async fn a_damaged_lock_file_does_not_keep_an_engine_from_opening() {
+    let place = Place::new();
+    drop(place.open().await);
+    std::fs::write(place.state().join("lock"), [0xff; 100_000]).unwrap();
+    let engine = place.open().await;
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    drop(engine);
+    // A fifo can be locked too, but says nothing of the engine before.
+    until("it is closed", || place.zygotes().is_empty()).await;
+    std::fs::remove_file(place.state().join("lock")).unwrap();
+    let fifo = place.state().join("lock");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let opened = tokio::time::timeout(Duration::from_secs(10), Engine::open(place.config())).await;
+    assert!(matches!(opened, Ok(Err(OpenError::StateDir { .. }))), "{opened:?}");
+}

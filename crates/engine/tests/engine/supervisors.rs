@@ -249,3 +249,80 @@ async fn a_supervisor_killed_while_it_starts_a_command_is_an_error_and_leaves_no
     until("nothing runs", || engine.health().running == 0).await;
     until("no socket is left", || place.count("supervisors") == 0).await;
 }
+
+#[tokio::test]
+async fn a_command_that_stops_its_supervisor_keeps_its_deadline() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let spec = CommandSpec::shell("kill -STOP $PPID; echo on; sleep 60").timeout(Duration::from_secs(1));
+    let outcome = engine.run(spec.clone()).await.unwrap();
+    assert_eq!((outcome.end.reason, outcome.stdout().as_str()), (EndReason::Timeout, "on\n"));
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let outcome = session.run(spec).await.unwrap();
+    assert_eq!((outcome.end.reason, outcome.stdout().as_str()), (EndReason::Timeout, "on\n"));
+    session.delete().await.unwrap();
+}
+
+/// Sends SIGSTOP to a process that the test has found itself.
+fn stop(number: u32) {
+    let pid = rustix::process::Pid::from_raw(number.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+}
+
+#[tokio::test]
+async fn a_stopped_zygote_goes_on() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    stop(place.zygotes()[0]);
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+}
+
+#[tokio::test]
+async fn supervisors_that_are_stopped_while_no_engine_is_there_are_adopted() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("v=kept")).await.unwrap();
+    let id = session.id().clone();
+    let supervisor = supervisor_of_session(&session).await;
+    drop((session, engine));
+    until("the engine is closed", || place.zygotes().is_empty()).await;
+    stop(supervisor);
+    let engine = place.open().await;
+    let session = engine.session(&id).unwrap();
+    assert_eq!(session.run(CommandSpec::shell("echo $v")).await.unwrap().stdout(), "kept\n");
+    // Its parent is not our zygote, so it is a request without an answer that wakes it.
+    stop(supervisor);
+    let outcome = session.run(CommandSpec::shell("echo $v")).await.unwrap();
+    assert_eq!((outcome.stdout().as_str(), outcome.end.restored), ("kept\n", None));
+    stop(supervisor);
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stranger_in_the_folder_of_supervisors_does_not_keep_an_engine_from_opening() {
+    let place = Place::new();
+    drop(place.open().await);
+    let socket = place.state().join("supervisors/0000deadbeef");
+    let _silent = std::os::unix::net::UnixListener::bind(socket).unwrap();
+    let engine = place.open().await;
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+}
+
+#[tokio::test]
+async fn a_supervisor_that_somebody_else_has_connected_to_does_not_stay() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let execution = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    execution.wait_started().await.unwrap();
+    let supervisor = supervisor_of(&execution);
+    let socket = std::fs::read_dir(place.state().join("supervisors")).unwrap().next().unwrap().unwrap();
+    drop(std::os::unix::net::UnixStream::connect(socket.path()).unwrap());
+    // It ends, and so does its supervisor; the session goes on under another.
+    execution.wait().await.unwrap();
+    until("it is gone", || !lives(supervisor)).await;
+    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    session.delete().await.unwrap();
+    until("all are gone", || place.supervisors().is_empty()).await;
+}

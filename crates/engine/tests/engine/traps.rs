@@ -116,3 +116,64 @@ async fn every_case_over_the_loaded_driver() {
 async fn every_case_over_the_portable_driver() {
     play_all(ShellDriver::Portable).await;
 }
+
+#[tokio::test]
+async fn a_shell_without_descriptors_is_replaced() {
+    let fixture = engine(ShellDriver::Auto).await;
+    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("v=kept")).await.unwrap();
+    session.run(CommandSpec::shell("ulimit -n 3")).await.unwrap();
+    let refused = session.run(CommandSpec::shell("echo no")).await.unwrap();
+    assert!(refused.end.shell_ended && refused.stderr().contains("no descriptors"), "{refused:?}");
+    let outcome = session.run(CommandSpec::shell("echo $v $(ulimit -n)")).await.unwrap();
+    assert!(outcome.stdout().starts_with("kept ") && outcome.end.restored.is_some(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_shell_whose_descriptors_were_closed_is_replaced() {
+    let fixture = engine(ShellDriver::Portable).await;
+    for _ in 0..5 {
+        let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+        session.run(CommandSpec::shell("for i in {3..300}; do eval \"exec $i>&-\"; done")).await.unwrap();
+        let spec =
+            CommandSpec::shell("cat; echo on").stdin(sandcrab_engine::Stdin::Bytes(b"given\n".to_vec()));
+        assert_eq!(session.run(spec).await.unwrap().stdout(), "given\non\n");
+        session.delete().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_had_does_not_hold_a_reset_up() {
+    let fixture = engine(ShellDriver::Auto).await;
+    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    // More than is kept of a shell's state.
+    session.run(CommandSpec::shell("printf -v x %70000000s y")).await.unwrap();
+    assert!(session.reset(true).await.is_err());
+    assert_eq!(session.run(CommandSpec::shell("echo ${#x}")).await.unwrap().stdout(), "70000000\n");
+    session.reset(false).await.unwrap();
+    assert_eq!(session.run(CommandSpec::shell("echo ${#x}")).await.unwrap().stdout(), "0\n");
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_under_errexit_is_there_after_the_next_has_failed() {
+    for driver in [ShellDriver::Auto, ShellDriver::Portable] {
+        let fixture = engine(driver).await;
+        let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+        // At once one after the other: none is idle long enough to be saved.
+        session.run(CommandSpec::shell("set -e; a=1")).await.unwrap();
+        session.run(CommandSpec::shell("b=2")).await.unwrap();
+        assert!(session.run(CommandSpec::shell("false")).await.unwrap().end.shell_ended);
+        let outcome = session.run(CommandSpec::shell("echo $a$b $-")).await.unwrap();
+        assert!(outcome.stdout().starts_with("12 e"), "{driver:?} {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_was_never_saved_is_as_old_as_the_session() {
+    let fixture = engine(ShellDriver::Auto).await;
+    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    // Looks harmless, so nothing is saved before it.
+    session.run(CommandSpec::shell("sleep 0.3; eval \"ki\"'ll -9 $'{$}")).await.unwrap();
+    let outcome = session.run(CommandSpec::shell("true")).await.unwrap();
+    assert!(outcome.end.restored.unwrap() >= std::time::Duration::from_millis(300), "{:?}", outcome.end);
+}

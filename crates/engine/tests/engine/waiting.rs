@@ -196,3 +196,47 @@ async fn a_write_that_waits_ends_with_the_command() {
         close(running).await;
     }
 }
+
+#[tokio::test]
+async fn writes_from_many_tasks_do_not_mix() {
+    let scene = Scene::open().await;
+    let spec = CommandSpec::shell("tr -s abcd").stdin(Stdin::Open);
+    let running = scene.start(Kind::Run, spec).await;
+    let mut tasks = Vec::new();
+    for byte in *b"abcd" {
+        let execution = running.execution.clone();
+        // More than goes to the supervisor at once.
+        tasks.push(tokio::spawn(async move { execution.write_stdin(vec![byte; (3 << 20) + 17]).await }));
+    }
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    running.execution.close_stdin().await.unwrap();
+    running.execution.wait().await.unwrap();
+    assert_eq!(running.execution.output(100).unwrap().stdout.bytes.len(), 4);
+}
+
+#[tokio::test]
+async fn what_is_written_to_a_command_that_waits_for_its_turn_reaches_it() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let first = session.start(CommandSpec::shell("read x").stdin(Stdin::Open)).await.unwrap();
+    let second = session.start(CommandSpec::shell("cat").stdin(Stdin::Open)).await.unwrap();
+    let third = session.start(CommandSpec::shell("cat").stdin(Stdin::Open)).await.unwrap();
+    let written = async {
+        second.write_stdin("early ").await.unwrap();
+        second.write_stdin("bird").await.unwrap();
+        second.close_stdin().await.unwrap();
+    };
+    let lost = third.write_stdin("never read");
+    let begin = async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        third.kill(9, std::time::Duration::ZERO).await.unwrap();
+        first.write_stdin("go\n").await.unwrap();
+    };
+    let ((), lost, ()) = tokio::join!(written, lost, begin);
+    assert!(lost.is_err());
+    second.wait().await.unwrap();
+    assert_eq!(second.output(100).unwrap().stdout.bytes, b"early bird");
+    session.delete().await.unwrap();
+}

@@ -129,3 +129,15 @@ fn free_slots_are_kept_in_moderation() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 256);
     assert!(JournalStore::open(dir.path()).unwrap().1.is_empty());
 }
+
+#[test]
+fn a_file_with_the_highest_number_leaves_room_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["000001", "4294967295"] {
+        fs::write(dir.path().join(name), b"not a journal").unwrap();
+    }
+    let (mut store, found) = JournalStore::open(dir.path()).unwrap();
+    assert!(found.is_empty());
+    let claimed: std::collections::BTreeSet<_> = (0..10).map(|_| claim(&mut store).0.slot).collect();
+    assert_eq!(claimed.len(), 10);
+}

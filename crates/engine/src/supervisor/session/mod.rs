@@ -99,8 +99,14 @@ pub(super) struct Session {
     snapshot_due: Option<Instant>,
     /// A snapshot was asked for and has not arrived; when it was asked for.
     pending: Option<Instant>,
+    /// When it was opened: its first state is of that age.
+    opened: Instant,
+    /// Any command may end the shell: `set -e` and the like have been used.
+    strict: bool,
     /// The command for which a snapshot was taken as a precaution.
     guarded: Option<u32>,
+    /// The command that a shell could not be given, and that the next one is.
+    handed_on: Option<u32>,
     /// Requests that are answered by the next snapshot.
     wanted: Vec<u64>,
     /// The request that is answered when the shell is up.
@@ -195,7 +201,10 @@ impl Supervisor {
             dirty: false,
             snapshot_due: None,
             pending: None,
+            opened: taken,
+            strict: false,
             guarded: None,
+            handed_on: None,
             wanted: Vec::new(),
             opening: Some(request),
             last: None,

@@ -44,8 +44,20 @@ impl Supervisor {
                 drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes(), age));
                 session.state = Some(State { snapshot, taken });
             }
-            None => session.dirty = session.dirty || session.state.is_none(),
+            None => {
+                session.dirty = session.dirty || session.state.is_none();
+                // A reset that is to keep the state cannot be had then; asking again would go on for ever.
+                if session.state.is_none()
+                    && let Some((request, _)) = session.reset.take_if(|(_, restore)| *restore)
+                {
+                    let why = Refusal::NoShell("the shell did not give its state".into());
+                    self.link.send(request, &Answer::Refused(why));
+                }
+            }
         }
+        let Some(session) = &mut self.session else {
+            return;
+        };
         if let Activity::Snapshot { .. } = session.activity {
             session.activity = Activity::Idle;
         }
@@ -156,9 +168,9 @@ impl Supervisor {
         };
         if !first {
             session.restarts += 1;
-            let age = session.state.as_ref().map(|state| now.saturating_duration_since(state.taken));
+            let taken = session.state.as_ref().map_or(session.opened, |state| state.taken);
             if session.reset.is_none() {
-                session.restored = Some(age.unwrap_or_default());
+                session.restored = Some(now.saturating_duration_since(taken));
             }
             self.link.send(0, &Answer::Restarted(session.restarts));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::event_loop::Supervisor;
 use super::super::job::{Exit, Job, null, raw};
 use super::super::run::{check_folder, is_root, path_of, shell_env};
-use super::super::setup::{looks_fatal, quoted};
+use super::super::setup::{looks_fatal, looks_strict, quoted};
 use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
 use crate::command::Limits;
 use crate::process_tree::{StartTime, limits};
@@ -122,7 +122,8 @@ impl Supervisor {
                     // The state after the last command must be safe before this one can end the shell; if it
                     // cannot be had, the one before it has to do.
                     let tried = session.guarded == Some(slot);
-                    if session.dirty && session.pending.is_none() && !tried && may_end_shell(job) {
+                    let may_end = session.strict || any_text(job, looks_fatal);
+                    if session.dirty && session.pending.is_none() && !tried && may_end {
                         session.guarded = Some(slot);
                         self.take_snapshot(now);
                         continue;
@@ -161,7 +162,10 @@ impl Supervisor {
             job.cgroup = Some(cgroup);
         }
         job.note_oom_kills(self.context.oom_kills());
-        let stdio = job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
+        let stdio = match job.unused.take() {
+            Some(stdio) => stdio,
+            None => job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?,
+        };
         // Without a tag, ancestry and time still tell most of what belongs to the command.
         drop(job.tag.set_on(pid));
         job.since = Some(StartTime::now());
@@ -180,8 +184,21 @@ impl Supervisor {
             cwd: cwd.as_deref(),
             once: false,
         });
-        given.map_err(|e| Refusal::os(&e, "hand the command to the shell"))?;
+        match given {
+            Ok(()) => {}
+            // The last command has closed what it takes commands from: the next shell gets this one.
+            Err(e) if is_hung_up(&e) && session.handed_on != Some(slot) => {
+                job.unused = Some(stdio);
+                session.handed_on = Some(slot);
+                session.queue.push_front(Queued::Command(slot));
+                session.activity = Activity::Dying;
+                self.kill_shell();
+                return Ok(());
+            }
+            Err(e) => return Err(Refusal::os(&e, "hand the command to the shell")),
+        }
         session.activity = Activity::Command { slot, unwinding: None };
+        session.strict = session.strict || any_text(job, looks_strict);
         session.dirty = true;
         session.snapshot_due = None;
         job.restored = session.restored.take();
@@ -214,7 +231,14 @@ impl Supervisor {
             let reports = last.and_then(|shell| shell.receive().ok().flatten());
             let report = match reports {
                 Some(report) => Some(report),
-                None => self.shell.as_mut().and_then(|shell| shell.receive().ok().flatten()),
+                None => match self.shell.as_mut().map(Shell::receive) {
+                    Some(Ok(report)) => report,
+                    Some(Err(_)) => {
+                        self.shell_refused();
+                        None
+                    }
+                    None => None,
+                },
             };
             match report {
                 None => return,
@@ -229,6 +253,15 @@ impl Supervisor {
                 Some(Report::Snapshot(taken)) => self.snapshot_arrived(taken.ok(), now),
             }
         }
+    }
+
+    /// The shell cannot take the command, as after `ulimit -n 3`: nothing can be done with it any more.
+    fn shell_refused(&mut self) {
+        let Some(slot) = self.current_slot() else { return };
+        if let Ok(job) = self.job(slot) {
+            job.tell_reader(b"bash: no descriptors are left for a command; the shell starts over\n");
+        }
+        self.kill_shell();
     }
 
     fn shell_done(&mut self, done: &Done, now: Instant) {
@@ -317,11 +350,17 @@ impl Supervisor {
     }
 }
 
-/// Whether a command looks as if it may end the shell. A guess that only decides when the state is
-/// saved: if it is wrong, the state that comes back is a little older, and says so.
-fn may_end_shell(job: &Job) -> bool {
+/// Whether the shell does not listen any more.
+fn is_hung_up(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+/// Whether a command looks like something. A guess that only decides when the state is saved: if it is
+/// wrong, the state that comes back is a little older, and says so.
+fn any_text(job: &Job, looks: fn(&[u8]) -> bool) -> bool {
     match &job.command.program {
-        WireProgram::Shell(text) => looks_fatal(&text.0),
-        WireProgram::Argv(argv) => argv.iter().any(|word| looks_fatal(&word.0)),
+        WireProgram::Shell(text) => looks(&text.0),
+        WireProgram::Argv(argv) => argv.iter().any(|word| looks(&word.0)),
     }
 }
