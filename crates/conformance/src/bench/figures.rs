@@ -293,7 +293,8 @@ async fn many_sessions(engine: &Engine) -> Result<Many, FigureError> {
     for _ in 0..MANY_ROUNDS {
         let start = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
-        for session in sessions.iter().cloned() {
+        for session in &sessions {
+            let session = session.clone();
             tasks.spawn(async move {
                 for _ in 0..COMMANDS_EACH {
                     let outcome = session.run(CommandSpec::shell("true")).await?;

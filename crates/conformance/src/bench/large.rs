@@ -158,8 +158,8 @@ async fn make_sessions(engine: &Engine) -> Result<Vec<Session>, FigureError> {
 async fn ask_each(sessions: &Arc<Vec<Session>>) -> Result<Stats, FigureError> {
     let over = Arc::new(AtomicBool::new(false));
     let mut busy = JoinSet::new();
-    for session in sessions.iter().take(BUSY).cloned() {
-        let over = Arc::clone(&over);
+    for session in sessions.iter().take(BUSY) {
+        let (session, over) = (session.clone(), Arc::clone(&over));
         busy.spawn(async move {
             while !over.load(Ordering::Relaxed) {
                 run_true(&session).await?;

@@ -82,6 +82,7 @@ impl JournalStore {
     }
 
     /// The directory, for readers and writers.
+    #[cfg(test)]
     pub(crate) fn dir(&self) -> &Arc<OwnedFd> {
         &self.dir
     }

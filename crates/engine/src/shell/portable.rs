@@ -230,6 +230,7 @@ impl Link {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn disconnect(&mut self) {
         self.lines = None;
     }

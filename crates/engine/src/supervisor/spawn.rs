@@ -38,7 +38,7 @@ enum Step {
 }
 
 /// Starts the program; returns when it runs or could not be started.
-pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
+pub(crate) fn spawn(mut child: Child<'_>) -> Result<Pid, Refusal> {
     let path = match &child.program {
         Some(path) => path.clone(),
         None => find_program(&child.argv, child.env, child.cwd).map_err(Refusal::BadProgram)?,
@@ -74,7 +74,7 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
             }
         }
         Fork::Child => {
-            let (step, error) = become_program(child, &path, &argv, &env);
+            let (step, error) = become_program(&mut child, &path, &argv, &env);
             let mut message = [step as u8, 0, 0, 0, 0];
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
             message[1..].copy_from_slice(&errno.to_le_bytes());
@@ -84,7 +84,12 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
     }
 }
 
-fn become_program(child: Child<'_>, path: &CString, argv: &[CString], env: &[CString]) -> (Step, io::Error) {
+fn become_program(
+    child: &mut Child<'_>,
+    path: &CString,
+    argv: &[CString],
+    env: &[CString],
+) -> (Step, io::Error) {
     let mut prepare = || -> io::Result<()> {
         // Its own session: what it does to its process group is no business of the supervisor.
         setsid()?;

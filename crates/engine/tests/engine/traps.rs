@@ -2,7 +2,6 @@
 //! its end, and the session answers the next one.
 
 #[path = "../../src/shell/tests/table.rs"]
-#[expect(dead_code, reason = "the table has more than is needed here")]
 mod table;
 
 use std::time::Duration;
