@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Execution, Limits};
 
-use crate::scene::{Kind, Running, Scene};
+use crate::support::{BOTH, Kind, Running, Scene};
 
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
 /// How late the end may be, mostly, and on a machine that is busy with something else.
 const MOSTLY: Duration = Duration::from_millis(50);
 const AT_MOST: Duration = Duration::from_millis(250);

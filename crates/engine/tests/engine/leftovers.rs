@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Event, Execution, LeftoverPolicy, Status};
 
-use crate::processes::{Seen, eventually, running_in};
-use crate::scene::{Kind, Scene};
-
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+use crate::support::{BOTH, Kind, Running, Scene, Seen, eventually, running_in};
 
 #[tokio::test]
 async fn a_command_returns_before_its_background_child() {
@@ -26,7 +23,7 @@ async fn a_command_returns_before_its_background_child() {
 }
 
 /// Ends what a command has left: with its session, or by hand.
-async fn end_leftovers(running: crate::scene::Running, leftovers: &[Seen]) {
+async fn end_leftovers(running: Running, leftovers: &[Seen]) {
     match running.session {
         Some(session) => drop(session.delete().await.unwrap()),
         None => leftovers.iter().for_each(|seen| seen.kill()),

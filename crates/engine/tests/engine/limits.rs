@@ -4,9 +4,8 @@ use sandcrab_engine::{
     CgroupUse, CommandSpec, EndReason, Health, LeftoverPolicy, Limits, Session, StartError,
 };
 
-use crate::scene::{Kind, Scene};
+use crate::support::{BOTH, Kind, Scene};
 
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
 const PYTHON: &str = "/usr/bin/python3";
 /// Needs 200 MB in one process.
 const GREEDY: &str = "head -c 200M /dev/zero | tail | wc -c; (exit ${PIPESTATUS[1]})";

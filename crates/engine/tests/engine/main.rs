@@ -1,9 +1,6 @@
 //! The engine through its public API, with real shells and real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod processes;
-mod scene;
-mod stage;
 mod support;
 
 mod bad_input;
@@ -18,7 +15,6 @@ mod output;
 mod previous;
 mod restart;
 mod retention;
-mod runs;
 mod soak;
 mod supervisors;
 mod traps;

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, ControlError, Execution, Stdin};
 
-use crate::processes::{PATIENCE, eventually};
-use crate::scene::{Kind, Running, Scene};
-
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+use crate::support::{BOTH, PATIENCE, Running, Scene, eventually};
 
 /// Waits until an execution waits for input.
 async fn waits(execution: &Execution) {

@@ -1,20 +1,18 @@
-//! An engine with everything around it that a test must not disturb, and that ends with the test.
+//! [`Scene`]: an engine with everything around it that a test needs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Execution, Session, Status};
-use tempfile::TempDir;
+use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Execution, Session};
 
-use crate::processes::{Seen, Sweep};
-use crate::support;
+use super::place::Place;
+use super::processes::Seen;
 
-/// An engine, a folder to work in, and the promise that nothing outlives them.
+/// An engine on a state directory of its own. Nothing outlives them.
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
-    _sweep: Sweep,
-    _state: TempDir,
-    work: TempDir,
+    pub(crate) place: Place,
 }
 
 impl Scene {
@@ -23,17 +21,17 @@ impl Scene {
     }
 
     pub(crate) async fn open_with(change: impl FnOnce(&mut EngineConfig)) -> Self {
-        let (state, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut config = support::config(state.path());
-        config.ready_shells = 1;
-        change(&mut config);
-        let engine = Engine::open(config).await.unwrap();
-        Self { engine, _sweep: Sweep(state.path().to_owned()), _state: state, work }
+        let place = Place::new();
+        let engine = place.open_with(|config| {
+            config.ready_shells = 1;
+            change(config);
+        });
+        Self { engine: engine.await, place }
     }
 
     /// A new folder to run a command in.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
-        let path = self.work.path().canonicalize().unwrap().join(name);
+        let path = self.place.file(name);
         std::fs::create_dir(&path).unwrap();
         path
     }
@@ -55,6 +53,9 @@ impl Scene {
     }
 }
 
+/// Both ways to run a command.
+pub(crate) const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+
 /// Without a session, or in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -74,13 +75,17 @@ impl Running {
     pub(crate) async fn close(self) {
         match self.session {
             Some(session) => drop(session.delete().await.unwrap()),
-            None => drop(self.execution.kill(libc::SIGKILL, std::time::Duration::ZERO).await.unwrap()),
+            None => drop(self.execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap()),
         }
     }
 }
 
-/// The process of an execution: its program, or its session's shell.
+/// The program of an execution that runs, or its session's shell.
 pub(crate) fn process_of(execution: &Execution) -> Seen {
-    let Status::Running { pid } = execution.status() else { panic!("{:?}", execution.status()) };
-    Seen::of(pid).unwrap()
+    Seen::of(execution.info().pid.unwrap()).unwrap()
+}
+
+/// The supervisor of an execution that runs.
+pub(crate) fn supervisor_of(execution: &Execution) -> Seen {
+    Seen::of(process_of(execution).parent().unwrap()).unwrap()
 }
