@@ -4,6 +4,7 @@
 mod support;
 
 mod bad_input;
+mod cgroups;
 mod crash;
 mod deadlines;
 mod ends;
@@ -15,6 +16,8 @@ mod output;
 mod previous;
 mod restart;
 mod retention;
+mod runs;
+mod sessions;
 mod soak;
 mod supervisors;
 mod traps;

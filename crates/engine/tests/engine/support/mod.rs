@@ -10,7 +10,7 @@ mod scene;
 use std::time::{Duration, Instant};
 
 pub(crate) use host::Host;
-pub(crate) use place::Place;
+pub(crate) use place::{Place, cgroups_of};
 pub(crate) use processes::{
     Seen, Stranger, cpu_ticks, descendants, is_zombie, resident_bytes, running_in, with_argument, working_in,
 };

@@ -89,17 +89,20 @@ pub(crate) fn all() -> impl Iterator<Item = Seen> {
     entries.filter_map(|entry| Seen::of(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
+fn works_in(seen: Seen, folder: &Path) -> bool {
+    std::fs::read_link(format!("/proc/{}/cwd", seen.pid)).is_ok_and(|cwd| cwd == folder)
+}
+
 /// The processes whose working directory is this one. A process keeps it whatever becomes of its
 /// parent, session, group and environment, so this finds what a command started.
 pub(crate) fn working_in(folder: &Path) -> Vec<Seen> {
-    let there =
-        |seen: &Seen| std::fs::read_link(format!("/proc/{}/cwd", seen.pid)).is_ok_and(|cwd| cwd == folder);
-    all().filter(there).collect()
+    all().filter(|seen| works_in(*seen, folder)).collect()
 }
 
 /// Those of them that run this program.
 pub(crate) fn running_in(folder: &Path, program: &str) -> Vec<Seen> {
-    working_in(folder).into_iter().filter(|seen| seen.name() == program).collect()
+    // Both are looked at together: some live for a few milliseconds only.
+    all().filter(|seen| works_in(*seen, folder) && seen.name() == program).collect()
 }
 
 /// The processes that have this text in a word of their command line.

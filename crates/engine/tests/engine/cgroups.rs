@@ -1,0 +1,64 @@
+//! No cgroup stays behind when supervisors end as they should.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use sandcrab_engine::{CgroupUse, CommandSpec, LeftoverPolicy, Limits, SessionSpec};
+
+use crate::support::{Place, cgroups_of, eventually};
+
+async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.cgroups = cgroups).await;
+    let health = engine.health().cgroups;
+    if !health.contains("cgroup v") {
+        return;
+    }
+    // What this machine can limit with these cgroups, also with something left running.
+    let can =
+        |purpose: &str| health.split("; ").any(|part| part.starts_with(purpose) && part.contains("cgroup v"));
+    let limits = Limits {
+        memory_bytes: can("memory limit").then_some(1 << 30),
+        processes: can("process limit").then_some(100),
+        ..Limits::default()
+    };
+    let left = || CommandSpec::shell("sleep 60 &").limits(limits.clone());
+    let mut nonces = BTreeSet::new();
+    for number in 0..50 {
+        nonces.extend(place.nonces());
+        let spec =
+            if number % 2 == 0 { CommandSpec::shell("/bin/true") } else { CommandSpec::argv(["true"]) };
+        let spec = if number % 5 == 0 { spec.limits(limits.clone()) } else { spec };
+        assert_eq!(engine.run(spec).await.unwrap().exit_code(), 0);
+        if number % 10 == 0 {
+            let session = engine.create_session(SessionSpec::new()).await.unwrap();
+            nonces.extend(place.nonces());
+            session.run(left()).await.unwrap();
+            session.run(CommandSpec::shell("/bin/true").limits(limits.clone())).await.unwrap();
+            let running = session.start(left()).await.unwrap();
+            running.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+            session.delete().await.unwrap();
+            engine.run(left().leftovers(LeftoverPolicy::Kill)).await.unwrap();
+        }
+    }
+    assert!(!cgroups_of(&nonces).is_empty(), "none of {} supervisors has a cgroup", nonces.len());
+    drop(engine);
+    nonces.extend(place.nonces());
+    eventually("all supervisors are gone", || place.own_processes().is_empty()).await;
+    assert_eq!(cgroups_of(&nonces), [""; 0].map(std::path::PathBuf::from));
+}
+
+#[tokio::test]
+async fn no_cgroup_v1_stays_behind() {
+    no_cgroup_stays_behind(CgroupUse::V1).await;
+}
+
+#[tokio::test]
+async fn no_cgroup_v2_stays_behind() {
+    no_cgroup_stays_behind(CgroupUse::V2).await;
+}
+
+#[tokio::test]
+async fn no_cgroup_of_either_kind_stays_behind() {
+    no_cgroup_stays_behind(CgroupUse::Auto).await;
+}
