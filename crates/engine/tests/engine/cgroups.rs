@@ -5,24 +5,21 @@ use std::time::Duration;
 
 use sandcrab_engine::{CgroupUse, CommandSpec, LeftoverPolicy, Limits, SessionSpec};
 
-use crate::support::{Place, cgroups_of, eventually};
+use crate::support::{Scene, cgroups_of, eventually};
 
 async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
-    let place = Place::new();
-    let engine = place.open_with(|config| config.cgroups = cgroups).await;
-    let health = engine.health().cgroups;
-    if !health.contains("cgroup v") {
+    let scene = Scene::open_with(|config| config.cgroups = cgroups).await;
+    if !scene.has_cgroup("kill") {
         return;
     }
-    // What this machine can limit with these cgroups, also with something left running.
-    let can =
-        |purpose: &str| health.split("; ").any(|part| part.starts_with(purpose) && part.contains("cgroup v"));
     let limits = Limits {
-        memory_bytes: can("memory limit").then_some(1 << 30),
-        processes: can("process limit").then_some(100),
+        memory_bytes: scene.has_cgroup("memory limit").then_some(1 << 30),
+        processes: scene.has_cgroup("process limit").then_some(100),
         ..Limits::default()
     };
+    // What runs on when the command has returned.
     let left = || CommandSpec::shell("sleep 60 &").limits(limits.clone());
+    let Scene { engine, place } = scene;
     let mut nonces = BTreeSet::new();
     for number in 0..50 {
         nonces.extend(place.nonces());

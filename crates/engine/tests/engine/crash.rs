@@ -4,13 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, Execution, ExecutionId, SessionId, Stream};
+use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, Execution, SessionId, Stream};
 
-use crate::support::{Host, Place, eventually};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Host, Place, eventually, id};
 
 /// Numbers to choose instants by.
 struct Chance(u64);

@@ -4,21 +4,15 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, End, EndReason, Limits};
 
-use crate::support::{BOTH, Kind, Running, Scene, Seen, eventually, running_in, supervisor_of};
+use crate::support::{BOTH, Kind, Scene, Seen, eventually, running_in, supervisor_of};
 
 const MIB: u64 = 1 << 20;
-
-async fn close(running: Running) {
-    if let Some(session) = running.session {
-        session.delete().await.unwrap();
-    }
-}
 
 /// Runs a command to its end.
 async fn end_of(scene: &Scene, kind: Kind, spec: CommandSpec) -> End {
     let running = scene.start(kind, spec).await;
     let end = End::clone(&*running.execution.wait().await.unwrap());
-    close(running).await;
+    running.close().await;
     end
 }
 
@@ -104,7 +98,7 @@ async fn killed() {
                 (EndReason::Killed, Some(128 + signal)),
                 "{kind:?} {end:?}"
             );
-            close(running).await;
+            running.close().await;
         }
     }
 }
@@ -158,7 +152,7 @@ async fn lost() {
         assert_eq!((end.reason, end.exit_code, end.signal), (EndReason::Lost, None, None), "{kind:?}");
         eventually("nothing is left", || !there.iter().copied().any(Seen::is_alive)).await;
         assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"before\n");
-        close(running).await;
+        running.close().await;
     }
 }
 

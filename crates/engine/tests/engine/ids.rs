@@ -7,11 +7,7 @@ use sandcrab_engine::{
     CgroupUse, CommandSpec, EndReason, ExecutionId, IdError, SessionError, SessionId, SessionSpec, StartError,
 };
 
-use crate::support::{Place, eventually};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Place, eventually, id};
 
 #[tokio::test]
 async fn two_hundred_equal_requests_are_one_execution() {

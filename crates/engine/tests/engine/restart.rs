@@ -2,15 +2,9 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{
-    CommandSpec, EndReason, Engine, ExecutionId, OpenError, SessionId, SessionSpec, Stdin,
-};
+use sandcrab_engine::{CommandSpec, EndReason, Engine, OpenError, SessionId, SessionSpec, Stdin};
 
-use crate::support::{Host, Place, Seen, eventually, process_of};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Host, Place, Seen, eventually, id, process_of};
 
 /// Makes the state directory one of another boot.
 fn pretend_reboot(place: &Place) {

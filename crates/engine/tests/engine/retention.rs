@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, ControlError, Engine, ExecutionId, ReadError, Retention, Stdin};
+use sandcrab_engine::{CommandSpec, ControlError, Engine, ReadError, Retention, Stdin};
 
-use crate::support::{Place, eventually};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Place, eventually, id};
 
 async fn run(engine: &Engine, name: &str, text: &str) {
     let outcome = engine.run(CommandSpec::argv(["sh", "-c", text]).id(id(name))).await.unwrap();

@@ -125,20 +125,6 @@ async fn variables_can_be_set_and_unset_from_outside() {
 }
 
 #[tokio::test]
-async fn a_session_is_deleted_while_it_runs_and_its_id_is_free_at_once() {
-    let scene = Scene::open().await;
-    let spec = || SessionSpec::new().id("own".parse().unwrap());
-    let session = scene.engine.create_session(spec()).await.unwrap();
-    session.run(CommandSpec::shell("x=old")).await.unwrap();
-    let running = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
-    running.wait_started().await.unwrap();
-    session.delete().await.unwrap();
-    let again = scene.engine.create_session(spec()).await.unwrap();
-    assert_eq!(running.wait().await.unwrap().reason, EndReason::SessionEnded);
-    assert_eq!(said(&again, "echo ${x-none}").await, "none\n");
-}
-
-#[tokio::test]
 async fn commands_of_a_session_run_one_at_a_time_in_order() {
     let scene = Scene::open().await;
     let session = scene.session().await;

@@ -9,12 +9,19 @@ mod scene;
 
 use std::time::{Duration, Instant};
 
+use sandcrab_engine::ExecutionId;
+
 pub(crate) use host::Host;
 pub(crate) use place::{Place, cgroups_of};
 pub(crate) use processes::{
     Seen, Stranger, cpu_ticks, descendants, is_zombie, resident_bytes, running_in, with_argument, working_in,
 };
 pub(crate) use scene::{BOTH, Kind, Running, Scene, process_of, supervisor_of};
+
+/// An id of an execution.
+pub(crate) fn id(text: &str) -> ExecutionId {
+    text.parse().unwrap()
+}
 
 /// How long a condition may take that is met at once on an idle machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -36,6 +36,12 @@ impl Scene {
         path
     }
 
+    /// Whether this machine lets us do this with a cgroup: `kill`, `memory limit` or `process limit`.
+    pub(crate) fn has_cgroup(&self, purpose: &str) -> bool {
+        let cgroups = self.engine.health().cgroups;
+        cgroups.split("; ").any(|part| part.starts_with(purpose) && part.contains("cgroup v"))
+    }
+
     pub(crate) async fn session(&self) -> Session {
         self.engine.create_session(Default::default()).await.unwrap()
     }
@@ -75,7 +81,17 @@ impl Running {
     pub(crate) async fn close(self) {
         match self.session {
             Some(session) => drop(session.delete().await.unwrap()),
-            None => drop(self.execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap()),
+            // It may have ended.
+            None => drop(self.execution.kill(libc::SIGKILL, Duration::ZERO).await),
+        }
+    }
+
+    /// Checks that the session takes its next command in the same shell, and ends it.
+    pub(crate) async fn answers(self) {
+        if let Some(session) = self.session {
+            let next = session.run(CommandSpec::shell("echo next")).await.unwrap();
+            assert_eq!((next.stdout().as_str(), next.end.restored), ("next\n", None));
+            session.delete().await.unwrap();
         }
     }
 }
