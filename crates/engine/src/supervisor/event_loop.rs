@@ -68,8 +68,8 @@ pub(crate) struct Supervisor {
     pub(super) jobs: Vec<Job>,
     pub(super) endings: Vec<EndingTask>,
     pub(super) cgroup: Option<Cgroup>,
-    /// Those of commands that have ended, and of which something is still running.
-    old_cgroups: Vec<Cgroup>,
+    /// Those of commands that are over, until nothing is left in them.
+    pub(super) old_cgroups: Vec<Cgroup>,
     pub(super) buffer: Vec<u8>,
     /// How many commands there were, for their tags.
     pub(super) commands: u64,

@@ -248,6 +248,7 @@ impl Supervisor {
             let exit = Exit { code: Some(code), ..Exit::default() };
             let end = job.end_of(exit, Vec::new(), now);
             job.finish(&End { usage: Usage::default(), ..end });
+            self.old_cgroups.extend(job.cgroup.take());
         }
         self.link.send(0, &Answer::NotStarted { slot, why });
     }

@@ -31,14 +31,19 @@ async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
             let session = engine.create_session(SessionSpec::new()).await.unwrap();
             nonces.extend(place.nonces());
             session.run(left()).await.unwrap();
+            assert!(!cgroups_of(&nonces).is_empty(), "the session has no cgroup");
             session.run(CommandSpec::shell("/bin/true").limits(limits.clone())).await.unwrap();
+            let refused =
+                session.run(CommandSpec::shell("true").cwd("/nonexistent").limits(limits.clone())).await;
+            assert!(refused.is_err());
+            let refused = engine.run(CommandSpec::argv(["/nonexistent"]).limits(limits.clone())).await;
+            assert!(refused.is_err());
             let running = session.start(left()).await.unwrap();
             running.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
             session.delete().await.unwrap();
             engine.run(left().leftovers(LeftoverPolicy::Kill)).await.unwrap();
         }
     }
-    assert!(!cgroups_of(&nonces).is_empty(), "none of {} supervisors has a cgroup", nonces.len());
     drop(engine);
     nonces.extend(place.nonces());
     eventually("all supervisors are gone", || place.own_processes().is_empty()).await;

@@ -1,5 +1,6 @@
 //! [`Place`]: a state directory that leaves nothing behind.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -15,11 +16,13 @@ use super::{AGAIN, PATIENCE, cgroups};
 #[derive(Debug)]
 pub(crate) struct Place {
     dir: tempfile::TempDir,
+    /// Supervisors that there were before: after a reboot an engine forgets them.
+    earlier: RefCell<BTreeSet<u64>>,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), earlier: RefCell::default() }
     }
 
     /// The state directory.
@@ -49,6 +52,7 @@ impl Place {
 
     /// Opens an engine here with changes to the defaults.
     pub(crate) async fn open_with(&self, change: impl FnOnce(&mut EngineConfig)) -> Engine {
+        self.earlier.borrow_mut().extend(self.nonces());
         let mut config = self.config();
         change(&mut config);
         let deadline = Instant::now() + PATIENCE;
@@ -69,7 +73,7 @@ impl Place {
             let mut words = line.split(|byte| *byte == 0);
             words.next() == Some(b"sandcrab-zygote") && words.next() == Some(state.as_os_str().as_bytes())
         };
-        processes::all().filter(is_own).collect()
+        processes::younger().filter(is_own).collect()
     }
 
     /// The supervisors of this state directory, without the zygote.
@@ -114,13 +118,13 @@ pub(crate) fn cgroups_of(nonces: &BTreeSet<u64>) -> Vec<PathBuf> {
 impl Drop for Place {
     fn drop(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        let mut nonces = BTreeSet::new();
+        let mut nonces = self.earlier.take();
         let mut known = BTreeSet::new();
         loop {
             nonces.extend(self.nonces());
             known.extend(self.own_processes());
             let is_below = |seen: &Seen| known.iter().any(|above| seen.parent() == Some(above.pid));
-            let below: Vec<_> = processes::all()
+            let below: Vec<_> = processes::younger()
                 .filter(|seen| is_below(seen) || seen.tag().is_some_and(|nonce| nonces.contains(&nonce)))
                 .collect();
             known.extend(below);

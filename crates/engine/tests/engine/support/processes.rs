@@ -83,10 +83,13 @@ impl Seen {
     }
 }
 
-/// Every process there is.
-pub(crate) fn all() -> impl Iterator<Item = Seen> {
+/// Every process that is younger than this one: whatever a test starts, and nothing that costs time to
+/// look at on a busy machine.
+pub(crate) fn younger() -> impl Iterator<Item = Seen> {
+    let own = Stat::of(std::process::id()).map_or(0, |stat| stat.start);
     let entries = std::fs::read_dir("/proc").unwrap();
-    entries.filter_map(|entry| Seen::of(entry.ok()?.file_name().to_str()?.parse().ok()?))
+    let all = entries.filter_map(|entry| Seen::of(entry.ok()?.file_name().to_str()?.parse().ok()?));
+    all.filter(move |seen| seen.start >= own)
 }
 
 fn works_in(seen: Seen, folder: &Path) -> bool {
@@ -96,19 +99,19 @@ fn works_in(seen: Seen, folder: &Path) -> bool {
 /// The processes whose working directory is this one. A process keeps it whatever becomes of its
 /// parent, session, group and environment, so this finds what a command started.
 pub(crate) fn working_in(folder: &Path) -> Vec<Seen> {
-    all().filter(|seen| works_in(*seen, folder)).collect()
+    younger().filter(|seen| works_in(*seen, folder)).collect()
 }
 
 /// Those of them that run this program.
 pub(crate) fn running_in(folder: &Path, program: &str) -> Vec<Seen> {
     // Both are looked at together: some live for a few milliseconds only.
-    all().filter(|seen| works_in(*seen, folder) && seen.name() == program).collect()
+    younger().filter(|seen| works_in(*seen, folder) && seen.name() == program).collect()
 }
 
 /// The processes that have this text in a word of their command line.
 pub(crate) fn with_argument(text: &str) -> Vec<Seen> {
     let holds = |seen: &Seen| seen.command_line().windows(text.len()).any(|window| window == text.as_bytes());
-    all().filter(holds).collect()
+    younger().filter(holds).collect()
 }
 
 /// Every process below this one, those included that were not reaped yet.
