@@ -34,6 +34,10 @@ fn compile(output: &Path) -> Result<(), String> {
         .cargo_warnings(false)
         .try_get_compiler()
         .map_err(|e| e.to_string())?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a compiler leaves nobody behind that could hold the pipe open"
+    )]
     let result = compiler
         .to_command()
         .args(["-std=gnu11", "-shared", "-s", "-Wl,-z,nodelete", "-Wl,-z,now", "-o"])

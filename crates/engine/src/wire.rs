@@ -29,6 +29,7 @@ pub(crate) mod optional_micros {
     use minicbor::encode::{Error as EncodeError, Write};
     use minicbor::{Decode, Decoder, Encode, Encoder};
 
+    #[expect(clippy::ref_option, reason = "minicbor calls it with a reference to the field")]
     pub(crate) fn encode<C, W: Write>(
         value: &Option<Duration>,
         e: &mut Encoder<W>,
@@ -45,6 +46,7 @@ pub(crate) mod optional_micros {
         Some(None)
     }
 
+    #[expect(clippy::ref_option, reason = "minicbor calls it with a reference to the field")]
     pub(crate) fn is_nil(value: &Option<Duration>) -> bool {
         value.is_none()
     }

@@ -1,7 +1,6 @@
 //! The supervisor as a program of its own, for embedders that do not call `sandcrab_engine::init`
 //! in their `main`.
 
-#[expect(clippy::exit, reason = "this is a program")]
 fn main() {
     sandcrab_engine::init();
     #[expect(clippy::print_stderr, reason = "this is a program")]

@@ -340,10 +340,10 @@ impl Inner {
             let Place { record, link } = lock(&state.place).clone();
             let processes = engine.processes_of(&state.id);
             let mut receipt = KillReceipt::default();
-            if let Some(link) = link {
-                if let Ok(Answer::Receipt(own)) = link.ask(&Request::Quit).await {
-                    receipt = own;
-                }
+            if let Some(link) = link
+                && let Ok(Answer::Receipt(own)) = link.ask(&Request::Quit).await
+            {
+                receipt = own;
             }
             for process in processes {
                 if process.tracked.fixed.on_session_end == SessionEndPolicy::Keep {

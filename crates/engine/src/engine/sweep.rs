@@ -13,6 +13,8 @@ use crate::supervisor::zygote::socket_name;
 
 /// How often what was killed is looked for again.
 const AGAIN: Duration = Duration::from_millis(2);
+/// How long to try to remove its cgroups.
+const CGROUPS_LIMIT: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// Ends every process of a supervisor that is gone.
@@ -28,7 +30,11 @@ pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: N
         while let Step::Wait { until } = ending.step(Instant::now()) {
             std::thread::sleep(until.saturating_duration_since(Instant::now()).min(AGAIN));
         }
-        Cgroups::detect(cgroups).sweep(nonce);
+        // A cgroup is not empty for a moment after its last process has ended.
+        let (cgroups, begun) = (Cgroups::detect(cgroups), Instant::now());
+        while cgroups.sweep(nonce) > 0 && begun.elapsed() < CGROUPS_LIMIT {
+            std::thread::sleep(AGAIN);
+        }
         let _ = unlinkat(&folders.supervisors, socket_name(nonce.value()), AtFlags::empty());
     });
     // The runtime is shutting down: the next engine does it.

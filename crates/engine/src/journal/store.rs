@@ -84,6 +84,7 @@ impl JournalStore {
     }
 
     /// The directory, for readers and writers.
+    #[cfg(test)]
     pub(crate) fn dir(&self) -> &Arc<OwnedFd> {
         &self.dir
     }

@@ -3,7 +3,7 @@
 //! A tape never waits for the writer and never trusts what it has read before: bytes that are no
 //! record now may be one at the next look, so nothing invalid is kept in the buffer.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -116,11 +116,6 @@ impl Tape {
     /// The layout of the journal.
     pub(super) fn layout(&self) -> Layout {
         self.layout
-    }
-
-    /// The segment's file.
-    pub(super) fn file(&self) -> BorrowedFd<'_> {
-        self.overflow.as_ref().unwrap_or(&self.first).as_fd()
     }
 
     /// Where the next record begins.

@@ -144,17 +144,8 @@ impl JournalWriter {
         self.position.total()
     }
 
-    /// Bytes of standard output so far, dropped ones included.
-    pub(crate) fn stdout_bytes(&self) -> u64 {
-        self.position.stdout
-    }
-
-    /// Bytes of standard error so far, dropped ones included.
-    pub(crate) fn stderr_bytes(&self) -> u64 {
-        self.position.stderr
-    }
-
     /// Output bytes this writer was given that are not in the journal (any more).
+    #[cfg(test)]
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped
     }

@@ -91,15 +91,6 @@ impl Ending {
         self.is_open = is_open;
     }
 
-    /// Skips what is left of the grace period.
-    pub(crate) fn force(&mut self) {
-        self.grace = Duration::ZERO;
-        self.next_look = None;
-        if let Phase::Asking { until: Some(until) } = &mut self.phase {
-            *until = Instant::now();
-        }
-    }
-
     /// The descriptors that become readable when it is worth calling [`step`](Self::step) before the
     /// time it named. One at most: with hundreds of processes a wake-up for each would cost more
     /// than ending them.

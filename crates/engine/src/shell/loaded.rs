@@ -162,6 +162,7 @@ impl Link {
         self.send(SNAPSHOT, 0, 0, &[], 0, &[writer.as_fd()])
     }
 
+    #[cfg(test)]
     pub(super) fn disconnect(&mut self) {
         self.control = None;
     }

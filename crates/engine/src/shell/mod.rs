@@ -235,6 +235,7 @@ impl Shell {
     }
 
     /// Tells the shell that there will be no more commands. It runs its EXIT trap and ends.
+    #[cfg(test)]
     pub(crate) fn disconnect(&mut self) {
         match &mut self.link {
             Link::Loaded(link) => link.disconnect(),

@@ -231,6 +231,7 @@ impl Link {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn disconnect(&mut self) {
         self.lines = None;
     }

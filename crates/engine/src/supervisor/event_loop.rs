@@ -72,6 +72,8 @@ pub(crate) struct Supervisor {
     pub(super) jobs: Vec<Job>,
     pub(super) endings: Vec<EndingTask>,
     pub(super) cgroup: Option<Cgroup>,
+    /// Those of commands that are over, until nothing is left in them.
+    pub(super) old_cgroups: Vec<Cgroup>,
     pub(super) buffer: Vec<u8>,
     /// How many commands there were, for their tags.
     pub(super) commands: u64,
@@ -137,6 +139,7 @@ impl Supervisor {
         let nonce = Nonce::from_value(nonce).ok_or(rustix::io::Errno::INVAL)?;
         Ok(Self {
             cgroup: None,
+            old_cgroups: Vec::new(),
             context,
             nonce,
             link: Link::new(listener),
@@ -409,9 +412,9 @@ impl Supervisor {
             }
             let mut job = self.jobs.remove(index);
             self.link.send(0, &Answer::Closed { slot: job.slot, position: job.position() });
-            if let Some(cgroup) = &mut job.cgroup {
-                drop(cgroup.remove());
-            }
+            // One that is not empty yet is removed when a later command ends, or at the very end.
+            self.old_cgroups.extend(job.cgroup.take());
+            self.old_cgroups.retain_mut(|cgroup| cgroup.remove().is_err());
             if self.jobs.is_empty() && self.buffer.capacity() > 4 << 10 {
                 self.buffer = Vec::new();
             }
@@ -461,15 +464,17 @@ impl Supervisor {
             let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
             while sys::reap_one(shell.pid()) {}
         }
-        if let Some(cgroup) = &mut self.cgroup {
-            // It is empty when the last process in it has been reaped, or a moment later.
-            for _ in 0..100 {
-                while sys::reap().is_some() {}
-                if cgroup.remove().is_ok() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(1));
+        let mut cgroups = std::mem::take(&mut self.old_cgroups);
+        cgroups.extend(self.jobs.iter_mut().filter_map(|job| job.cgroup.take()));
+        cgroups.extend(self.cgroup.take());
+        // They are empty when the last process in them has been reaped, or a moment later.
+        for _ in 0..100 {
+            while sys::reap().is_some() {}
+            cgroups.retain_mut(|cgroup| cgroup.remove().is_err());
+            if cgroups.is_empty() {
+                break;
             }
+            std::thread::sleep(Duration::from_millis(1));
         }
         // Last: it tells the engine that there is nothing to clean up.
         let _ =

@@ -288,6 +288,7 @@ impl Supervisor {
                 self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
             }
             job.finish(&End { usage: Usage::default(), ..end });
+            self.old_cgroups.extend(job.cgroup.take());
         }
         self.link.send(0, &Answer::NotStarted { slot, why });
     }

@@ -40,7 +40,7 @@ enum Step {
 }
 
 /// Starts the program; returns when it runs or could not be started.
-pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
+pub(crate) fn spawn(mut child: Child<'_>) -> Result<Pid, Refusal> {
     let path = match &child.program {
         Some(path) => path.clone(),
         None => find_program(&child.argv, child.env, child.cwd).map_err(Refusal::BadProgram)?,
@@ -77,7 +77,7 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
             }
         }
         Fork::Child => {
-            let (step, error) = become_program(child, in_cgroup, &path, &argv, &env);
+            let (step, error) = become_program(&mut child, in_cgroup, &path, &argv, &env);
             let mut message = [step as u8, 0, 0, 0, 0];
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
             message[1..].copy_from_slice(&errno.to_le_bytes());
@@ -88,7 +88,7 @@ pub(crate) fn spawn(child: Child<'_>) -> Result<Pid, Refusal> {
 }
 
 fn become_program(
-    child: Child<'_>,
+    child: &mut Child<'_>,
     in_cgroup: bool,
     path: &CString,
     argv: &[CString],

@@ -11,13 +11,13 @@ use sandcrab_engine::{
     CommandSpec, EndReason, Engine, Event, Limits, SessionError, SessionSpec, StartError, Stdin, Stream,
 };
 
-use crate::stage::{Host, Place, eventually, until};
+use crate::support::{Host, Place, eventually, eventually_blocking};
 
 /// What there is of an engine that has nothing to do: shells that are ready, and no more.
 async fn nothing_is_left(place: &Place, engine: &Engine) {
     assert_eq!(engine.health().running, 0);
     let idle = || place.supervisors().len() == 4 && place.count("supervisors") == 4;
-    until("only what is ready is there", idle).await;
+    eventually("only what is ready is there", idle).await;
     assert!(engine.executions().is_empty());
     assert!(place.count("journals") <= 4, "{} slots", place.count("journals"));
 }
@@ -265,7 +265,7 @@ async fn too_many_executions() {
         execution.wait().await.unwrap();
     }
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
-    until("only what is ready is there", || place.supervisors().len() == 4).await;
+    eventually("only what is ready is there", || place.supervisors().len() == 4).await;
 }
 
 #[tokio::test]
@@ -359,7 +359,7 @@ async fn a_full_disk_refuses_new_work_and_recovers() {
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "5\n");
     session.delete().await.unwrap();
-    until("only what is ready is there", || place.supervisors().len() == 4).await;
+    eventually("only what is ready is there", || place.supervisors().len() == 4).await;
 }
 
 #[tokio::test]
@@ -369,7 +369,7 @@ async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded()
     let engine = place.open().await;
     let text = "echo first; read x; seq 1 100000; read x; echo last; exit 3";
     let execution = engine.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
-    until("it has begun", || execution.output(10).unwrap().cursor == 6).await;
+    eventually("it has begun", || execution.output(10).unwrap().cursor == 6).await;
     let filler = tiny.fill();
     execution.write_stdin("\n").await.unwrap();
     let large: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
@@ -468,7 +468,7 @@ impl FewProcesses {
 
 impl Drop for FewProcesses {
     fn drop(&mut self) {
-        eventually("its cgroup is empty", || std::fs::remove_dir(&self.0).is_ok());
+        eventually_blocking("its cgroup is empty", || std::fs::remove_dir(&self.0).is_ok());
     }
 }
 
@@ -483,7 +483,7 @@ async fn a_machine_without_processes_says_so_and_recovers() {
     assert_eq!(host.ask(&["run-in", "s", "x=5"]), "");
     assert_eq!(host.ask(&["run", "echo before"]), "before ");
     // From here on nothing can be forked; what is ready can still be used.
-    eventually("all are ready", || place.supervisors().len() == 3);
+    eventually_blocking("all are ready", || place.supervisors().len() == 3);
     few.allow("1");
     let answers: Vec<_> = (0..6).map(|_| host.ask(&["run", "echo x"])).collect();
     let refusal = "error the machine is out of processes: failed to";

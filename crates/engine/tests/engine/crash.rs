@@ -4,13 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, Execution, ExecutionId, SessionId, Stream};
+use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, Execution, SessionId, Stream};
 
-use crate::stage::{Host, Place, until};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Host, Place, eventually, id};
 
 /// Numbers to choose instants by.
 struct Chance(u64);
@@ -116,7 +112,8 @@ async fn kills(count: u64) {
     let session = engine.session(&"s".parse::<SessionId>().unwrap()).unwrap();
     session.delete().await.unwrap();
     drop((session, engine));
-    until("nothing is left", || place.own_processes().is_empty() && place.count("supervisors") == 0).await;
+    eventually("nothing is left", || place.own_processes().is_empty() && place.count("supervisors") == 0)
+        .await;
 }
 
 async fn check(place: &Place, engine: &Engine, all: &BTreeMap<(u64, usize), (String, Asked)>) {
@@ -177,7 +174,7 @@ async fn serial_a_deadline_passes_while_no_engine_is_alive() {
     assert_eq!(host.ask(&["timed", "t", "300", "echo begun; sleep 60"]), "started");
     host.kill();
     let begun = std::time::Instant::now();
-    until("nothing of it runs", || place.own_processes().is_empty()).await;
+    eventually("nothing of it runs", || place.own_processes().is_empty()).await;
     assert!(begun.elapsed() < Duration::from_millis(1000));
     let engine = place.open().await;
     let execution = engine.execution(&id("t")).unwrap();

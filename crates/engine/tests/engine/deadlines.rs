@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Execution, Limits};
 
-use crate::scene::{Kind, Running, Scene};
+use crate::support::{BOTH, Kind, Scene};
 
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
 /// How late the end may be, mostly, and on a machine that is busy with something else.
 const MOSTLY: Duration = Duration::from_millis(50);
 const AT_MOST: Duration = Duration::from_millis(250);
@@ -96,18 +95,9 @@ async fn serial_silence_times_out_on_time() {
         assert_eq!((end.reason, end.exit_code), (EndReason::IdleTimeout, Some(124)), "{kind:?}");
         assert!(end.usage.wall >= idle + Duration::from_millis(500));
         assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"1\n2\n3\n4\n5\nlast\n");
-        answers(running).await;
+        running.answers().await;
     }
     check_delays(delays);
-}
-
-/// Checks that a session takes its next command.
-async fn answers(running: Running) {
-    if let Some(session) = running.session {
-        let next = session.run(CommandSpec::shell("echo next")).await.unwrap();
-        assert_eq!((next.stdout().as_str(), next.end.restored), ("next\n", None));
-        session.delete().await.unwrap();
-    }
 }
 
 #[tokio::test]
@@ -121,7 +111,7 @@ async fn whatever_deadline_comes_first_counts() {
         {
             let running = scene.start(kind, spec).await;
             assert_eq!(running.execution.wait().await.unwrap().reason, reason);
-            answers(running).await;
+            running.answers().await;
         }
     }
 }
@@ -140,7 +130,7 @@ async fn serial_grace_lets_a_program_end_by_itself() {
         assert_eq!((end.reason, end.exit_code), (EndReason::Timeout, Some(124)), "{kind:?}");
         let output = running.execution.output(100).unwrap().stdout.bytes;
         assert_eq!(String::from_utf8_lossy(&output), "up\nbye\n", "{kind:?}");
-        answers(running).await;
+        running.answers().await;
     }
     check_delays(delays);
 }
@@ -162,7 +152,7 @@ async fn serial_grace_ends_on_time() {
         }
         running.execution.wait_closed().await;
         assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"up\n");
-        answers(running).await;
+        running.answers().await;
     }
     check_delays(delays);
 }
@@ -179,7 +169,7 @@ async fn too_much_output_ends_the_command() {
         let output = running.execution.output(1 << 20).unwrap();
         assert_eq!((output.cursor, output.stdout.bytes.len()), (100_000, 100_000));
         assert!(output.stdout.bytes.starts_with(b"begin\ny\ny\n"));
-        answers(running).await;
+        running.answers().await;
     }
 }
 
@@ -191,7 +181,7 @@ async fn output_up_to_the_limit_is_no_reason_to_end() {
         let running = scene.start(kind, CommandSpec::shell("head -c 100000 /dev/zero").limits(limits)).await;
         let end = running.execution.wait().await.unwrap();
         assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(0)), "{kind:?}");
-        answers(running).await;
+        running.answers().await;
     }
 }
 

@@ -4,24 +4,15 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, End, EndReason, Limits};
 
-use crate::processes::{Seen, eventually};
-use crate::scene::{Kind, Running, Scene};
-use crate::stage::{kill, parent_of};
+use crate::support::{BOTH, Kind, Scene, Seen, eventually, running_in, supervisor_of};
 
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
 const MIB: u64 = 1 << 20;
-
-async fn close(running: Running) {
-    if let Some(session) = running.session {
-        session.delete().await.unwrap();
-    }
-}
 
 /// Runs a command to its end.
 async fn end_of(scene: &Scene, kind: Kind, spec: CommandSpec) -> End {
     let running = scene.start(kind, spec).await;
     let end = End::clone(&*running.execution.wait().await.unwrap());
-    close(running).await;
+    running.close().await;
     end
 }
 
@@ -107,7 +98,7 @@ async fn killed() {
                 (EndReason::Killed, Some(128 + signal)),
                 "{kind:?} {end:?}"
             );
-            close(running).await;
+            running.close().await;
         }
     }
 }
@@ -154,15 +145,14 @@ async fn lost() {
         let folder = scene.folder(&format!("{kind:?}"));
         let text = "echo before; setsid sleep 60 & sleep 60";
         let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
-        eventually("both are up", || crate::processes::running_in(&folder, "sleep").len() == 2).await;
-        let there = crate::processes::running_in(&folder, "sleep");
-        let program = running.execution.info().pid.unwrap();
-        kill(parent_of(program).unwrap());
+        eventually("both are up", || running_in(&folder, "sleep").len() == 2).await;
+        let there = running_in(&folder, "sleep");
+        supervisor_of(&running.execution).kill();
         let end = running.execution.wait().await.unwrap();
         assert_eq!((end.reason, end.exit_code, end.signal), (EndReason::Lost, None, None), "{kind:?}");
         eventually("nothing is left", || !there.iter().copied().any(Seen::is_alive)).await;
         assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"before\n");
-        close(running).await;
+        running.close().await;
     }
 }
 

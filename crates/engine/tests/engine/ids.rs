@@ -7,11 +7,7 @@ use sandcrab_engine::{
     CgroupUse, CommandSpec, EndReason, ExecutionId, IdError, SessionError, SessionId, SessionSpec, StartError,
 };
 
-use crate::stage::{Place, until};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Place, eventually, id};
 
 #[tokio::test]
 async fn two_hundred_equal_requests_are_one_execution() {
@@ -33,7 +29,7 @@ async fn two_hundred_equal_requests_are_one_execution() {
     assert_eq!(place.lines("marker"), 1);
     assert_eq!(engine.executions().len(), 1);
     // Nothing is left of those that were not needed but the few that are kept ready.
-    until("spare supervisors are gone", || place.supervisors().len() <= 4).await;
+    eventually("spare supervisors are gone", || place.supervisors().len() <= 4).await;
 }
 
 #[tokio::test]

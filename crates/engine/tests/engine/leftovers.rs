@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Event, Execution, LeftoverPolicy, Status};
 
-use crate::processes::{Seen, eventually, running_in};
-use crate::scene::{Kind, Scene};
-
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+use crate::support::{BOTH, Kind, Running, Scene, Seen, eventually, running_in};
 
 #[tokio::test]
 async fn a_command_returns_before_its_background_child() {
@@ -26,7 +23,7 @@ async fn a_command_returns_before_its_background_child() {
 }
 
 /// Ends what a command has left: with its session, or by hand.
-async fn end_leftovers(running: crate::scene::Running, leftovers: &[Seen]) {
+async fn end_leftovers(running: Running, leftovers: &[Seen]) {
     match running.session {
         Some(session) => drop(session.delete().await.unwrap()),
         None => leftovers.iter().for_each(|seen| seen.kill()),
@@ -89,9 +86,7 @@ async fn late_output_of_a_leftover_reaches_the_journal() {
         }
         assert_eq!(late, b"late\n", "{kind:?}");
         assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"early\nlate\n");
-        if let Some(session) = running.session {
-            session.delete().await.unwrap();
-        }
+        running.close().await;
     }
 }
 
@@ -112,11 +107,7 @@ async fn leftovers_are_killed_if_asked_for() {
         assert!(running_in(&folder, "sleep").is_empty());
         assert!(end.leftovers.iter().all(|left| Seen::of(left.pid).is_none()));
         running.execution.wait_closed().await;
-        if let Some(session) = running.session {
-            let next = session.run(CommandSpec::shell("echo next")).await.unwrap();
-            assert_eq!((next.stdout().as_str(), next.end.restored), ("next\n", None));
-            session.delete().await.unwrap();
-        }
+        running.answers().await;
     }
 }
 
@@ -152,9 +143,7 @@ async fn an_adopted_leftover_has_a_kill_of_its_own() {
         assert!(other.is_alive(), "{kind:?}: the other one was killed too");
         second.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
         assert!(!other.is_alive());
-        if let Some(session) = running.session {
-            session.delete().await.unwrap();
-        }
+        running.close().await;
     }
 }
 
@@ -174,9 +163,7 @@ async fn an_adopted_leftover_ends_when_it_ends() {
         // A child of the session's shell is reaped by the shell, which alone learns how it ended.
         assert_eq!(end.exit_code, (kind == Kind::Run).then_some(3), "{kind:?}");
         found[0].wait_closed().await;
-        if let Some(session) = running.session {
-            session.delete().await.unwrap();
-        }
+        running.close().await;
     }
 }
 

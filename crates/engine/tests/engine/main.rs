@@ -1,12 +1,10 @@
 //! The engine through its public API, with real shells and real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod processes;
-mod scene;
-mod stage;
 mod support;
 
 mod bad_input;
+mod cgroups;
 mod crash;
 mod deadlines;
 mod ends;
@@ -19,6 +17,7 @@ mod previous;
 mod restart;
 mod retention;
 mod runs;
+mod sessions;
 mod soak;
 mod supervisors;
 mod traps;

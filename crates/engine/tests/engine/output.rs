@@ -7,7 +7,7 @@ use sandcrab_engine::{CommandSpec, Engine, Event, Execution, SessionSpec, Status
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::support::{open, open_with, parent, resident_bytes};
+use crate::support::{Scene, resident_bytes, supervisor_of};
 
 /// The flood's lines are numbers of nine digits: the bytes at any position are known.
 const LINE_BYTES: u64 = 10;
@@ -77,7 +77,7 @@ async fn flood_with(engine: &Engine, lines: u64, bound: Option<u64>, reader: Rea
     spec.journal_bytes = bound;
     let before = resident_bytes(std::process::id());
     let execution = engine.start(spec).await.unwrap();
-    let supervisor = parent(execution.info().pid.unwrap());
+    let supervisor = supervisor_of(&execution).pid;
     let reading = {
         let execution = execution.clone();
         tokio::spawn(
@@ -86,7 +86,7 @@ async fn flood_with(engine: &Engine, lines: u64, bound: Option<u64>, reader: Rea
     };
     let (mut most, mut most_here) = (0, 0);
     while !matches!(execution.status(), Status::Ended(_)) {
-        most = most.max(supervisor.map_or(0, resident_bytes));
+        most = most.max(resident_bytes(supervisor));
         most_here = most_here.max(resident_bytes(std::process::id()));
         sleep(Duration::from_millis(5)).await;
     }
@@ -102,12 +102,12 @@ async fn flood_with(engine: &Engine, lines: u64, bound: Option<u64>, reader: Rea
 }
 
 async fn flood_each_way(lines: u64, small_bound: Option<u64>) {
-    let fixture = open().await;
+    let scene = Scene::open().await;
     let total = lines * LINE_BYTES;
     for reader in [Reader::None, Reader::Fast, Reader::Slow] {
-        let found = flood_with(&fixture.engine, lines, Some(2 * total), reader).await;
+        let found = flood_with(&scene.engine, lines, Some(2 * total), reader).await;
         assert_eq!(found, (total, 0), "{reader:?}");
-        let (kept, dropped) = flood_with(&fixture.engine, lines, small_bound, reader).await;
+        let (kept, dropped) = flood_with(&scene.engine, lines, small_bound, reader).await;
         assert_eq!(kept + dropped, total, "{reader:?}");
         assert!(reader != Reader::None || dropped > 0, "nothing was dropped");
     }
@@ -125,8 +125,8 @@ async fn soak_a_gigabyte_is_exact_whoever_reads_it() {
 
 #[tokio::test]
 async fn the_ends_of_a_flood_are_its_ends() {
-    let fixture = open().await;
-    let outcome = fixture.engine.run(flood(2_000_000).journal_bytes(1 << 20)).await.unwrap();
+    let scene = Scene::open().await;
+    let outcome = scene.engine.run(flood(2_000_000).journal_bytes(1 << 20)).await.unwrap();
     let output = outcome.execution.output(1000).unwrap().stdout;
     assert_eq!((output.head, output.bytes.len(), output.omitted), (500, 1000, 20_000_000 - 1000));
     check_flood(0, &output.bytes[..500]);
@@ -141,9 +141,9 @@ async fn the_ends_of_a_flood_are_its_ends() {
 
 #[tokio::test]
 async fn two_streams_at_once_stay_apart_and_in_order() {
-    let fixture = open().await;
+    let scene = Scene::open().await;
     let text = "for i in {1..3000}; do echo out $i; echo err $i >&2; done";
-    let outcome = fixture.engine.run(CommandSpec::shell(text)).await.unwrap();
+    let outcome = scene.engine.run(CommandSpec::shell(text)).await.unwrap();
     let lines = |name: &str| (1..=3000).map(|i| format!("{name} {i}\n")).collect::<String>();
     assert_eq!(outcome.stdout(), lines("out"));
     assert_eq!(outcome.stderr(), lines("err"));
@@ -159,8 +159,8 @@ async fn two_streams_at_once_stay_apart_and_in_order() {
 
 #[tokio::test]
 async fn bytes_come_as_they_are() {
-    let fixture = open().await;
-    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    let scene = Scene::open().await;
+    let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
     let cases: [(&str, &[u8]); 6] = [
         (r"printf 'a\0b\0\0c'", b"a\0b\0\0c"),
         (r"printf '\200\377\376|\300\257|\355\240\200'", b"\x80\xff\xfe|\xc0\xaf|\xed\xa0\x80"),
@@ -172,7 +172,7 @@ async fn bytes_come_as_they_are() {
     for (text, bytes) in cases {
         for outcome in [
             session.run(CommandSpec::shell(text)).await.unwrap(),
-            fixture.engine.run(CommandSpec::shell(text)).await.unwrap(),
+            scene.engine.run(CommandSpec::shell(text)).await.unwrap(),
         ] {
             assert_eq!(outcome.output.stdout.bytes, bytes, "{text}");
             assert_eq!((outcome.output.stdout.omitted, outcome.exit_code()), (0, 0), "{text}");
@@ -189,18 +189,18 @@ async fn bytes_come_as_they_are() {
 
 #[tokio::test]
 async fn long_lines_on_both_streams_at_once() {
-    let fixture = open().await;
+    let scene = Scene::open().await;
     let text = "line() { printf \"%020000d\\n\" 7; }\n\
                 { for i in {1..100}; do line; done; } & { for i in {1..100}; do line; done; } >&2; wait";
-    let outcome = fixture.engine.run(CommandSpec::shell(text)).await.unwrap();
+    let outcome = scene.engine.run(CommandSpec::shell(text)).await.unwrap();
     let line = format!("{:020000}\n", 7);
     assert!(outcome.stdout() == line.repeat(100), "standard output differs");
     assert!(outcome.stderr() == line.repeat(100), "standard error differs");
 }
 
 async fn silent_commands(count: usize) {
-    let fixture = open().await;
-    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    let scene = Scene::open().await;
+    let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
     for number in 0..count {
         let outcome = session.run(CommandSpec::shell(format!("(exit {})", number % 200))).await.unwrap();
         assert_eq!(outcome.exit_code(), i32::try_from(number % 200).unwrap());
@@ -220,10 +220,10 @@ async fn soak_ten_thousand_silent_commands_all_end() {
 }
 
 async fn runs_at_once(count: usize) {
-    let fixture = open().await;
+    let scene = Scene::open().await;
     let mut runs = JoinSet::new();
     for number in 0..count {
-        let engine = fixture.engine.clone();
+        let engine = scene.engine.clone();
         runs.spawn(async move {
             let text = format!("echo {number}; echo e{number} >&2; exit {}", number % 100);
             let outcome = engine.run(CommandSpec::shell(text)).await.unwrap();
@@ -233,7 +233,7 @@ async fn runs_at_once(count: usize) {
         });
     }
     runs.join_all().await;
-    assert_eq!(fixture.engine.health().running, 0);
+    assert_eq!(scene.engine.health().running, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,8 +248,8 @@ async fn soak_a_thousand_runs_at_once_do_not_mix() {
 
 #[tokio::test]
 async fn any_cursor_will_do() {
-    let fixture = open_with(|config| config.journal_bytes = 1 << 20).await;
-    let outcome = fixture.engine.run(flood(4_000)).await.unwrap();
+    let scene = Scene::open_with(|config| config.journal_bytes = 1 << 20).await;
+    let outcome = scene.engine.run(flood(4_000)).await.unwrap();
     let total = 4_000 * LINE_BYTES;
     for cursor in (0..total + 500).step_by(487).chain([total - 1, total, total + 1]) {
         let mut follower = outcome.execution.follow(cursor).unwrap();

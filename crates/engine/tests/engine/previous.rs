@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, SessionSpec, Stdin, SupervisorProgram};
 
-use crate::support::config;
+use crate::support::Place;
 
 /// The last commit of protocol version 1. When the version goes up, this moves with it.
 const PREVIOUS: &str = "8fb7c224b3fa6d30dd040f42512091528e495a60";
@@ -52,8 +52,8 @@ fn previous_supervisor() -> PathBuf {
 #[tokio::test]
 async fn supervisors_of_the_previous_version_are_adopted() {
     let supervisor = previous_supervisor();
-    let dir = tempfile::tempdir().unwrap();
-    let mut old = config(dir.path());
+    let place = Place::new();
+    let mut old = place.config();
     old.supervisor = SupervisorProgram::At(supervisor);
     let engine = Engine::open(old).await.unwrap();
     let session = engine.create_session(SessionSpec::new().id("kept".parse().unwrap())).await.unwrap();
@@ -66,7 +66,7 @@ async fn supervisors_of_the_previous_version_are_adopted() {
     drop((session, reader, sleeper, timed));
     drop(engine);
 
-    let engine = Engine::open(config(dir.path())).await.unwrap();
+    let engine = place.open().await;
     let [reader, sleeper, timed] = ids.map(|id| engine.execution(&id).unwrap());
     reader.write_stdin("after\n").await.unwrap();
     reader.close_stdin().await.unwrap();

@@ -2,15 +2,9 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{
-    CommandSpec, EndReason, Engine, ExecutionId, OpenError, SessionId, SessionSpec, Stdin,
-};
+use sandcrab_engine::{CommandSpec, EndReason, Engine, OpenError, SessionId, SessionSpec, Stdin};
 
-use crate::stage::{Host, Place, kill, lives, until};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Host, Place, Seen, eventually, id, process_of};
 
 /// Makes the state directory one of another boot.
 fn pretend_reboot(place: &Place) {
@@ -67,8 +61,8 @@ async fn after_a_reboot_unfinished_work_is_lost_and_no_process_is_touched() {
     let finished = engine.run(CommandSpec::shell("echo kept").id(id("finished"))).await.unwrap();
     finished.execution.wait_closed().await;
     let running = engine.start(CommandSpec::shell("echo begun; sleep 300").id(id("running"))).await.unwrap();
-    until("it has written", || running.output(100).unwrap().cursor == 6).await;
-    let pid = running.info().pid.unwrap();
+    eventually("it has written", || running.output(100).unwrap().cursor == 6).await;
+    let process = process_of(&running);
     drop((running, finished, engine));
     pretend_reboot(&place);
     let engine = place.open().await;
@@ -79,9 +73,9 @@ async fn after_a_reboot_unfinished_work_is_lost_and_no_process_is_touched() {
     assert_eq!(engine.execution(&id("finished")).unwrap().output(100).unwrap().stdout.bytes, b"kept\n");
     assert_eq!(engine.health().running, 0);
     // It has the number of a process of the boot before; who it is now is no business of ours.
-    assert!(lives(pid));
+    assert!(process.is_alive());
     assert!(running.kill(9, Duration::ZERO).await.unwrap().killed.is_empty());
-    assert!(lives(pid));
+    assert!(process.is_alive());
 }
 
 #[tokio::test]
@@ -90,11 +84,11 @@ async fn after_a_reboot_a_session_has_the_state_that_was_saved() {
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
     session.run(CommandSpec::shell("x=5; cd /usr")).await.unwrap();
-    until("its state is saved", || place.count("snapshots") > 0).await;
+    eventually("its state is saved", || place.count("snapshots") > 0).await;
     drop((session, engine));
     pretend_reboot(&place);
     // The shells of the boot before are gone with it.
-    place.supervisors().into_iter().for_each(kill);
+    place.supervisors().into_iter().for_each(Seen::kill);
     let engine = place.open().await;
     let session = engine.session(&"s".parse::<SessionId>().unwrap()).unwrap();
     let outcome = session.run(CommandSpec::shell("echo $x $PWD")).await.unwrap();
@@ -110,12 +104,12 @@ async fn a_recycled_process_number_is_not_signalled() {
     let place = Place::new();
     let engine = place.open().await;
     let running = engine.start(CommandSpec::shell("sleep 300").id(id("running"))).await.unwrap();
-    let pid = running.info().pid.unwrap();
+    let process = process_of(&running);
     drop((running, engine));
-    place.own_processes().into_iter().for_each(kill);
-    until("its command is dead too", || !lives(pid)).await;
+    place.own_processes().into_iter().for_each(Seen::kill);
+    eventually("its command is dead too", || !process.is_alive()).await;
     pretend_reboot(&place);
-    let stranger = stranger_with(pid);
+    let stranger = stranger_with(process.pid);
     let engine = place.open().await;
     let running = engine.execution(&id("running")).unwrap();
     assert_eq!(running.wait().await.unwrap().reason, EndReason::Lost);
@@ -159,10 +153,10 @@ async fn a_container_that_is_killed_leaves_its_journals_and_sessions() {
     assert_eq!(host.ask(&["run", "echo other"]), "other ");
     assert_eq!(host.ask(&["session", "s"]), "made");
     assert_eq!(host.ask(&["run-in", "s", "x=5; cd /usr"]), "");
-    until("the session's state is saved", || place.count("snapshots") > 0).await;
+    eventually("the session's state is saved", || place.count("snapshots") > 0).await;
     // With the first process of the namespace everything in it goes.
     host.kill();
-    until("everything in it is dead", || place.own_processes().is_empty()).await;
+    eventually("everything in it is dead", || place.own_processes().is_empty()).await;
     {
         let engine = place.open().await;
         let running = engine.execution(&id("running")).unwrap();
@@ -174,12 +168,12 @@ async fn a_container_that_is_killed_leaves_its_journals_and_sessions() {
         assert_eq!(outcome.stdout(), "5 /usr\n");
         assert!(outcome.end.restored.is_some());
     }
-    place.own_processes().into_iter().for_each(kill);
+    place.own_processes().into_iter().for_each(Seen::kill);
     let mut host = Host::start_by(&place, &unshare);
     until_open(&mut host, &place, &unshare).await;
     assert_eq!(host.ask(&["run-in", "s", "echo $x $PWD"]), "5 /usr ");
     host.kill();
-    until("everything in it is dead", || place.own_processes().is_empty()).await;
+    eventually("everything in it is dead", || place.own_processes().is_empty()).await;
 }
 
 /// The engine before it may still be closing.

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, ControlError, Engine, ExecutionId, ReadError, Retention, Stdin};
+use sandcrab_engine::{CommandSpec, ControlError, Engine, ReadError, Retention, Stdin};
 
-use crate::stage::{Place, until};
-
-fn id(text: &str) -> ExecutionId {
-    text.parse().unwrap()
-}
+use crate::support::{Place, eventually, id};
 
 async fn run(engine: &Engine, name: &str, text: &str) {
     let outcome = engine.run(CommandSpec::argv(["sh", "-c", text]).id(id(name))).await.unwrap();
@@ -31,7 +27,7 @@ async fn the_oldest_go_by_count() {
     for name in ["b", "c", "d", "e"] {
         run(&engine, name, "true").await;
     }
-    until("only three are left", || names(&engine) == ["c", "d", "e"]).await;
+    eventually("only three are left", || names(&engine) == ["c", "d", "e"]).await;
     assert!(matches!(first.execution.output(100), Err(ReadError::Removed)));
 }
 
@@ -43,7 +39,7 @@ async fn the_old_go_by_age() {
     run(&engine, "a", "true").await;
     run(&engine, "b", "true").await;
     assert!(engine.execution(&id("b")).is_some());
-    until("both are gone", || engine.executions().is_empty()).await;
+    eventually("both are gone", || engine.executions().is_empty()).await;
 }
 
 #[tokio::test]
@@ -57,7 +53,7 @@ async fn the_old_go_by_age_also_beside_kept_ones() {
     // Let the clean-up find nothing to wait for, however long that takes.
     tokio::time::sleep(Duration::from_millis(20)).await;
     run(&engine, "a", "true").await;
-    until("only the kept one is left", || names(&engine) == ["kept"]).await;
+    eventually("only the kept one is left", || names(&engine) == ["kept"]).await;
 }
 
 #[tokio::test]
@@ -68,7 +64,7 @@ async fn the_oldest_go_by_bytes() {
     for name in ["a", "b", "c"] {
         run(&engine, name, "head -c 200000 /dev/zero").await;
     }
-    until("the oldest is gone", || names(&engine) == ["b", "c"]).await;
+    eventually("the oldest is gone", || names(&engine) == ["b", "c"]).await;
 }
 
 #[tokio::test]
@@ -82,7 +78,7 @@ async fn a_kept_record_stays_until_it_is_forgotten() {
     for name in ["a", "b", "c"] {
         run(&engine, name, "true").await;
     }
-    until("only the kept one is left", || names(&engine) == ["kept"]).await;
+    eventually("only the kept one is left", || names(&engine) == ["kept"]).await;
     let execution = engine.execution(&id("kept")).unwrap();
     assert_eq!(execution.output(100).unwrap().stdout.bytes, b"kept\n");
     engine.forget(&id("kept")).unwrap();
@@ -99,7 +95,7 @@ async fn the_living_are_not_touched() {
     for name in ["a", "b"] {
         run(&engine, name, "true").await;
     }
-    until("the others are gone", || names(&engine) == ["cat"]).await;
+    eventually("the others are gone", || names(&engine) == ["cat"]).await;
     assert!(matches!(engine.forget(&id("cat")), Err(ControlError::Running)));
     living.write_stdin("still here").await.unwrap();
     let mut follower = living.follow(0).unwrap();
@@ -108,7 +104,7 @@ async fn the_living_are_not_touched() {
     }
     living.close_stdin().await.unwrap();
     living.wait().await.unwrap();
-    until("it is gone too", || engine.executions().is_empty()).await;
+    eventually("it is gone too", || engine.executions().is_empty()).await;
 }
 
 #[tokio::test]
@@ -123,7 +119,7 @@ async fn a_new_engine_applies_its_own_policy() {
     let engine = place.open_with(|config| config.retention = retention).await;
     assert_eq!(names(&engine), ["b", "c"]);
     run(&engine, "d", "true").await;
-    until("the oldest is gone", || names(&engine) == ["c", "d"]).await;
+    eventually("the oldest is gone", || names(&engine) == ["c", "d"]).await;
 }
 
 #[tokio::test]

@@ -1,29 +1,111 @@
-//! Stateless commands.
+//! Commands without a session.
 
-use sandcrab_engine::{CommandSpec, EndReason};
+use sandcrab_engine::{CommandSpec, EndReason, Outcome, Status, Stdin};
 
-use crate::support::open;
+use crate::support::Scene;
+
+/// The outcome of a command, and what has to stay until it has been looked at.
+async fn run(spec: CommandSpec) -> (Scene, Outcome) {
+    let scene = Scene::open().await;
+    let outcome = scene.engine.run(spec).await.unwrap();
+    (scene, outcome)
+}
 
 #[tokio::test]
-async fn a_command_runs_and_its_streams_are_apart() {
-    let fixture = open().await;
-    let outcome = fixture.engine.run(CommandSpec::shell("echo out; echo err >&2; exit 3")).await.unwrap();
-    assert_eq!(outcome.stdout(), "out\n");
-    assert_eq!(outcome.stderr(), "err\n");
+async fn streams_are_apart_and_the_exit_code_is_told() {
+    let (_scene, outcome) = run(CommandSpec::shell("echo out; echo err >&2; exit 3")).await;
+    assert_eq!((outcome.stdout().as_str(), outcome.stderr().as_str()), ("out\n", "err\n"));
     assert_eq!((outcome.end.reason, outcome.exit_code()), (EndReason::Exited, 3));
-    println!("{:?} {:?}", fixture.engine.health(), outcome.end);
-    let outcome = fixture.engine.run(CommandSpec::argv(["echo", "a  b"])).await.unwrap();
-    assert_eq!(outcome.stdout(), "a  b\n");
-    let session = fixture.engine.create_session(Default::default()).await.unwrap();
-    let o = session.run(CommandSpec::shell("x=5; cd /tmp; echo hi")).await.unwrap();
-    assert_eq!(o.stdout(), "hi\n");
-    let o = session.run(CommandSpec::shell("echo $x $PWD; exit 4")).await.unwrap();
-    println!("{:?}", o.end);
-    assert_eq!(o.stdout(), "5 /tmp\n");
-    let o = session.run(CommandSpec::shell("echo $x $PWD; kill -9 $$")).await.unwrap();
-    println!("{:?}", o.end);
-    assert_eq!(o.stdout(), "5 /tmp\n");
-    let o = session.run(CommandSpec::shell("echo $x $PWD; sleep 30 & echo")).await.unwrap();
-    println!("{:?}", o.end);
-    println!("{:?}", session.delete().await.unwrap());
+}
+
+#[tokio::test]
+async fn arguments_reach_a_program_as_they_are() {
+    let (_scene, outcome) = run(CommandSpec::argv(["printf", "%s|", "a  b", "$HOME", "*", ""])).await;
+    assert_eq!(outcome.stdout(), "a  b|$HOME|*||");
+}
+
+#[tokio::test]
+async fn variables_are_set_and_unset() {
+    let scene = Scene::open_with(|config| config.env.push(("GIVEN".into(), "g".into()))).await;
+    for program in [
+        CommandSpec::shell("echo \"${GIVEN-none} ${NEW-none}\""),
+        CommandSpec::argv(["sh", "-c", "echo \"${GIVEN-none} ${NEW-none}\""]),
+    ] {
+        let plain = scene.engine.run(program.clone()).await.unwrap();
+        assert_eq!(plain.stdout(), "g none\n");
+        let changed = scene.engine.run(program.unset_env("GIVEN").env("NEW", "a b")).await.unwrap();
+        assert_eq!(changed.stdout(), "none a b\n");
+    }
+}
+
+#[tokio::test]
+async fn variables_of_the_engine_reach_what_is_started_later() {
+    let scene = Scene::open().await;
+    let engine = &scene.engine;
+    let spec = || CommandSpec::shell("echo \"${NAME-none}\"");
+    engine.set_env(&[("NAME".into(), Some("value".into()))]).await.unwrap();
+    assert_eq!(engine.run(spec()).await.unwrap().stdout(), "value\n");
+    let session = engine.create_session(Default::default()).await.unwrap();
+    assert_eq!(session.run(spec()).await.unwrap().stdout(), "value\n");
+    engine.set_env(&[("NAME".into(), None)]).await.unwrap();
+    assert_eq!(engine.run(spec()).await.unwrap().stdout(), "none\n");
+    // It began with what was set then.
+    assert_eq!(session.run(spec()).await.unwrap().stdout(), "value\n");
+}
+
+#[tokio::test]
+async fn a_command_runs_where_it_is_told_to() {
+    let scene = Scene::open_with(|config| config.cwd = "/usr".into()).await;
+    for program in [CommandSpec::shell("pwd"), CommandSpec::argv(["/bin/pwd"])] {
+        assert_eq!(scene.engine.run(program.clone()).await.unwrap().stdout(), "/usr\n");
+        assert_eq!(scene.engine.run(program.cwd("/usr/lib")).await.unwrap().stdout(), "/usr/lib\n");
+    }
+}
+
+#[tokio::test]
+async fn without_input_there_is_the_end_of_it() {
+    let (_scene, outcome) = run(CommandSpec::shell("cat; echo over")).await;
+    assert_eq!(outcome.stdout(), "over\n");
+}
+
+#[tokio::test]
+async fn given_input_is_read_to_its_end() {
+    let (_scene, outcome) = run(CommandSpec::argv(["cat"]).stdin(Stdin::Bytes(b"a\0b\n\xff".to_vec()))).await;
+    assert_eq!(outcome.output.stdout.bytes, b"a\0b\n\xff");
+}
+
+#[tokio::test]
+async fn open_input_is_written_piece_by_piece_and_closed() {
+    let scene = Scene::open().await;
+    let engine = &scene.engine;
+    let cat = engine.start(CommandSpec::argv(["cat"]).stdin(Stdin::Open)).await.unwrap();
+    let mut follower = cat.follow(0).unwrap();
+    for piece in ["one ", "two "] {
+        cat.write_stdin(piece).await.unwrap();
+        let before = follower.cursor();
+        while follower.cursor() < before + 4 {
+            follower.next().await.unwrap().unwrap();
+        }
+    }
+    assert!(matches!(cat.status(), Status::Running { .. }));
+    cat.close_stdin().await.unwrap();
+    assert_eq!(cat.wait().await.unwrap().exit_code, Some(0));
+    assert_eq!(cat.output(100).unwrap().stdout.bytes, b"one two ");
+}
+
+#[tokio::test]
+async fn a_background_process_is_listed_until_and_after_its_end() {
+    let scene = Scene::open().await;
+    let engine = &scene.engine;
+    let spec = CommandSpec::argv(["sleep", "60"]).id("server".parse().unwrap()).background();
+    let server = engine.start(spec).await.unwrap();
+    engine.run(CommandSpec::shell("true")).await.unwrap();
+    let listed = || engine.executions().into_iter().map(|e| e.info()).find(|info| info.background).unwrap();
+    let info = listed();
+    assert_eq!((info.id.to_string(), info.command.as_str()), ("server".into(), "sleep 60"));
+    assert!(matches!(info.status, Status::Running { pid } if Some(pid) == info.pid), "{info:?}");
+    server.kill(libc::SIGKILL, std::time::Duration::ZERO).await.unwrap();
+    server.wait().await.unwrap();
+    assert_eq!(listed().status.end().unwrap().reason, EndReason::Killed);
+    assert!(listed().ended_at.is_some());
 }

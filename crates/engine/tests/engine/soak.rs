@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, SessionSpec};
 
-use crate::support::{Fixture, cpu_ticks, descendants, is_zombie, open_with, resident_bytes};
+use crate::support::{Scene, cpu_ticks, descendants, is_zombie, resident_bytes};
 
 /// What could grow.
 #[derive(Debug, Clone, Copy)]
@@ -18,13 +18,13 @@ struct Usage {
 }
 
 impl Usage {
-    async fn of(fixture: &Fixture) -> Self {
+    async fn of(scene: &Scene) -> Self {
         // The shells kept ready come back, what has ended is reaped, states are saved.
         tokio::time::sleep(Duration::from_millis(700)).await;
         let own = std::process::id();
         let processes = descendants(own);
         let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
-        let state = fixture.dir.path();
+        let state = scene.place.state();
         let folders = ["", "journals", "supervisors", "snapshots"];
         Self {
             descriptors: count("/proc/self/fd"),
@@ -49,12 +49,12 @@ impl Usage {
 
 async fn session_commands(count: usize) {
     // As many finished ones as are kept are there at the first look.
-    let fixture = open_with(|config| config.retention.max_count = count / 20).await;
-    let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+    let scene = Scene::open_with(|config| config.retention.max_count = count / 20).await;
+    let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
     let mut before = None;
     for number in 0..count {
         if number == count / 10 {
-            before = Some(Usage::of(&fixture).await);
+            before = Some(Usage::of(&scene).await);
         }
         let text = match number % 10 {
             0 => "x=$(echo some words); /bin/true",
@@ -64,30 +64,30 @@ async fn session_commands(count: usize) {
         let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
         assert_eq!(outcome.exit_code(), 0);
     }
-    Usage::of(&fixture).await.check_not_grown_since(&before.unwrap());
+    Usage::of(&scene).await.check_not_grown_since(&before.unwrap());
     session.delete().await.unwrap();
 }
 
 async fn stateless_commands(count: usize) {
-    let fixture = open_with(|config| config.retention.max_count = count / 20).await;
+    let scene = Scene::open_with(|config| config.retention.max_count = count / 20).await;
     let mut before = None;
     for number in 0..count {
         if number == count / 10 {
-            before = Some(Usage::of(&fixture).await);
+            before = Some(Usage::of(&scene).await);
         }
         let spec =
             if number % 4 == 0 { CommandSpec::argv(["true"]) } else { CommandSpec::shell("echo words") };
-        assert_eq!(fixture.engine.run(spec).await.unwrap().exit_code(), 0);
+        assert_eq!(scene.engine.run(spec).await.unwrap().exit_code(), 0);
     }
-    Usage::of(&fixture).await.check_not_grown_since(&before.unwrap());
+    Usage::of(&scene).await.check_not_grown_since(&before.unwrap());
 }
 
 /// Sessions that wait cost no time: not the engine's, not their supervisors', not their shells'.
 async fn idle_sessions(count: usize) {
-    let fixture = open_with(|_| ()).await;
+    let scene = Scene::open_with(|_| ()).await;
     let mut sessions = Vec::new();
     for _ in 0..count {
-        let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
+        let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
         session.run(CommandSpec::shell("x=1; cd /")).await.unwrap();
         sessions.push(session);
     }

@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use sandcrab_engine::{CgroupUse, CommandSpec, EndReason, Engine, SessionSpec, StartError, Status};
 
-use crate::stage::{Place, eventually, kill, lives, parent_of, processes_with, until};
-
-/// The supervisor of a process that runs.
-fn supervisor_of(execution: &sandcrab_engine::Execution) -> u32 {
-    match execution.status() {
-        Status::Running { pid } => parent_of(pid).unwrap(),
-        other => panic!("{other:?}"),
-    }
-}
+use crate::support::{Place, Seen, eventually, eventually_blocking, supervisor_of, with_argument};
 
 /// A number of seconds for `sleep` that nothing else on this machine sleeps.
 fn odd_seconds(place: &Place) -> String {
     let name = place.state();
     let sum: u64 = name.to_string_lossy().bytes().fold(7, |sum, b| (sum * 31 + u64::from(b)) % 1_000_000_007);
     format!("{}.{sum}", 300)
+}
+
+/// How many `sleep` sleep for so long.
+fn sleeping(seconds: &str) -> usize {
+    with_argument(seconds).iter().filter(|seen| seen.name() == "sleep").count()
 }
 
 async fn a_killed_supervisor_loses_its_run_and_nothing_else(cgroups: CgroupUse) {
@@ -31,26 +28,19 @@ async fn a_killed_supervisor_loses_its_run_and_nothing_else(cgroups: CgroupUse) 
     let text =
         format!("sleep {seconds} & setsid sleep {seconds} & (setsid sleep {seconds} & ) ; echo before; wait");
     let execution = engine.start(CommandSpec::shell(text)).await.unwrap();
-    let started = || {
-        processes_with(&seconds).iter().filter(|pid| comm(**pid) == "sleep\n").count() == 3
-            && execution.output(100).unwrap().stdout.bytes == b"before\n"
-    };
-    until("everything runs", started).await;
-    kill(supervisor_of(&execution));
+    let started = || sleeping(&seconds) == 3 && execution.output(100).unwrap().stdout.bytes == b"before\n";
+    eventually("everything runs", started).await;
+    supervisor_of(&execution).kill();
     let end = execution.wait().await.unwrap();
     assert_eq!((end.reason, end.exit_code), (EndReason::Lost, None));
     // All is gone when the end is there.
-    assert_eq!(processes_with(&seconds), [0; 0]);
+    assert_eq!(with_argument(&seconds), []);
     execution.wait_closed().await;
     assert_eq!(execution.output(100).unwrap().stdout.bytes, b"before\n");
     assert!(matches!(other.status(), Status::Running { .. }));
     assert_eq!(engine.health().running, 1);
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     other.kill(9, Duration::ZERO).await.unwrap();
-}
-
-fn comm(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
 }
 
 #[tokio::test]
@@ -80,16 +70,16 @@ async fn a_session_comes_back(cgroups: CgroupUse) {
     let session = engine.create_session(SessionSpec::new().env("GIVEN", "g")).await.unwrap();
     let before = session.run(CommandSpec::shell("x=5; f() { echo f$1; }; cd /usr")).await.unwrap();
     assert_eq!(before.end.restored, None);
-    until("its state is saved", || !saved(&place).is_empty()).await;
+    eventually("its state is saved", || !saved(&place).is_empty()).await;
     let seconds = odd_seconds(&place);
     let left = session.start(CommandSpec::shell(format!("setsid sleep {seconds}"))).await.unwrap();
     let queued = session.start(CommandSpec::shell("echo never")).await.unwrap();
-    until("it runs", || processes_with(&seconds).iter().any(|pid| comm(*pid) == "sleep\n")).await;
-    kill(supervisor_of(&left));
+    eventually("it runs", || sleeping(&seconds) == 1).await;
+    supervisor_of(&left).kill();
     for lost in [left, queued] {
         assert_eq!(lost.wait().await.unwrap().reason, EndReason::Lost);
     }
-    assert_eq!(processes_with(&seconds), [0; 0]);
+    assert_eq!(with_argument(&seconds), []);
     let text = "echo $x $PWD $GIVEN; f 1";
     let after = session.run(CommandSpec::shell(text)).await.unwrap();
     assert_eq!(after.stdout(), "5 /usr g\nf1\n");
@@ -115,7 +105,7 @@ async fn a_session_comes_back_with_cgroups_v2() {
 }
 
 /// The supervisor of an idle session.
-async fn supervisor_of_session(session: &sandcrab_engine::Session) -> u32 {
+async fn supervisor_of_session(session: &sandcrab_engine::Session) -> Seen {
     let execution =
         session.start(CommandSpec::shell("read line").stdin(sandcrab_engine::Stdin::Open)).await.unwrap();
     execution.wait_started().await.unwrap();
@@ -132,13 +122,13 @@ async fn a_session_whose_supervisor_is_killed_twice_keeps_its_state() {
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
     session.run(CommandSpec::shell("x=5")).await.unwrap();
     let first = supervisor_of_session(&session).await;
-    until("its state is saved", || !saved(&place).is_empty()).await;
-    kill(first);
-    eventually("it is dead", || !lives(first));
+    eventually("its state is saved", || !saved(&place).is_empty()).await;
+    first.kill();
+    eventually_blocking("it is dead", || !first.is_alive());
     // Brings the session back; the supervisor is killed again before it has run any command to its end.
     let second = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
     second.wait_started().await.unwrap();
-    kill(supervisor_of(&second));
+    supervisor_of(&second).kill();
     assert_eq!(second.wait().await.unwrap().reason, EndReason::Lost);
     let third = session.run(CommandSpec::shell("echo $x")).await.unwrap();
     assert_eq!(third.stdout(), "5\n");
@@ -153,8 +143,8 @@ async fn an_idle_session_whose_supervisor_is_killed_answers_at_once() {
     for round in 0..5 {
         let supervisor = supervisor_of_session(&session).await;
         session.run(CommandSpec::shell(format!("x={round}"))).await.unwrap();
-        kill(supervisor);
-        eventually("it is dead", || !lives(supervisor));
+        supervisor.kill();
+        eventually_blocking("it is dead", || !supervisor.is_alive());
         // The engine's tasks have had no chance to notice.
         let outcome = session.run(CommandSpec::shell("echo \"[$x]\"")).await.unwrap();
         assert!(outcome.end.restored.is_some(), "round {round}");
@@ -168,15 +158,15 @@ async fn a_session_can_be_deleted_after_its_supervisor_was_killed() {
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
     let supervisor = supervisor_of_session(&session).await;
-    kill(supervisor);
+    supervisor.kill();
     session.delete().await.unwrap();
     assert!(engine.sessions().is_empty());
-    until("its socket is gone", || place.count("supervisors") <= 4).await;
+    eventually("its socket is gone", || place.count("supervisors") <= 4).await;
 }
 
-async fn ready(place: &Place, engine: &Engine) -> Vec<u32> {
+async fn ready(place: &Place, engine: &Engine) -> Vec<Seen> {
     engine.run(CommandSpec::shell("true")).await.unwrap();
-    until("four are ready", || place.supervisors().len() == 4 && place.count("supervisors") == 4).await;
+    eventually("four are ready", || place.supervisors().len() == 4 && place.count("supervisors") == 4).await;
     place.supervisors()
 }
 
@@ -185,15 +175,15 @@ async fn killed_ready_supervisors_are_not_used() {
     let place = Place::new();
     let engine = place.open().await;
     let ready = ready(&place, &engine).await;
-    for pid in &ready {
-        kill(*pid);
+    for seen in &ready {
+        seen.kill();
     }
-    eventually("they are dead", || ready.iter().all(|pid| !lives(*pid)));
+    eventually_blocking("they are dead", || !ready.iter().any(|seen| seen.is_alive()));
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
     assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     session.delete().await.unwrap();
-    until("their sockets are gone", || place.count("supervisors") == 4).await;
+    eventually("their sockets are gone", || place.count("supervisors") == 4).await;
 }
 
 #[tokio::test]
@@ -206,8 +196,8 @@ async fn a_killed_zygote_is_started_again() {
     engine.set_env(&[("LATER".into(), Some("l".into()))]).await.unwrap();
     let zygotes = place.zygotes();
     assert_eq!(zygotes.len(), 1);
-    kill(zygotes[0]);
-    eventually("it is dead", || !lives(zygotes[0]));
+    zygotes[0].kill();
+    eventually_blocking("it is dead", || !zygotes[0].is_alive());
     // What is there goes on, and more new work than there are ready supervisors gets one each.
     assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     for round in 0..10 {
@@ -224,7 +214,7 @@ async fn a_killed_zygote_is_started_again() {
 async fn a_killed_zygote_is_started_again_for_new_settings() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
-    kill(place.zygotes()[0]);
+    place.zygotes()[0].kill();
     engine.set_env(&[("NEW".into(), Some("n".into()))]).await.unwrap();
     assert_eq!(engine.run(CommandSpec::shell("echo $NEW")).await.unwrap().stdout(), "n\n");
 }
@@ -238,16 +228,16 @@ async fn a_supervisor_killed_while_it_starts_a_command_is_an_error_and_leaves_no
             let engine = engine.clone();
             tokio::spawn(async move { engine.run(CommandSpec::argv(["true"])).await })
         };
-        until("it is there or over", || task.is_finished() || !place.supervisors().is_empty()).await;
-        place.supervisors().into_iter().for_each(kill);
+        eventually("it is there or over", || task.is_finished() || !place.supervisors().is_empty()).await;
+        place.supervisors().into_iter().for_each(Seen::kill);
         match task.await.unwrap() {
             Ok(outcome) => assert!(matches!(outcome.end.reason, EndReason::Exited | EndReason::Lost)),
             Err(StartError::Lost) => {}
             Err(e) => panic!("{e:?}"),
         }
     }
-    until("nothing runs", || engine.health().running == 0).await;
-    until("no socket is left", || place.count("supervisors") == 0).await;
+    eventually("nothing runs", || engine.health().running == 0).await;
+    eventually("no socket is left", || place.count("supervisors") == 0).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 //! its end, and the session answers the next one.
 
 #[path = "../../src/shell/tests/table.rs"]
-#[expect(dead_code, reason = "the table has more than is needed here")]
 mod table;
 
 use std::time::Duration;
@@ -12,10 +11,10 @@ use sandcrab_engine::{
 };
 use table::{Case, Expected, Step, all};
 
-use crate::support::open_with;
+use crate::support::Scene;
 
-async fn engine(driver: ShellDriver) -> crate::support::Fixture {
-    open_with(|config| {
+async fn engine(driver: ShellDriver) -> Scene {
+    Scene::open_with(|config| {
         config.shell_driver = driver;
         config.env.retain(|(name, _)| ["PATH", "HOME"].iter().any(|kept| name == kept));
         config.env.push(("LANG".into(), "C.UTF-8".into()));
@@ -92,12 +91,12 @@ async fn play(engine: &Engine, case: &Case, loaded: bool) -> Result<(), String> 
 }
 
 async fn play_all(driver: ShellDriver) {
-    let fixture = engine(driver).await;
+    let scene = engine(driver).await;
     let loaded = driver == ShellDriver::Loaded;
-    assert_eq!(fixture.engine.health().shell_driver, if loaded { "loaded" } else { "portable" });
+    assert_eq!(scene.engine.health().shell_driver, if loaded { "loaded" } else { "portable" });
     let mut failed = Vec::new();
     for case in all().iter().filter(|case| loaded || case.loaded_only.is_none()) {
-        let patient = tokio::time::timeout(Duration::from_secs(15), play(&fixture.engine, case, loaded));
+        let patient = tokio::time::timeout(Duration::from_secs(15), play(&scene.engine, case, loaded));
         match patient.await {
             Ok(Ok(())) => {}
             Ok(Err(why)) => failed.push(format!("{}: {why}", case.name)),

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, ControlError, Execution, Stdin};
 
-use crate::processes::{PATIENCE, eventually};
-use crate::scene::{Kind, Running, Scene};
-
-const BOTH: [Kind; 2] = [Kind::Run, Kind::Session];
+use crate::support::{BOTH, PATIENCE, Scene, eventually};
 
 /// Waits until an execution waits for input.
 async fn waits(execution: &Execution) {
@@ -32,9 +29,7 @@ async fn reads_a_line(text: &str) {
         .await;
         running.execution.close_stdin().await.ok();
         assert_eq!(running.execution.wait().await.unwrap().exit_code, Some(0), "{kind:?}");
-        if let Some(session) = running.session {
-            session.delete().await.unwrap();
-        }
+        running.close().await;
     }
 }
 
@@ -70,9 +65,7 @@ async fn one_question_after_the_other() {
         }
         assert_eq!(running.execution.wait().await.unwrap().exit_code, Some(0));
         assert_eq!(running.execution.output(100).unwrap().stdout.bytes, b"1 a\n2 b\n3 c\n");
-        if let Some(session) = running.session {
-            session.delete().await.unwrap();
-        }
+        running.close().await;
     }
 }
 
@@ -112,15 +105,7 @@ async fn large_input_reaches_a_slow_reader_whole() {
         assert_eq!(running.execution.wait().await.unwrap().exit_code, Some(0));
         let output = running.execution.output(20 << 20).unwrap().stdout.bytes;
         assert!(output == bytes, "{kind:?}: {} bytes came back", output.len());
-        close(running).await;
-    }
-}
-
-async fn close(running: Running) {
-    if let Some(session) = running.session {
-        let next = session.run(CommandSpec::shell("echo next")).await.unwrap();
-        assert_eq!(next.stdout(), "next\n");
-        session.delete().await.unwrap();
+        running.answers().await;
     }
 }
 
@@ -135,7 +120,7 @@ async fn given_input_is_followed_by_its_end() {
         assert!(running.execution.output(20 << 20).unwrap().stdout.bytes == bytes);
         let refused = running.execution.write_stdin("more").await;
         assert!(matches!(refused, Err(ControlError::Ended)), "{refused:?}");
-        close(running).await;
+        running.answers().await;
     }
 }
 
@@ -147,7 +132,7 @@ async fn writing_after_the_end_is_refused() {
         running.execution.wait().await.unwrap();
         let refused = running.execution.write_stdin("late").await;
         assert!(matches!(refused, Err(ControlError::Ended)), "{refused:?}");
-        close(running).await;
+        running.answers().await;
     }
 }
 
@@ -193,7 +178,7 @@ async fn a_write_that_waits_ends_with_the_command() {
         running.execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
         let refused = tokio::time::timeout(PATIENCE, write).await.expect("the write never ends").unwrap();
         assert!(matches!(refused, Err(ControlError::Ended | ControlError::StdinNotOpen)), "{refused:?}");
-        close(running).await;
+        running.answers().await;
     }
 }
 

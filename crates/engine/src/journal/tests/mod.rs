@@ -1,6 +1,5 @@
 //! What journals promise, checked on real files.
 #![expect(clippy::print_stderr, reason = "a test that cannot run here says why")]
-#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod disks;
 mod model;

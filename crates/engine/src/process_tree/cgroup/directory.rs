@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, getpid};
 
 use super::mounts::Version;
 use crate::process_tree::proc_file::pid_from;
@@ -105,32 +105,6 @@ impl Directory {
                 let _gone = file.write_all(value.as_bytes());
             }
         });
-    }
-
-    /// Kills all that is in it, whatever it is.
-    pub(super) fn kill(&self) -> io::Result<()> {
-        if self.holds_me() {
-            return Err(io::Error::other("this process has been moved into the cgroup it is to kill"));
-        }
-        if self.has_kill_file() {
-            return self.kill_all();
-        }
-        self.freeze()?;
-        let pidfds = self
-            .members()
-            .into_iter()
-            .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)));
-        let pidfds = pidfds.collect::<Vec<_>>();
-        // Whoever is still listed now is the one whose pidfd was opened.
-        let members = self.members();
-        for (pid, fd) in pidfds {
-            if members.contains(&pid) {
-                // It is gone, then, or not ours to kill.
-                let _refused = pidfd_send_signal(fd, Signal::KILL);
-            }
-        }
-        self.thaw();
-        Ok(())
     }
 
     pub(super) fn limit_memory(&self, bytes: u64) -> io::Result<()> {

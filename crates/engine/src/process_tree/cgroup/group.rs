@@ -95,13 +95,8 @@ impl Cgroup {
         directories.try_for_each(|(index, _)| std::fs::write(own(*index), pid.to_string()))
     }
 
-    /// Kills all that is in it, without asking what it is. [`Ending`](crate::process_tree::Ending)
-    /// does it with a receipt.
-    pub(crate) fn kill(&self) -> io::Result<()> {
-        self.kill_directory().map_or(Err(io::ErrorKind::Unsupported.into()), |directory| directory.kill())
-    }
-
     /// The processes in it.
+    #[cfg(test)]
     pub(crate) fn members(&self) -> Vec<Pid> {
         self.directories.first().map(|(_, directory)| directory.members()).unwrap_or_default()
     }

@@ -23,7 +23,7 @@ alone! {
             cgroup.add(added).unwrap();
             until("all are in", || cgroup.members().len() == 4);
             assert!(cgroup.members().contains(&inside) && cgroup.members().contains(&added), "{name}");
-            cgroup.kill().unwrap();
+            end(Scope::Tree, Signal::KILL, Duration::ZERO, Some(cgroup));
             until("all are gone", || live().is_empty());
         });
         for choice in [CgroupChoice::V1, CgroupChoice::V2] {

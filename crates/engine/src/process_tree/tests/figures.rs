@@ -72,7 +72,7 @@ alone! {
                 let (create, mut cgroup) = time(|| cgroups.create(nonce, &round.to_string(), limits).unwrap());
                 let pid = start("exec sleep 30", None, None);
                 let (add, ()) = time(|| cgroup.add(pid).unwrap());
-                let (kill, ()) = time(|| cgroup.kill().unwrap());
+                let (kill, ()) = time(|| drop(end(Scope::Tree, Signal::KILL, Duration::ZERO, Some(&cgroup))));
                 until("it is gone", || live().is_empty());
                 let (remove, ()) = time(|| while cgroup.remove().is_err() {});
                 for (list, time) in times.iter_mut().zip([create, add, kill, remove]) {

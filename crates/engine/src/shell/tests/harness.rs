@@ -161,16 +161,6 @@ impl Session {
         self.run_with(text.as_bytes(), Run::default())
     }
 
-    /// Runs a command that is interrupted after a while.
-    pub(super) fn interrupted(&mut self, text: &str) -> Outcome {
-        let how = Run {
-            interrupt: Some(Duration::from_millis(150)),
-            patience: Duration::from_secs(3),
-            ..Run::default()
-        };
-        self.run_with(text.as_bytes(), how)
-    }
-
     pub(super) fn run_with(&mut self, text: &[u8], how: Run<'_>) -> Outcome {
         let (out, out_writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
         let (err, err_writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();

@@ -158,8 +158,8 @@ impl Supervisor {
             let name = format!("-{}", job.tag.command());
             let made = self.context.cgroups.create(self.nonce, &name, &in_cgroup);
             let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
+            let cgroup = job.cgroup.insert(cgroup);
             cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
-            job.cgroup = Some(cgroup);
         }
         job.note_oom_kills(self.context.oom_kills());
         let stdio = match job.unused.take() {

@@ -1,0 +1,66 @@
+//! No cgroup stays behind when supervisors end as they should.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use sandcrab_engine::{CgroupUse, CommandSpec, LeftoverPolicy, Limits, SessionSpec};
+
+use crate::support::{Scene, cgroups_of, eventually};
+
+async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
+    let scene = Scene::open_with(|config| config.cgroups = cgroups).await;
+    if !scene.has_cgroup("kill") {
+        return;
+    }
+    let limits = Limits {
+        memory_bytes: scene.has_cgroup("memory limit").then_some(1 << 30),
+        processes: scene.has_cgroup("process limit").then_some(100),
+        ..Limits::default()
+    };
+    // What runs on when the command has returned.
+    let left = || CommandSpec::shell("sleep 60 &").limits(limits.clone());
+    let Scene { engine, place } = scene;
+    let mut nonces = BTreeSet::new();
+    for number in 0..50 {
+        nonces.extend(place.nonces());
+        let spec =
+            if number % 2 == 0 { CommandSpec::shell("/bin/true") } else { CommandSpec::argv(["true"]) };
+        let spec = if number % 5 == 0 { spec.limits(limits.clone()) } else { spec };
+        assert_eq!(engine.run(spec).await.unwrap().exit_code(), 0);
+        if number % 10 == 0 {
+            let session = engine.create_session(SessionSpec::new()).await.unwrap();
+            nonces.extend(place.nonces());
+            session.run(left()).await.unwrap();
+            assert!(!cgroups_of(&nonces).is_empty(), "the session has no cgroup");
+            session.run(CommandSpec::shell("/bin/true").limits(limits.clone())).await.unwrap();
+            let refused =
+                session.run(CommandSpec::shell("true").cwd("/nonexistent").limits(limits.clone())).await;
+            assert!(refused.is_err());
+            let refused = engine.run(CommandSpec::argv(["/nonexistent"]).limits(limits.clone())).await;
+            assert!(refused.is_err());
+            let running = session.start(left()).await.unwrap();
+            running.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+            session.delete().await.unwrap();
+            engine.run(left().leftovers(LeftoverPolicy::Kill)).await.unwrap();
+        }
+    }
+    drop(engine);
+    nonces.extend(place.nonces());
+    eventually("all supervisors are gone", || place.own_processes().is_empty()).await;
+    assert_eq!(cgroups_of(&nonces), [""; 0].map(std::path::PathBuf::from));
+}
+
+#[tokio::test]
+async fn no_cgroup_v1_stays_behind() {
+    no_cgroup_stays_behind(CgroupUse::V1).await;
+}
+
+#[tokio::test]
+async fn no_cgroup_v2_stays_behind() {
+    no_cgroup_stays_behind(CgroupUse::V2).await;
+}
+
+#[tokio::test]
+async fn no_cgroup_of_either_kind_stays_behind() {
+    no_cgroup_stays_behind(CgroupUse::Auto).await;
+}

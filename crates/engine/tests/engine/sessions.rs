@@ -1,0 +1,190 @@
+//! Sessions: what they keep, and in what order they run commands.
+
+use std::time::{Duration, Instant};
+
+use sandcrab_engine::{CommandSpec, EndReason, Event, Follower, Session, SessionSpec, Status, Stdin};
+
+use crate::support::{PATIENCE, Scene};
+
+/// What a command writes in a session.
+async fn said(session: &Session, text: &str) -> String {
+    session.run(CommandSpec::shell(text)).await.unwrap().stdout()
+}
+
+/// The next output.
+async fn next_output(follower: &mut Follower) -> Vec<u8> {
+    loop {
+        if let Event::Output { bytes, .. } = follower.next().await.unwrap().unwrap().event {
+            return bytes;
+        }
+    }
+}
+
+#[tokio::test]
+async fn state_stays() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let text = "x=5; export y=6; f() { echo \"f $1\"; }; alias hi='echo hi'; shopt -s extglob; cd /usr";
+    session.run(CommandSpec::shell(text)).await.unwrap();
+    let text = "echo $x $PWD; f 1; alias hi; shopt -q extglob && echo on; sh -c 'echo $y'";
+    assert_eq!(said(&session, text).await, "5 /usr\nf 1\nalias hi='echo hi'\non\n6\n");
+}
+
+#[tokio::test]
+async fn output_is_seen_while_a_command_that_changes_the_state_runs() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let text = "echo first; read x; echo \"got $x\"";
+    let execution = session.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
+    let mut follower = execution.follow(0).unwrap();
+    assert_eq!(next_output(&mut follower).await, b"first\n");
+    assert!(matches!(execution.status(), Status::Running { .. }));
+    execution.write_stdin("word\n").await.unwrap();
+    assert_eq!(next_output(&mut follower).await, b"got word\n");
+    execution.wait().await.unwrap();
+    assert_eq!(said(&session, "echo $x").await, "word\n");
+}
+
+#[tokio::test]
+async fn variables_of_a_command_do_not_stick() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("export kept=old gone=there")).await.unwrap();
+    let text = "echo \"$kept ${gone-none} ${new-none}\"";
+    let spec = CommandSpec::shell(text).env("kept", "changed").unset_env("gone").env("new", "here");
+    assert_eq!(session.run(spec).await.unwrap().stdout(), "changed none here\n");
+    assert_eq!(said(&session, text).await, "old there none\n");
+}
+
+#[tokio::test]
+async fn the_folder_of_a_command_does_not_stick() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("cd /usr")).await.unwrap();
+    assert_eq!(session.run(CommandSpec::shell("pwd").cwd("/tmp")).await.unwrap().stdout(), "/tmp\n");
+    assert_eq!(said(&session, "pwd").await, "/usr\n");
+}
+
+#[tokio::test]
+async fn a_fork_begins_with_the_same_state_and_goes_its_own_way() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("x=1; f() { echo f; }; cd /usr")).await.unwrap();
+    let fork = session.fork(Some("fork".parse().unwrap())).await.unwrap();
+    assert_eq!(said(&fork, "echo $x $PWD; f; x=2; cd /").await, "1 /usr\nf\n");
+    assert_eq!(said(&session, "echo $x $PWD; x=3").await, "1 /usr\n");
+    assert_eq!(said(&fork, "echo $x $PWD").await, "2 /\n");
+    session.delete().await.unwrap();
+    assert_eq!(said(&fork, "echo $x").await, "2\n");
+}
+
+#[tokio::test]
+async fn a_process_has_the_sessions_state_and_does_not_change_it() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("x=1; cd /usr")).await.unwrap();
+    let spec = CommandSpec::shell("echo $x $PWD; x=2; cd /; read line; echo $x").stdin(Stdin::Open);
+    let process = session.start_process(spec).await.unwrap();
+    let mut follower = process.follow(0).unwrap();
+    assert_eq!(next_output(&mut follower).await, b"1 /usr\n");
+    // The session goes on while the process runs.
+    assert_eq!(said(&session, "echo $x $PWD; x=3").await, "1 /usr\n");
+    let info = process.info();
+    assert!(info.background && info.session.as_ref() == Some(session.id()), "{info:?}");
+    process.write_stdin("\n").await.unwrap();
+    process.wait().await.unwrap();
+    assert_eq!(process.output(100).unwrap().stdout.bytes, b"1 /usr\n2\n");
+    assert_eq!(said(&session, "echo $x $PWD").await, "3 /usr\n");
+}
+
+#[tokio::test]
+async fn a_reset_ends_the_command_and_restores_the_state_if_asked_to() {
+    let scene = Scene::open().await;
+    for (restore, expected) in [(true, "5 /usr\n"), (false, "none /\n")] {
+        let session = scene.engine.create_session(SessionSpec::new().cwd("/")).await.unwrap();
+        let shell = said(&session, "x=5; cd /usr; echo $$").await;
+        let running = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+        running.wait_started().await.unwrap();
+        session.reset(restore).await.unwrap();
+        let end = tokio::time::timeout(PATIENCE, running.wait()).await.expect("it goes on").unwrap();
+        assert_ne!(end.reason, EndReason::Exited);
+        assert_eq!(said(&session, "echo ${x-none} $PWD").await, expected, "restore: {restore}");
+        assert_ne!(said(&session, "echo $$").await, shell);
+    }
+}
+
+#[tokio::test]
+async fn variables_can_be_set_and_unset_from_outside() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("export gone=there")).await.unwrap();
+    let value = "it's $HOME\n*";
+    session.set_env(&[("name".into(), Some(value.into())), ("gone".into(), None)]).await.unwrap();
+    let text = "printf '%s|' \"${gone-none}\"; sh -c 'printf %s \"$name\"'";
+    assert_eq!(said(&session, text).await, format!("none|{value}"));
+}
+
+#[tokio::test]
+async fn commands_of_a_session_run_one_at_a_time_in_order() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let log = scene.place.file("log");
+    let mut queued = Vec::new();
+    for number in 0..5 {
+        let text = format!("echo begin {number} >> {0}; sleep 0.02; echo end {number} >> {0}", log.display());
+        queued.push(session.start(CommandSpec::shell(text)).await.unwrap());
+    }
+    for execution in queued {
+        assert_eq!(execution.wait().await.unwrap().exit_code, Some(0));
+    }
+    let expected: String = (0..5).map(|number| format!("begin {number}\nend {number}\n")).collect();
+    assert_eq!(std::fs::read_to_string(log).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn sessions_do_not_wait_for_each_other() {
+    let scene = Scene::open().await;
+    let (first, second) = (scene.session().await, scene.session().await);
+    // Each waits for a word that only the test gives.
+    let spec = || CommandSpec::shell("echo up; read x").stdin(Stdin::Open);
+    let executions = [first.start(spec()).await.unwrap(), second.start(spec()).await.unwrap()];
+    for execution in &executions {
+        assert_eq!(next_output(&mut execution.follow(0).unwrap()).await, b"up\n");
+    }
+    for execution in executions {
+        execution.close_stdin().await.unwrap();
+        execution.wait().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_kill_does_not_wait_for_the_queue() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let running = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    let mut queued = Vec::new();
+    for _ in 0..20 {
+        queued.push(session.start(CommandSpec::shell("sleep 60")).await.unwrap());
+    }
+    let begun = Instant::now();
+    for execution in queued.iter().rev().chain([&running]) {
+        execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+        assert_eq!(execution.wait().await.unwrap().reason, EndReason::Killed);
+    }
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert_eq!(said(&session, "echo next").await, "next\n");
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_session_follows_it() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("cd /usr")).await.unwrap();
+    let info = session.info().await.unwrap();
+    assert_eq!((info.cwd.as_deref(), info.busy, info.queued), (Some("/usr".as_ref()), false, 0));
+    let running = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    running.wait_started().await.unwrap();
+    session.start(CommandSpec::shell("true")).await.unwrap();
+    let info = session.info().await.unwrap();
+    assert_eq!((info.busy, info.queued, info.restarts), (true, 1, 0));
+}
