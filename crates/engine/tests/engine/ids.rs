@@ -179,7 +179,7 @@ async fn a_refused_start_that_nobody_waits_for_leaves_nothing_unfinished() {
         let waker = std::task::Waker::noop();
         assert!(start.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
     }
-    until("they are taken back", || engine.health().running == queued + 1).await;
+    eventually("they are taken back", || engine.health().running == queued + 1).await;
     session.delete().await.unwrap();
-    until("all have ended", || engine.health().running == 0).await;
+    eventually("all have ended", || engine.health().running == 0).await;
 }

@@ -201,7 +201,7 @@ async fn serial_an_engine_that_is_dropped_while_commands_run_leaves_no_descripto
             session.start(CommandSpec::shell("sleep 60")).await.unwrap();
         }
     }
-    crate::stage::until("all is closed", || descriptors() <= before + 2).await;
+    eventually("all is closed", || descriptors() <= before + 2).await;
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn a_damaged_lock_file_does_not_keep_an_engine_from_opening() {
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     drop(engine);
     // A fifo can be locked too, but says nothing of the engine before.
-    until("it is closed", || place.zygotes().is_empty()).await;
+    eventually("it is closed", || place.zygotes().is_empty()).await;
     std::fs::remove_file(place.state().join("lock")).unwrap();
     let fifo = place.state().join("lock");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();

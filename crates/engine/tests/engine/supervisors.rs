@@ -254,8 +254,8 @@ async fn a_command_that_stops_its_supervisor_keeps_its_deadline() {
 }
 
 /// Sends SIGSTOP to a process that the test has found itself.
-fn stop(number: u32) {
-    let pid = rustix::process::Pid::from_raw(number.cast_signed()).unwrap();
+fn stop(process: Seen) {
+    let pid = rustix::process::Pid::from_raw(process.pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
 }
 
@@ -276,7 +276,7 @@ async fn supervisors_that_are_stopped_while_no_engine_is_there_are_adopted() {
     let id = session.id().clone();
     let supervisor = supervisor_of_session(&session).await;
     drop((session, engine));
-    until("the engine is closed", || place.zygotes().is_empty()).await;
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
     stop(supervisor);
     let engine = place.open().await;
     let session = engine.session(&id).unwrap();
@@ -311,8 +311,8 @@ async fn a_supervisor_that_somebody_else_has_connected_to_does_not_stay() {
     drop(std::os::unix::net::UnixStream::connect(socket.path()).unwrap());
     // It ends, and so does its supervisor; the session goes on under another.
     execution.wait().await.unwrap();
-    until("it is gone", || !lives(supervisor)).await;
+    eventually("it is gone", || !supervisor.is_alive()).await;
     assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     session.delete().await.unwrap();
-    until("all are gone", || place.supervisors().is_empty()).await;
+    eventually("all are gone", || place.supervisors().is_empty()).await;
 }

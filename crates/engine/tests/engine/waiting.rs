@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, ControlError, Execution, Stdin};
 
-use crate::support::{BOTH, PATIENCE, Scene, eventually};
+use crate::support::{BOTH, Kind, PATIENCE, Scene, eventually};
 
 /// Waits until an execution waits for input.
 async fn waits(execution: &Execution) {
