@@ -307,23 +307,24 @@ async fn a_full_queue() {
 }
 
 /// A small file system for a state directory; unmounted when it goes.
-struct Tiny(std::path::PathBuf);
+struct Tiny<'a>(&'a Place);
 
-impl Tiny {
-    fn mount(path: &Path, options: &str) -> Option<Self> {
-        std::fs::create_dir(path).unwrap();
+impl<'a> Tiny<'a> {
+    fn mount(place: &'a Place, options: &str) -> Option<Self> {
+        let path = place.state();
+        std::fs::create_dir(&path).unwrap();
         let words = ["-t", "tmpfs", "-o", options, "tmpfs"];
-        let mounted = Command::new("mount").args(words).arg(path).status().is_ok_and(|s| s.success());
+        let mounted = Command::new("mount").args(words).arg(&path).status().is_ok_and(|s| s.success());
         #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
         if !mounted {
             println!("skipped: no file system can be mounted here");
         }
-        mounted.then(|| Self(path.to_owned()))
+        mounted.then_some(Self(place))
     }
 
     /// Fills it to the last byte.
     fn fill(&self) -> std::path::PathBuf {
-        let path = self.0.join("filler");
+        let path = self.0.state().join("filler");
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
         for size in [64 << 10, 4 << 10, 64, 1] {
             while std::io::Write::write(&mut file, &vec![1; size]).is_ok_and(|n| n == size) {}
@@ -332,16 +333,17 @@ impl Tiny {
     }
 }
 
-impl Drop for Tiny {
+impl Drop for Tiny<'_> {
     fn drop(&mut self) {
-        drop(Command::new("umount").arg("--lazy").arg(&self.0).status());
+        self.0.remember_supervisors();
+        drop(Command::new("umount").arg("--lazy").arg(self.0.state()).status());
     }
 }
 
 #[tokio::test]
 async fn a_full_disk_refuses_new_work_and_recovers() {
     let place = Place::new();
-    let Some(tiny) = Tiny::mount(&place.state(), "size=4m") else { return };
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
     session.run(CommandSpec::shell("x=5")).await.unwrap();
@@ -365,7 +367,7 @@ async fn a_full_disk_refuses_new_work_and_recovers() {
 #[tokio::test]
 async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded() {
     let place = Place::new();
-    let Some(tiny) = Tiny::mount(&place.state(), "size=4m") else { return };
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
     let engine = place.open().await;
     let text = "echo first; read x; seq 1 100000; read x; echo last; exit 3";
     let execution = engine.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
@@ -407,7 +409,7 @@ async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded()
 #[tokio::test]
 async fn an_end_that_the_disk_has_no_room_for_is_not_lost() {
     let place = Place::new();
-    let Some(tiny) = Tiny::mount(&place.state(), "size=4m") else { return };
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
     let engine = place.open().await;
     let text = "read x; exit 3";
     let id: sandcrab_engine::ExecutionId = "full".parse().unwrap();

@@ -32,6 +32,7 @@ impl Host {
 
     /// Starts one through other programs, such as `unshare`.
     pub(crate) fn start_by(place: &Place, through: &[&str]) -> Self {
+        place.remember_supervisors();
         let own = std::env::current_exe().unwrap();
         let mut words = through.iter().map(Into::into).collect::<Vec<std::ffi::OsString>>();
         words.push(own.into());

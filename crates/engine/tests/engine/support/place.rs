@@ -52,7 +52,7 @@ impl Place {
 
     /// Opens an engine here with changes to the defaults.
     pub(crate) async fn open_with(&self, change: impl FnOnce(&mut EngineConfig)) -> Engine {
-        self.earlier.borrow_mut().extend(self.nonces());
+        self.remember_supervisors();
         let mut config = self.config();
         change(&mut config);
         let deadline = Instant::now() + PATIENCE;
@@ -89,6 +89,12 @@ impl Place {
     /// How many files a folder of the state directory holds.
     pub(crate) fn count(&self, folder: &str) -> usize {
         std::fs::read_dir(self.state().join(folder)).map_or(0, Iterator::count)
+    }
+
+    /// Has to be called before the state directory goes away, and before an engine is opened that may forget
+    /// supervisors of a boot before it.
+    pub(crate) fn remember_supervisors(&self) {
+        self.earlier.borrow_mut().extend(self.nonces());
     }
 
     /// The numbers that name the supervisors, after which their sockets are called.
