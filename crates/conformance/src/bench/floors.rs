@@ -35,6 +35,9 @@ pub struct Floors {
     pub bash_round_trip: Stats,
     /// The same with a pause of a millisecond before each, so that waking up counts.
     pub bash_round_trip_after_pause: Stats,
+    /// The same without a pause, from a task of an asynchronous runtime with a worker per core, as the engine's callers
+    /// are: bash and the one who waits for it are on different cores, and waking the other one up is what costs.
+    pub bash_round_trip_of_task: Stats,
     /// Starting bash for nothing, and waiting for it.
     pub bash_spawn: Stats,
     /// What a reader gets out of a pipe that a child fills.
@@ -50,6 +53,8 @@ impl Floors {
         let round_trip = bash_round_trip(ROUND_TRIPS, Duration::ZERO)?;
         progress("bare bash round trip, after a pause");
         let after_pause = bash_round_trip(ROUND_TRIPS_AFTER_PAUSE, PAUSE)?;
+        progress("bare bash round trip, from a task");
+        let of_task = bash_round_trip_of_task(ROUND_TRIPS)?;
         progress("spawning bash");
         let bash_spawn = bash_spawn(SPAWNS)?;
         progress("pipe throughput");
@@ -59,6 +64,7 @@ impl Floors {
         Ok(Self {
             bash_round_trip: round_trip,
             bash_round_trip_after_pause: after_pause,
+            bash_round_trip_of_task: of_task,
             bash_spawn,
             pipe_rate,
             file_write_rate,
@@ -94,6 +100,39 @@ fn bash() -> Command {
     let mut command = Command::new("bash");
     command.args(["--norc", "--noprofile"]).stdin(Stdio::null()).stdout(Stdio::null());
     command
+}
+
+/// The round trip from a task of an asynchronous runtime.
+pub fn bash_round_trip_of_task(samples: usize) -> io::Result<Stats> {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+    use tokio::net::unix::pipe;
+
+    let mut child = bash().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("bash was started without pipes"));
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    let times = runtime.block_on(async {
+        let task = tokio::task::spawn(async move {
+            let mut stdin = pipe::Sender::from_owned_fd(stdin.into())?;
+            let mut stdout = tokio::io::BufReader::new(pipe::Receiver::from_owned_fd(stdout.into())?);
+            let mut answer = String::new();
+            let mut times = Vec::with_capacity(samples);
+            for number in 0..samples + warm_up(samples) {
+                answer.clear();
+                let start = Instant::now();
+                stdin.write_all(b"true; echo $?\n").await?;
+                stdout.read_line(&mut answer).await?;
+                if number >= warm_up(samples) {
+                    times.push(start.elapsed());
+                }
+            }
+            Ok::<_, io::Error>(times)
+        });
+        task.await.map_err(io::Error::other)?
+    })?;
+    child.wait()?;
+    Ok(Stats::of(times))
 }
 
 fn warm_up(samples: usize) -> usize {

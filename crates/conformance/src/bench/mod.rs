@@ -11,7 +11,10 @@ mod stats;
 mod table;
 
 pub use figures::{FigureError, delete_everything, push_figures};
-pub use floors::{Floors, bash_round_trip, bash_spawn, file_write_rate, init, pipe_rate, rate, write_flood};
+pub use floors::{
+    Floors, bash_round_trip, bash_round_trip_of_task, bash_spawn, file_write_rate, init, pipe_rate, rate,
+    write_flood,
+};
 pub use large::push_large;
 pub use measure::{Bar, Measure};
 pub use stats::Stats;

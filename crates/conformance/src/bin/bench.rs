@@ -75,6 +75,7 @@ fn push_floors(table: &mut Table, floors: &Floors) {
     for (name, stats) in [
         ("bare bash round trip", floors.bash_round_trip),
         ("bare bash round trip after 1 ms", floors.bash_round_trip_after_pause),
+        ("bare bash round trip from a task", floors.bash_round_trip_of_task),
         ("spawning bash", floors.bash_spawn),
     ] {
         table.push(Row::new(format!("floor: {name}, p50"), Measure::Time(stats.p50)));
