@@ -213,11 +213,8 @@ impl Link {
                 }
                 Ok((_, 0)) | Err(Errno::CONNRESET) => self.control = None,
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    if !self.accept(shell)? {
-                        return Ok(None);
-                    }
-                }
+                // A shell that comes back over another connection has closed this one.
+                Err(Errno::AGAIN) => return Ok(None),
                 Err(e) => return Err(e.into()),
             }
         }

@@ -43,7 +43,9 @@ pub(crate) enum SnapshotError {
 
 impl Snapshot {
     /// Takes what [`Snapshot::as_bytes`] gave.
-    pub(crate) fn from_bytes(text: Vec<u8>) -> Result<Self, SnapshotError> {
+    pub(crate) fn from_bytes(mut text: Vec<u8>) -> Result<Self, SnapshotError> {
+        // It is kept, and was read into far more room than it needs.
+        text.shrink_to_fit();
         if text.starts_with(STATUS) && text.ends_with(END) {
             Ok(Self { text })
         } else {

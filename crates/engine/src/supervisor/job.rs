@@ -210,6 +210,11 @@ impl Job {
         self.pid = Some(pid);
         self.started = now;
         self.last_output = now;
+    }
+
+    /// Records that the program is about to run. Before it is woken, so that nothing is left to do after that: the
+    /// kernel then keeps both on one core.
+    pub(crate) fn record_start(&mut self, pid: Pid) {
         // A journal that cannot take this still takes the end, which is what counts.
         drop(self.journal.append_event(kind::STARTED, &wire::to_bytes(&raw(pid))));
     }

@@ -76,7 +76,7 @@ impl Link {
     /// Everything the engine has sent so far. Drops the connection when it is over.
     pub(crate) fn receive(&mut self) -> Vec<Envelope<Request>> {
         let mut requests = Vec::new();
-        let mut chunk = [0; 16 << 10];
+        let mut chunk = [0; 4 << 10];
         let (mut over, mut more) = (false, true);
         while more && let Some(engine) = &self.engine {
             match read(engine, &mut chunk[..]) {

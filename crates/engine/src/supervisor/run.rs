@@ -189,6 +189,7 @@ impl Supervisor {
             shell.restore(&snapshot)?;
             self.after_prelude = stdio.take().map(|stdio| AfterPrelude { slot, stdio });
         } else {
+            job.record_start(pid);
             run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
             self.reusable = *plan == Plan::default();
             stdio.take().into_iter().for_each(|stdio| job.hold(stdio));
@@ -268,6 +269,7 @@ impl Supervisor {
             cgroup,
             in_child: &mut in_child,
         })?;
+        self.jobs[index].record_start(pid);
         self.jobs[index].started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())
@@ -436,6 +438,7 @@ impl Supervisor {
             drop(job.tag.set_on(pid));
         }
         job.adopted = Some(pidfd);
+        job.record_start(pid);
         job.started(pid, now);
         self.jobs.push(job);
         Ok(())
@@ -470,7 +473,8 @@ fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
 }
 
 pub(super) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    static ROOT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *ROOT.get_or_init(|| rustix::process::geteuid().is_root())
 }
 
 /// Changes to an environment, as a shell takes them.

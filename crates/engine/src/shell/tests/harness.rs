@@ -194,7 +194,10 @@ impl Session {
         loop {
             read(&out, &mut outcome.stdout);
             read(&err, &mut outcome.stderr);
-            if let Some(Report::Done(done)) = self.shell.receive().unwrap() {
+            // A single command may say so when it is over; what counts is how its shell ends.
+            if let Some(Report::Done(done)) = self.shell.receive().unwrap()
+                && !how.once
+            {
                 outcome.ended = Ended::Done { status: done.status, how: done.how };
                 outcome.done = Some(done);
                 break;

@@ -175,6 +175,7 @@ impl Supervisor {
         };
         let env = shell_env(&job.command.env);
         let cwd = job.command.cwd.clone().map(path_of);
+        job.record_start(pid);
         let given = shell.run(shell::Job {
             text: &text,
             stdin: stdio.stdin.as_fd(),
