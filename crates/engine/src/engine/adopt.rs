@@ -77,6 +77,8 @@ impl Inner {
                 Err(_) => {}
             }
         }
+        // A session that lives may have a command it never heard of; that is no reason to end the session.
+        dead.retain(|nonce| living.iter().all(|living| living.link.nonce != *nonce));
         self.catch_up(&living).await;
         self.quit_idle(&living);
         self.clean_up(dead, lost, self.state.same_instance).await;

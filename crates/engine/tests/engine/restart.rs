@@ -220,3 +220,34 @@ async fn a_damaged_lock_file_does_not_keep_an_engine_from_opening() {
     let opened = tokio::time::timeout(Duration::from_secs(10), Engine::open(place.config())).await;
     assert!(matches!(opened, Ok(Err(OpenError::StateDir { .. }))), "{opened:?}");
 }
+
+#[tokio::test]
+async fn a_command_that_its_session_never_heard_of_is_lost_and_the_session_is_not() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
+    session.run(CommandSpec::shell("x=5; sleep 300 &")).await.unwrap();
+    session.run(CommandSpec::shell(": the one").id(id("lost"))).await.unwrap();
+    drop((session, engine));
+    until("the engine is closed", || place.zygotes().is_empty()).await;
+    // As if the engine had been killed when it had made the journal: the end is not in it.
+    let journals = std::fs::read_dir(place.state().join("journals")).unwrap();
+    let of_it = |bytes: &[u8]| bytes.windows(9).any(|window| window == b": the one");
+    let journal =
+        journals.map(|entry| entry.unwrap().path()).find(|path| of_it(&std::fs::read(path).unwrap()));
+    let journal = journal.unwrap();
+    let bytes = std::fs::read(&journal).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    std::fs::write(&journal, &bytes[..last]).unwrap();
+
+    for _ in 0..2 {
+        let engine = place.open().await;
+        let lost = engine.execution(&id("lost")).unwrap();
+        assert_eq!(lost.wait().await.unwrap().reason, EndReason::Lost);
+        let session = engine.session(&"s".parse::<SessionId>().unwrap()).unwrap();
+        let outcome = session.run(CommandSpec::shell("echo $x; jobs -p | wc -l")).await.unwrap();
+        assert_eq!((outcome.stdout().as_str(), outcome.end.restored), ("5\n1\n", None));
+        drop((lost, outcome, session, engine));
+        until("the engine is closed", || place.zygotes().is_empty()).await;
+    }
+}

@@ -126,6 +126,7 @@ async fn a_shell_without_descriptors_is_replaced() {
     assert!(refused.end.shell_ended && refused.stderr().contains("no descriptors"), "{refused:?}");
     let outcome = session.run(CommandSpec::shell("echo $v $(ulimit -n)")).await.unwrap();
     assert!(outcome.stdout().starts_with("kept ") && outcome.end.restored.is_some(), "{outcome:?}");
+    session.delete().await.unwrap();
 }
 
 #[tokio::test]
@@ -151,6 +152,7 @@ async fn a_state_that_cannot_be_had_does_not_hold_a_reset_up() {
     assert_eq!(session.run(CommandSpec::shell("echo ${#x}")).await.unwrap().stdout(), "70000000\n");
     session.reset(false).await.unwrap();
     assert_eq!(session.run(CommandSpec::shell("echo ${#x}")).await.unwrap().stdout(), "0\n");
+    session.delete().await.unwrap();
 }
 
 #[tokio::test]
@@ -164,6 +166,7 @@ async fn what_a_command_leaves_under_errexit_is_there_after_the_next_has_failed(
         assert!(session.run(CommandSpec::shell("false")).await.unwrap().end.shell_ended);
         let outcome = session.run(CommandSpec::shell("echo $a$b $-")).await.unwrap();
         assert!(outcome.stdout().starts_with("12 e"), "{driver:?} {outcome:?}");
+        session.delete().await.unwrap();
     }
 }
 
@@ -175,4 +178,5 @@ async fn a_state_that_was_never_saved_is_as_old_as_the_session() {
     session.run(CommandSpec::shell("sleep 0.3; eval \"ki\"'ll -9 $'{$}")).await.unwrap();
     let outcome = session.run(CommandSpec::shell("true")).await.unwrap();
     assert!(outcome.end.restored.unwrap() >= std::time::Duration::from_millis(300), "{:?}", outcome.end);
+    session.delete().await.unwrap();
 }
