@@ -67,7 +67,6 @@ struct Registry {
 }
 
 /// The engine behind its handles.
-#[derive(Debug)]
 struct Inner {
     // First, so that links and the supervisors' lifeline go before the lock of the state directory.
     tasks: Tasks,
@@ -81,6 +80,13 @@ struct Inner {
     env: Mutex<Vec<(OsString, OsString)>>,
     retention_due: Arc<tokio::sync::Notify>,
     state: StateDir,
+}
+
+impl std::fmt::Debug for Inner {
+    /// Not the environment, which may hold secrets, and not what others run.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("state_dir", &self.state.path).finish_non_exhaustive()
+    }
 }
 
 /// What works on this machine.

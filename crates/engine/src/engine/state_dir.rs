@@ -41,7 +41,7 @@ impl StateDir {
         // Never waits for a fifo that somebody put there.
         options.custom_flags(libc::O_NONBLOCK);
         let mut lock = options.open(&lock_path).map_err(fail("open", &lock_path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        match take_lock(&lock) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse { path }),
             Err(e) => return Err(fail("lock", &lock_path)(e.into())),
@@ -75,6 +75,21 @@ fn make_journals(path: &Path, builder: &DirBuilder) {
     if builder.create(&random).is_ok() && fs::rename(&random, &folder).is_err() {
         drop(fs::remove_dir(&random));
     }
+}
+
+/// Takes the lock. A child that an engine had just forked when it was killed holds it until it has become another
+/// program, so a refusal is final only when it is repeated.
+fn take_lock(lock: &File) -> rustix::io::Result<()> {
+    const TRIES: u32 = 20;
+    let mut result = flock(lock, FlockOperation::NonBlockingLockExclusive);
+    for _ in 1..TRIES {
+        if result != Err(rustix::io::Errno::WOULDBLOCK) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        result = flock(lock, FlockOperation::NonBlockingLockExclusive);
+    }
+    result
 }
 
 /// Compares the instance in the lock file with this one, and writes this one.

@@ -189,7 +189,7 @@ fn single_commands_are_as_with_dash_c() {
         "ulimit -n",
         "printf 'a\\0b'",
         "echo err >&2",
-        "ls /proc/$$/fd | grep -cv '^[0-9]$'",
+        "ls /proc/$$/fd | grep -c '^[3-9]$'",
         "declare -F; alias; trap -p",
         "compgen -v | grep -v PPID | tr '\\n' ' '",
         "set +o; shopt -p",

@@ -123,7 +123,11 @@ impl Supervisor {
                     // cannot be had, the one before it has to do.
                     let tried = session.guarded == Some(slot);
                     let may_end = session.strict || any_text(job, looks_fatal);
-                    if session.dirty && session.pending.is_none() && !tried && may_end {
+                    if session.dirty && !tried && may_end {
+                        if session.pending.is_some() {
+                            // One of an earlier state is on its way; two at a time cannot be had.
+                            return;
+                        }
                         session.guarded = Some(slot);
                         self.take_snapshot(now);
                         continue;
