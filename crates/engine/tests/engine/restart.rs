@@ -229,7 +229,7 @@ async fn a_command_that_its_session_never_heard_of_is_lost_and_the_session_is_no
     session.run(CommandSpec::shell("x=5; sleep 300 &")).await.unwrap();
     session.run(CommandSpec::shell(": the one").id(id("lost"))).await.unwrap();
     drop((session, engine));
-    until("the engine is closed", || place.zygotes().is_empty()).await;
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
     // As if the engine had been killed when it had made the journal: the end is not in it.
     let journals = std::fs::read_dir(place.state().join("journals")).unwrap();
     let of_it = |bytes: &[u8]| bytes.windows(9).any(|window| window == b": the one");
@@ -248,6 +248,6 @@ async fn a_command_that_its_session_never_heard_of_is_lost_and_the_session_is_no
         let outcome = session.run(CommandSpec::shell("echo $x; jobs -p | wc -l")).await.unwrap();
         assert_eq!((outcome.stdout().as_str(), outcome.end.restored), ("5\n1\n", None));
         drop((lost, outcome, session, engine));
-        until("the engine is closed", || place.zygotes().is_empty()).await;
+        eventually("the engine is closed", || place.zygotes().is_empty()).await;
     }
 }
