@@ -2,15 +2,18 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::process_tree::{CgroupChoice, Cgroups, OomCounter};
+use crate::command::Limits;
+use crate::process_tree::{CgroupChoice, Cgroups, Nonce, OomCounter};
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
 use crate::shell::{self, Driver};
+use crate::sys::{self, Fork};
 
 /// The names of the folders in a state directory.
 pub(crate) const JOURNALS: &str = "journals";
@@ -51,6 +54,8 @@ pub(crate) struct Context {
     pub(crate) bash: Option<PathBuf>,
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
+    /// Whether processes can be forked into a new cgroup.
+    pub(crate) births: bool,
     /// Counts what the kernel killed for want of memory in the cgroup we are in.
     oom_counter: Option<OomCounter>,
 }
@@ -66,6 +71,7 @@ impl Context {
             bash: None,
             driver: None,
             cgroups: Cgroups::detect(CgroupChoice::Off),
+            births: false,
             oom_counter: Cgroups::ambient_oom_kills(),
         }
     }
@@ -86,6 +92,7 @@ impl Context {
             CgroupSetting::V1 => CgroupChoice::V1,
             CgroupSetting::V2 => CgroupChoice::V2,
         });
+        self.births = can_be_born(&self.cgroups).unwrap_or(false);
         self.bash = shell::find_bash();
         let mut reason = None;
         self.driver = self.bash.as_deref().map(|bash| match settings.driver {
@@ -104,6 +111,37 @@ impl Context {
             cgroups: self.cgroups.describe().map(|(purpose, place)| format!("{purpose}: {place}")).join("; "),
         }
     }
+}
+
+/// Tries whether a process that is forked into a new cgroup lives. It does not if the cgroup we are in was ever
+/// killed: the kernel compares the two cgroups' counts of kills.
+fn can_be_born(cgroups: &Cgroups) -> io::Result<bool> {
+    let mut cgroup = cgroups.create(Nonce::random(), "probe", &Limits::default())?;
+    let Some(place) = cgroup.birthplace() else {
+        drop(cgroup.remove());
+        return Ok(false);
+    };
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    let born = match sys::fork_into(Some(place.as_fd()))? {
+        (Fork::Child, _) => {
+            let _ = rustix::io::write(&writer, b"!");
+            sys::exit_now(0);
+        }
+        (Fork::Parent(pid), in_cgroup) => {
+            drop(writer);
+            let said = rustix::io::read(&reader, &mut [0; 1]) == Ok(1);
+            while sys::reap_one(pid) {}
+            in_cgroup && said
+        }
+    };
+    // It is empty in a moment; if that comes too late, it is swept with the next supervisor's.
+    for _ in 0..20 {
+        if cgroup.remove().is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(born)
 }
 
 /// An environment with changes made to it; later ones win.

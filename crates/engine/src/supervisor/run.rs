@@ -78,7 +78,7 @@ impl Supervisor {
         };
         let tag = Tag::new(self.nonce, 0);
         let plan = Plan::default();
-        let birthplace = self.cgroup.as_ref().and_then(Cgroup::birthplace);
+        let birthplace = self.cgroup.as_ref().filter(|_| self.context.births).and_then(Cgroup::birthplace);
         let mut in_child = |in_cgroup| self.prepare_child(tag, &plan, None, in_cgroup);
         Shell::start(ShellConfig {
             driver,
@@ -256,7 +256,7 @@ impl Supervisor {
             }
         };
         let (tag, own) = (job.tag, job.cgroup.as_ref());
-        let birthplace = self.cgroup.as_ref().and_then(Cgroup::birthplace);
+        let birthplace = self.cgroup.as_ref().filter(|_| self.context.births).and_then(Cgroup::birthplace);
         let cgroup = birthplace.as_ref().map(AsFd::as_fd);
         let mut in_child = |in_cgroup| self.prepare_child(tag, plan, own, in_cgroup);
         let pid = spawn(Child {
@@ -355,6 +355,7 @@ impl Supervisor {
         let kill = (limited || job.command.leftovers == LeftoverPolicy::Kill) && !end.leftovers.is_empty();
         job.pending_end = Some(end);
         if kill {
+            self.reusable = false;
             let scope = self.scope_of(slot);
             let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
             let ending = Ending::new(scope, Signal::KILL, std::time::Duration::ZERO, cgroup);

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,13 +26,15 @@ pub(crate) struct Directory {
     pub(in crate::process_tree) path: PathBuf,
     /// `cgroup.procs`, open for writing: joining is one call.
     procs: File,
+    /// Its processes were killed at least once.
+    killed: AtomicBool,
 }
 
 impl Directory {
     pub(super) fn create(version: Version, path: PathBuf) -> io::Result<Self> {
         fs::create_dir(&path)?;
         match OpenOptions::new().write(true).open(path.join("cgroup.procs")) {
-            Ok(procs) => Ok(Self { version, path, procs }),
+            Ok(procs) => Ok(Self { version, path, procs, killed: AtomicBool::new(false) }),
             Err(error) => {
                 let _left = fs::remove_dir(&path);
                 Err(error)
@@ -71,7 +74,14 @@ impl Directory {
 
     /// Kills all that is in it, in one call. v2 only.
     pub(crate) fn kill_all(&self) -> io::Result<()> {
+        self.killed.store(true, Ordering::Release);
         self.write("cgroup.kill", "1")
+    }
+
+    /// Whether a process can be forked into it. The kernel counts the kills of a cgroup and compares with those
+    /// of the forking process's own: if they differ, it takes the fork for one that a kill has just missed.
+    pub(super) fn takes_births(&self) -> bool {
+        self.version == Version::V2 && !self.killed.load(Ordering::Acquire)
     }
 
     /// Stops everything in it, so that nothing forks. Waits a little until it has happened.

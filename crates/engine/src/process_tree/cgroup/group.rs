@@ -8,7 +8,6 @@ use rustix::process::Pid;
 
 use super::detect::Cgroups;
 use super::directory::{Directory, OomCounter, remove_tree};
-use super::mounts::Version;
 use crate::command::Limits;
 
 /// The cgroup of an execution: one directory for ending it, and others for its limits where these
@@ -77,7 +76,7 @@ impl Cgroup {
     /// The directory to fork into, if it is of version 2 and there is no other to join.
     pub(crate) fn birthplace(&self) -> Option<OwnedFd> {
         let [(_, directory)] = self.directories.as_slice() else { return None };
-        if directory.version != Version::V2 {
+        if !directory.takes_births() {
             return None;
         }
         std::fs::File::open(&directory.path).ok().map(Into::into)
