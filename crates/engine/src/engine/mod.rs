@@ -27,6 +27,7 @@ mod zygote;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProgram};
@@ -79,6 +80,8 @@ struct Inner {
     /// The environment that commands start from, as it is now.
     env: Mutex<Vec<(OsString, OsString)>>,
     retention_due: Arc<tokio::sync::Notify>,
+    /// A clean-up is on its way.
+    cleaning: AtomicBool,
     state: StateDir,
 }
 
@@ -172,6 +175,7 @@ impl Engine {
             pool: Pool::default(),
             capabilities,
             retention_due: Arc::default(),
+            cleaning: AtomicBool::new(false),
             tasks: Tasks::default(),
             zygote: Arc::new(zygote),
         });

@@ -72,11 +72,27 @@ impl Inner {
         let over = registry.finished.len() > policy.max_count + policy.max_count / 16
             || registry.finished_bytes > policy.max_total_bytes;
         drop(registry);
-        if over {
-            self.clean_finished();
+        if over && !self.cleaning.swap(true, Ordering::AcqRel) {
+            self.clean_soon();
         }
         // Whatever else is in the list may be kept for good, so that nothing was due before.
         self.retention_due.notify_one();
+    }
+
+    /// Cleans on a thread of its own: giving back many slots takes a millisecond that no command should wait for.
+    fn clean_soon(self: &Arc<Self>) {
+        let engine = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            let cleaned = tokio::task::spawn_blocking(move || {
+                if let Some(engine) = engine.upgrade() {
+                    // First, so that what is finished meanwhile asks again.
+                    engine.cleaning.store(false, Ordering::Release);
+                    engine.clean_finished();
+                }
+            });
+            // The runtime is shutting down: the next engine does it.
+            drop(cleaned.await);
+        });
     }
 
     /// Retires what the policy no longer keeps. Executions that live are not in the list at all.
