@@ -10,11 +10,23 @@ use super::members::Members;
 use super::scope::Scope;
 use crate::end::Usage;
 
+/// How often somebody is looked for while new processes turn up.
+const MAX_LOOKS: usize = 8;
+
 impl Scope {
     /// The processes in scope that are alive.
     pub(crate) fn members(self) -> Vec<Pid> {
         let mut members = Members::new(self);
-        members.look(Act::Look);
+        // A parent that ends during a look hands its children over behind it: look until nobody new turns up,
+        // twice.
+        let mut quiet = 0;
+        for _ in 0..MAX_LOOKS {
+            let found = members.look(Act::Look);
+            quiet = if found.new == 0 && !found.incomplete { quiet + 1 } else { 0 };
+            if quiet == 2 {
+                break;
+            }
+        }
         members.iter().filter(|member| member.alive).map(|member| member.pid).collect()
     }
 
