@@ -7,6 +7,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::member::Act;
 use super::members::Members;
+use super::proc_file::Stat;
 use super::scope::Scope;
 use crate::end::Usage;
 
@@ -27,7 +28,10 @@ impl Scope {
                 break;
             }
         }
-        members.iter().filter(|member| member.alive).map(|member| member.pid).collect()
+        // One that was handed over during the last look may have been passed over by it.
+        let there = |pid, start| Stat::of(pid).is_some_and(|stat| stat.start == start && !stat.ended);
+        let still = members.iter().filter(|member| there(member.pid, member.start));
+        still.map(|member| member.pid).collect()
     }
 
     /// Sends every process in scope a signal, once. Returns how many it reached.

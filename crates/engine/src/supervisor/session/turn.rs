@@ -350,8 +350,9 @@ impl Supervisor {
     /// Whether anything may be left of a command that has returned; cheap, and nearly always no.
     pub(in crate::supervisor) fn may_have_leftovers(&mut self) -> bool {
         let shell = self.shell.as_ref().map(Shell::pid);
-        self.children.any_besides(shell).unwrap_or(true)
-            || shell.is_some_and(|pid| self.shell_children.any(pid))
+        // In this order: the children of a shell that ends in between are ours by the second look.
+        shell.is_some_and(|pid| self.shell_children.any(pid))
+            || self.children.any_besides(shell).unwrap_or(true)
     }
 }
 
