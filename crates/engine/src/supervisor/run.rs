@@ -339,6 +339,10 @@ impl Supervisor {
 
     /// The program has returned. What it wrote is in the pipes; what it left is in the tree.
     pub(super) fn complete(&mut self, slot: u32, mut exit: Exit, now: Instant) {
+        // A shell that has said so may still be there when what it left is ended; its death is no second end.
+        if self.jobs.iter().any(|job| job.slot == slot && job.pending_end.is_some()) {
+            return;
+        }
         let leftovers = self.leftovers(slot);
         if self.role == Role::Run {
             exit.add_usage(&std::mem::take(&mut self.orphans));
