@@ -120,14 +120,15 @@ async fn check(place: &Place, engine: &Engine, all: &BTreeMap<(u64, usize), (Str
     let mut ran_in_session = BTreeSet::new();
     let mut lost = 0;
     for ((life, index), (name, asked)) in all {
-        let marks = place.lines(&format!("mark.{name}"));
+        let marks = || place.lines(&format!("mark.{name}"));
         let Some(execution) = engine.execution(&id(name)) else {
             assert!(!asked.promised, "{name} was promised and is not known");
-            assert_eq!(marks, 0, "{name}");
+            assert_eq!(marks(), 0, "{name}");
             continue;
         };
         let end = tokio::time::timeout(Duration::from_secs(30), execution.wait()).await;
         let end = end.unwrap_or_else(|_| panic!("{name} does not end: {:?}", execution.info())).unwrap();
+        let marks = marks();
         if end.reason == EndReason::Lost {
             // Its journal was made, and the engine killed before its supervisor heard of it.
             assert_eq!(marks, 0, "{name} ran and is called lost");
