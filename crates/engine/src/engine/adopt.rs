@@ -27,6 +27,10 @@ use crate::wire;
 const GREETING_TIME: Duration = Duration::from_secs(1);
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The generation of supervisors that another engine made: never the current one, so that none of them is kept
+/// ready with another engine's settings.
+const ADOPTED: u64 = u64::MAX;
+
 /// A supervisor that is alive, and what it said it holds.
 struct Living {
     link: Arc<Link>,
@@ -96,7 +100,7 @@ impl Inner {
         }
         let mut links = Vec::new();
         for nonce in nonces {
-            let connect = || Link::connect(Link::socket()?, folder, nonce, 0);
+            let connect = || Link::connect(Link::socket()?, folder, nonce, ADOPTED);
             let link = if self.state.same_instance { connect().ok() } else { None };
             match link {
                 Some(link) => {
@@ -311,7 +315,7 @@ impl Inner {
     /// over, it ends what it holds, and itself. Nobody else would ever end it.
     async fn end_estranged(self: &Arc<Self>, nonce: u64) {
         let folder = &self.state.folders.supervisors;
-        if let Ok(link) = Link::socket().and_then(|socket| Link::connect(socket, folder, nonce, 0)) {
+        if let Ok(link) = Link::socket().and_then(|socket| Link::connect(socket, folder, nonce, ADOPTED)) {
             self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
             drop(timeout(GREETING_PATIENCE, link.ask(&Request::Quit)).await);
         }
