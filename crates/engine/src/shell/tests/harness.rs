@@ -278,16 +278,18 @@ impl Session {
         self.shell.disconnect();
     }
 
+    /// Everything below the shell, parents before children and the youngest first, as the engine asks processes
+    /// to end: the last of a pipeline must not see the end of its input before it is signalled itself.
     fn children(&self) -> Vec<Pid> {
         let mut found = Vec::new();
-        let mut parents = vec![self.shell.pid()];
-        while let Some(parent) = parents.pop() {
-            let pid = parent.as_raw_nonzero();
+        let mut pending = vec![self.shell.pid()];
+        while let Some(next) = pending.pop() {
+            let pid = next.as_raw_nonzero();
             let list =
                 std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-            for child in list.split_whitespace().filter_map(|s| Pid::from_raw(s.parse().ok()?)) {
-                found.push(child);
-                parents.push(child);
+            pending.extend(list.split_whitespace().filter_map(|s| Pid::from_raw(s.parse().ok()?)));
+            if next != self.shell.pid() {
+                found.push(next);
             }
         }
         found
