@@ -1,0 +1,158 @@
+//! What can go wrong, as clients see it.
+//!
+//! An error code is part of the contract: clients decide by it. The list is closed, and every code has exactly one
+//! HTTP status and one exit code of the CLI. The message is a sentence for people; it never holds a token, the value of a
+//! variable, or what only the log should have. `context` holds what a program may want to know, by name.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Timestamp;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $exit:literal;)*) => {
+        /// Why a request was refused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        pub enum ErrorCode {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl ErrorCode {
+            /// Every code there is.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The code as the word on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The HTTP status it comes with.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)* }
+            }
+
+            /// The exit code of a CLI command that fails with it.
+            pub fn exit_code(self) -> u8 {
+                match self { $(Self::$variant => $exit,)* }
+            }
+        }
+    };
+}
+
+// Exit codes of the CLI: 64 a request that makes no sense, 65 not found, 66 in the way of something, 69 the server
+// cannot now, 70 our bug, 75 try again later, 77 not permitted. Those of commands themselves pass through unchanged.
+codes! {
+    /// The request is not what the route takes; the message names the field.
+    ValidationFailed = "VALIDATION_FAILED", 400, 64;
+    /// The command cannot be run: it holds a NUL, is empty where it may not be, or is too long.
+    InvalidCommand = "INVALID_COMMAND", 400, 64;
+    /// A path is no folder.
+    NotDirectory = "NOT_DIRECTORY", 400, 64;
+    /// A name or an id is too long.
+    NameTooLong = "NAME_TOO_LONG", 400, 64;
+    /// A limit was asked for that cannot be enforced here.
+    LimitNotSupported = "LIMIT_NOT_SUPPORTED", 400, 64;
+    /// The token is missing or wrong.
+    Unauthorized = "UNAUTHORIZED", 401, 77;
+    /// The operating system does not permit it, or the request comes from where it may not.
+    PermissionDenied = "PERMISSION_DENIED", 403, 77;
+    /// There is no such file or folder.
+    FileNotFound = "FILE_NOT_FOUND", 404, 65;
+    /// There is no such route.
+    RouteNotFound = "ROUTE_NOT_FOUND", 404, 65;
+    /// There is no such program.
+    CommandNotFound = "COMMAND_NOT_FOUND", 404, 65;
+    /// There is no such process, or its record was removed.
+    ProcessNotFound = "PROCESS_NOT_FOUND", 404, 65;
+    /// There is no such session.
+    SessionNotFound = "SESSION_NOT_FOUND", 404, 65;
+    /// The route does not take this method.
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, 64;
+    /// It did not happen within the time the request gave it.
+    WaitTimeout = "PROCESS_READY_TIMEOUT", 408, 75;
+    /// An execution with this id or key was started by another request.
+    ExecutionConflict = "EXECUTION_CONFLICT", 409, 66;
+    /// A process with this id is running.
+    ProcessAlreadyExists = "PROCESS_ALREADY_EXISTS", 409, 66;
+    /// A session with this id is there.
+    SessionAlreadyExists = "SESSION_ALREADY_EXISTS", 409, 66;
+    /// Standard input is closed, or was never open.
+    StdinNotOpen = "STDIN_NOT_OPEN", 409, 66;
+    /// The process has ended, so this cannot be done to it.
+    ProcessEnded = "PROCESS_ENDED", 409, 66;
+    /// The session was deleted while the request was on its way.
+    SessionDestroyed = "SESSION_DESTROYED", 410, 65;
+    /// The command ended its session's shell.
+    SessionTerminated = "SESSION_TERMINATED", 410, 66;
+    /// The body is larger than the route takes.
+    BodyTooLarge = "FILE_TOO_LARGE", 413, 64;
+    /// The body is not of a type that the route takes.
+    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, 64;
+    /// The range is not within what there is.
+    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, 64;
+    /// The route speaks WebSocket only.
+    UpgradeRequired = "UPGRADE_REQUIRED", 426, 64;
+    /// Too many of something; the message says of what.
+    LimitExceeded = "LIMIT_EXCEEDED", 429, 75;
+    /// Our bug.
+    InternalError = "INTERNAL_ERROR", 500, 70;
+    /// The server is stopping.
+    ShuttingDown = "SHUTTING_DOWN", 503, 69;
+    /// The machine is out of descriptors, processes or memory.
+    OutOfResources = "OUT_OF_RESOURCES", 503, 75;
+    /// There is no shell on this machine that could run it.
+    NoShell = "NO_SHELL", 503, 69;
+    /// The state directory's disk is full.
+    NoSpace = "NO_SPACE", 507, 75;
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The body of every answer that refuses something.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorBody {
+    /// Which error it is.
+    pub code: ErrorCode,
+    /// What happened and what to do, in a sentence.
+    pub message: String,
+    /// What a program may want to know about it.
+    #[schema(value_type = Object)]
+    pub context: serde_json::Map<String, serde_json::Value>,
+    /// The HTTP status.
+    pub http_status: u16,
+    /// When.
+    pub timestamp: Timestamp,
+    /// The request's id, which the log has too.
+    pub request_id: String,
+    /// What was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// What may help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_words_and_differ() {
+        let mut names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ErrorCode::ALL.len());
+        for code in ErrorCode::ALL {
+            assert!((400..600).contains(&code.status()), "{code}");
+            assert!(code.exit_code() >= 64, "{code}");
+            assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{code}\""));
+        }
+    }
+}

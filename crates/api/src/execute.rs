@@ -1,0 +1,281 @@
+//! Running a command: what a request may ask for and what comes back.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Flag, Text, Timestamp};
+
+/// Changes to the environment: set to a string, or unset with `null`.
+pub type Variables = BTreeMap<String, Option<String>>;
+
+/// How bytes are written in JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    /// As text; what is not UTF-8 is replaced, and the answer says so.
+    #[default]
+    #[serde(alias = "utf-8")]
+    Utf8,
+    /// As base64, exactly.
+    Base64,
+}
+
+/// What becomes of processes that a command left running.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Leftovers {
+    /// They go on.
+    #[default]
+    Keep,
+    /// They are ended.
+    Kill,
+    /// Each becomes a process of its own, listed and to be killed like one.
+    Adopt,
+}
+
+/// What becomes of a command when the client that waits for it goes away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDisconnect {
+    /// It goes on.
+    #[default]
+    Keep,
+    /// It is killed.
+    Kill,
+}
+
+/// What becomes of a process that was started from a session when the session is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnSessionEnd {
+    /// It is killed.
+    #[default]
+    Kill,
+    /// It goes on.
+    Keep,
+}
+
+/// Limits on what a command may use. What is left out is not limited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Memory of the whole tree with a cgroup, address space of each process without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// CPU seconds of each process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<u64>,
+    /// Processes in the tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Open files of each process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Size of each file written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_size_bytes: Option<u64>,
+    /// Output, both streams together; reaching it ends the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+}
+
+/// A command and how to run it. One shape for `execute`, `execute/stream` and `process/start`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandRequest {
+    /// Shell text; or, with `args`, the program.
+    pub command: String,
+    /// Arguments. Without a session the program is run without a shell; with one, the shell runs it with each word
+    /// quoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// The session to run it in. Without one, the command is stateless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The id to run under; one is made if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
+    /// The same for a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_id: Option<String>,
+    /// The longest it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The longest it may be silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// Changes to its environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
+    pub env: Option<Variables>,
+    /// The folder to run it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Answer when it has started, not when it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<bool>,
+    /// Its standard input, `/dev/null` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// How `stdin` is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_encoding: Option<Encoding>,
+    /// Leave standard input open after `stdin`, to be written to and closed later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_stdin_open: Option<bool>,
+    /// How its output is written in the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+    /// The most bytes of each stream in the answer: head and tail are kept. The journal has the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<u64>,
+    /// Limits on what it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// What becomes of what it leaves running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftovers: Option<Leftovers>,
+    /// What becomes of it when this client goes away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<OnDisconnect>,
+    /// For a process started from a session: what the session's end means to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_session_end: Option<OnSessionEnd>,
+    /// `false` keeps the finished record until it is cleaned up explicitly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_cleanup: Option<bool>,
+}
+
+/// Why an execution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// The program returned.
+    Exited,
+    /// The program died of a signal that the server did not send.
+    Signaled,
+    /// The wall timeout passed.
+    Timeout,
+    /// It was silent for longer than the idle timeout.
+    IdleTimeout,
+    /// It was killed or interrupted through the API.
+    Killed,
+    /// The kernel killed it for want of memory.
+    Oom,
+    /// It wrote more than it may.
+    OutputLimit,
+    /// Its session was deleted or reset.
+    SessionEnded,
+    /// Its supervisor died, or the machine restarted.
+    Lost,
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct End {
+    /// Why.
+    pub reason: EndReason,
+    /// The signal it died of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+/// What an execution used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// CPU time in user mode, in milliseconds.
+    pub user_ms: f64,
+    /// CPU time in the kernel, in milliseconds.
+    pub system_ms: f64,
+    /// From start to end, in milliseconds.
+    pub wall_ms: f64,
+    /// The largest resident set of one process.
+    pub max_rss_bytes: u64,
+}
+
+/// A process of the machine, as people know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProcessName {
+    /// Its process id.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+}
+
+/// How many bytes of each stream an answer left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Truncated {
+    /// Bytes of standard output that were left out.
+    pub stdout: u64,
+    /// Where: after that many bytes of it.
+    pub stdout_after: u64,
+    /// Bytes of standard error that were left out.
+    pub stderr: u64,
+    /// Where: after that many bytes of it.
+    pub stderr_after: u64,
+}
+
+/// What a command did.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecuteResult {
+    /// Whether it returned 0.
+    pub success: bool,
+    /// Its exit code: its own, 128 + n for a death by signal n, 124 for a timeout, 255 if it is not known.
+    pub exit_code: i32,
+    /// What it wrote to standard output.
+    #[schema(value_type = String)]
+    pub stdout: Text,
+    /// What it wrote to standard error.
+    #[schema(value_type = String)]
+    pub stderr: Text,
+    /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
+    #[serde(default, skip_serializing_if = "Flag::is_down")]
+    #[schema(value_type = bool, required = false)]
+    pub invalid_utf8: Flag,
+    /// How `stdout` and `stderr` are written, if not as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+    /// The command.
+    pub command: String,
+    /// Its arguments, if it had any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// How long it took, in milliseconds.
+    pub duration: f64,
+    /// When it ended.
+    pub timestamp: Timestamp,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Its id.
+    pub execution_id: String,
+    /// How it ended.
+    pub end: End,
+    /// What it used.
+    pub usage: Usage,
+    /// What was left out of `stdout` and `stderr`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+    /// What it left running; the first 32 of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftovers: Option<Vec<ProcessName>>,
+    /// How many processes it left running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftover_count: Option<u32>,
+    /// Whether the session's shell had to be restored before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_restarted: Option<bool>,
+    /// How old the restored state was, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_state_age: Option<f64>,
+    /// Whether the command ended its session's shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell_ended: Option<bool>,
+    /// The cursor after the last byte.
+    pub cursor: u64,
+}

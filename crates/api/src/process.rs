@@ -1,0 +1,209 @@
+//! Processes: whatever was started, by its id.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::execute::{Encoding, End, ProcessName, Truncated, Usage};
+use crate::{Flag, Text, Timestamp};
+
+/// Where a process stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessStatus {
+    /// Accepted; in a session it may wait for its turn.
+    Starting,
+    /// Running.
+    Running,
+    /// It returned 0.
+    Completed,
+    /// It returned something else, or died of a signal of its own.
+    Failed,
+    /// It was killed: through the API, by a deadline or by a limit.
+    Killed,
+    /// What became of it is not known.
+    Error,
+}
+
+/// What a running process waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Waiting {
+    /// For somebody to write to its standard input.
+    Input,
+}
+
+/// A process.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Process {
+    /// Its id.
+    pub id: String,
+    /// Its process id, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The command.
+    pub command: String,
+    /// Where it stands.
+    pub status: ProcessStatus,
+    /// When it was started.
+    pub start_time: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Timestamp>,
+    /// Its exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// The session it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Whether it was started in the background.
+    pub background: bool,
+    /// What it waits for. Only in the answer about one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// What it used, so far. Only in the answer about one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// What it left running when it ended; the first 32 of them. Only in the answer about one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftovers: Option<Vec<ProcessName>>,
+}
+
+/// A process that has started.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessStarted {
+    /// Always true.
+    pub success: bool,
+    /// Its id.
+    pub process_id: String,
+    /// Its process id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The command.
+    pub command: String,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// Processes.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ProcessList {
+    /// Always true.
+    pub success: bool,
+    /// The oldest first.
+    pub processes: Vec<Process>,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// One process.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ProcessAnswer {
+    /// Always true.
+    pub success: bool,
+    /// The process.
+    pub process: Process,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// One process that a kill ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KilledProcess {
+    /// Its process id.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// The signal that ended it.
+    pub signal: i32,
+}
+
+/// What a kill did.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KillAnswer {
+    /// Whether nobody is left.
+    pub success: bool,
+    /// The process that was killed.
+    pub process_id: String,
+    /// Every process of the machine that was ended.
+    pub killed: Vec<KilledProcess>,
+    /// Those that could not be ended.
+    pub survivors: Vec<ProcessName>,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// How many processes something was done to.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanedAnswer {
+    /// Always true.
+    pub success: bool,
+    /// How many.
+    pub cleaned_count: usize,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// A signal to send, by name (`TERM`, `SIGTERM`) or number, as a string or a number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignalRequest {
+    /// The signal.
+    #[schema(value_type = String, example = "SIGTERM")]
+    pub signal: serde_json::Value,
+}
+
+/// Something was done.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct DoneAnswer {
+    /// Always true.
+    pub success: bool,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// Bytes were written to standard input.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct StdinAnswer {
+    /// Always true.
+    pub success: bool,
+    /// How many.
+    pub written: u64,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// What a process has written.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessLogs {
+    /// Always true.
+    pub success: bool,
+    /// The process.
+    pub process_id: String,
+    /// Standard output.
+    #[schema(value_type = String)]
+    pub stdout: Text,
+    /// Standard error.
+    #[schema(value_type = String)]
+    pub stderr: Text,
+    /// Whether bytes that are not UTF-8 were replaced.
+    #[serde(default, skip_serializing_if = "Flag::is_down")]
+    #[schema(value_type = bool, required = false)]
+    pub invalid_utf8: Flag,
+    /// How `stdout` and `stderr` are written, if not as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+    /// What was left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+    /// The cursor after the last byte, for `since`.
+    pub cursor: u64,
+    /// When.
+    pub timestamp: Timestamp,
+}

@@ -1,0 +1,1 @@
+//! An async Rust client of a Sandcrab server, on the shared wire types.

@@ -1,0 +1,21 @@
+//! HTTP, SSE and WebSocket over the engine: routes, access, limits, metrics. Knows nothing of system calls.
+//!
+//! # Usage
+//!
+//! [`Server::start`] opens the engine's state directory and listens; [`Server::run`] serves until it is told to
+//! stop, and drains.
+//!
+//! # Theory of operation
+//!
+//! A request passes `access` (who may ask), is parsed into a type of `sandcrab-api`, becomes a call of the engine, and the
+//! answer is one of the wire's types again. The server keeps nothing that a restart would lose: what must be remembered
+//! of an execution or a session is a note in the engine's own record of it.
+//!
+//! Output never passes through memory as a whole: answers and streams are read from the journal as the client takes
+//! them, so that a slow client costs one buffer and delays nobody.
+
+mod config;
+mod server;
+
+pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};
+pub use server::{ServeError, Server};
