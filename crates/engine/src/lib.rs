@@ -119,6 +119,7 @@
 //! | its environment | [`MAX_ENV_BYTES`] (the kernel takes less for programs that are executed) |
 //! | given standard input | [`MAX_STDIN_BYTES`] |
 //! | an id | [`MAX_ID_BYTES`] |
+//! | a note | [`MAX_NOTE_BYTES`] |
 //! | a journal on disk | [`EngineConfig::journal_bytes`], at least [`MIN_JOURNAL_BYTES`] |
 //! | output in an [`Outcome`] | [`OUTCOME_BYTES`] of each stream |
 //! | leftovers listed in an [`End`] | [`MAX_LEFTOVERS`] |
@@ -142,8 +143,8 @@ mod sys;
 mod wire;
 
 pub use command::{
-    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program,
-    SessionEndPolicy, Stdin,
+    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES, MAX_STDIN_BYTES,
+    Program, SessionEndPolicy, Stdin,
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{

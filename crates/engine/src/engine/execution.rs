@@ -55,16 +55,24 @@ pub struct ExecutionInfo {
     pub session: Option<SessionId>,
     /// The shell text, or the argv joined by spaces.
     pub command: String,
+    /// Whether it is an argv rather than shell text.
+    pub argv: bool,
     /// Whether it was started as a background process.
     pub background: bool,
     /// When it was accepted.
     pub created_at: SystemTime,
+    /// When it began to run; in a session it may have waited for its turn.
+    pub started_at: Option<SystemTime>,
     /// When it ended.
     pub ended_at: Option<SystemTime>,
     /// The process id it has or had.
     pub pid: Option<u32>,
     /// Where it stands.
     pub status: Status,
+    /// How many bytes it has written, dropped ones included, as far as is known without a look.
+    pub output_bytes: u64,
+    /// What the caller has put there; see [`CommandSpec::note`](crate::CommandSpec::note).
+    pub note: Option<Arc<[u8]>>,
 }
 
 /// A look at the processes of a running execution.
@@ -85,6 +93,7 @@ pub(super) struct Fixed {
     pub(super) id: ExecutionId,
     pub(super) session: Option<SessionId>,
     pub(super) command: String,
+    pub(super) argv: bool,
     /// The program and the folder, for errors to name.
     pub(super) program: String,
     pub(super) cwd: PathBuf,
@@ -95,6 +104,7 @@ pub(super) struct Fixed {
     /// What it leaves running becomes executions of their own.
     pub(super) adopt: bool,
     pub(super) created_at: SystemTime,
+    pub(super) note: Option<Arc<[u8]>>,
 }
 
 impl Fixed {
@@ -109,6 +119,7 @@ impl Fixed {
 pub(super) struct State {
     pub(super) status: Status,
     pub(super) pid: Option<u32>,
+    pub(super) started_at: Option<SystemTime>,
     pub(super) ended_at: Option<SystemTime>,
     /// Nothing more will be written to its journal.
     pub(super) closed: bool,
@@ -133,8 +144,14 @@ pub(super) struct Tracked {
 
 impl Tracked {
     pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
-        let state =
-            State { status: Status::Starting, pid: None, ended_at: None, closed: false, refused: None };
+        let state = State {
+            status: Status::Starting,
+            pid: None,
+            started_at: None,
+            ended_at: None,
+            closed: false,
+            refused: None,
+        };
         Arc::new(Self {
             fixed,
             journal,
@@ -157,6 +174,7 @@ impl Tracked {
                 state.status = Status::Running { pid };
             }
             state.pid = Some(pid);
+            state.started_at.get_or_insert_with(SystemTime::now);
         });
     }
 
@@ -217,11 +235,15 @@ impl Tracked {
             id: self.fixed.id.clone(),
             session: self.fixed.session.clone(),
             command: self.fixed.command.clone(),
+            argv: self.fixed.argv,
             background: self.fixed.background,
             created_at: self.fixed.created_at,
+            started_at: state.started_at,
             ended_at: state.ended_at,
             pid: state.pid,
             status: state.status.clone(),
+            output_bytes: *self.position.borrow(),
+            note: self.fixed.note.clone(),
         }
     }
 }

@@ -30,6 +30,9 @@ pub struct SessionSpec {
     pub env: Vec<(OsString, Option<OsString>)>,
     /// The working directory to start in.
     pub cwd: Option<PathBuf>,
+    /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`](crate::MAX_NOTE_BYTES): kept with the session
+    /// and its forks, given back in [`SessionInfo::note`], and looked at by nobody.
+    pub note: Option<Vec<u8>>,
 }
 
 impl SessionSpec {
@@ -42,6 +45,20 @@ impl SessionSpec {
     #[must_use]
     pub fn id(mut self, id: SessionId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Sets the name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Keeps bytes of the caller's own with the session.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<Vec<u8>>) -> Self {
+        self.note = Some(note.into());
         self
     }
 
@@ -77,6 +94,8 @@ pub struct SessionInfo {
     pub queued: usize,
     /// How often its shell was replaced.
     pub restarts: u32,
+    /// What the caller has put there; see [`SessionSpec::note`].
+    pub note: Option<Arc<[u8]>>,
 }
 
 /// A session as the engine keeps it.
@@ -109,6 +128,21 @@ impl Session {
     /// Its id.
     pub fn id(&self) -> &SessionId {
         &self.state.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Option<&str> {
+        self.state.record.name.as_deref()
+    }
+
+    /// When it was made.
+    pub fn created_at(&self) -> SystemTime {
+        self.state.created_at
+    }
+
+    /// What the caller has put there; see [`SessionSpec::note`].
+    pub fn note(&self) -> Option<Arc<[u8]>> {
+        self.state.record.note.as_ref().map(|note| Arc::clone(&note.0))
     }
 
     fn gone(&self) -> StartError {
@@ -189,7 +223,8 @@ impl Session {
     pub async fn fork(&self, id: Option<SessionId>) -> Result<Self, SessionError> {
         let snapshot = self.snapshot().await?;
         let record = &self.state.record;
-        let spec = SessionSpec { id, name: record.name.clone(), ..SessionSpec::default() };
+        let note = record.note.as_ref().map(|note| note.0.to_vec());
+        let spec = SessionSpec { id, name: record.name.clone(), note, ..SessionSpec::default() };
         self.engine.create_session(spec, Some(snapshot)).await
     }
 
@@ -215,6 +250,7 @@ impl Session {
             busy: false,
             queued: 0,
             restarts: 0,
+            note: self.note(),
         };
         // One whose supervisor was killed has nothing to tell until a command brings it back.
         if let Some(link) = self.live_link().map_err(|_| not_found())?
@@ -260,8 +296,8 @@ impl Inner {
             let record_place = engine.open_on(&link, &record, snapshot, None).await?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
+                created_at: record.created_at(SystemTime::now()),
                 record,
-                created_at: SystemTime::now(),
                 place: Mutex::new(Place { record: record_place, link: Some(link) }),
                 deleted: AtomicBool::new(false),
                 reviving: tokio::sync::Mutex::new(()),

@@ -168,6 +168,7 @@ impl Inner {
             id: id.clone(),
             session: session.cloned(),
             command: super::display_of(&record),
+            argv: record.is_argv,
             program: super::program_of(&record),
             cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
             background: spec.background,
@@ -176,6 +177,7 @@ impl Inner {
             on_session_end: spec.on_session_end,
             adopt: spec.leftovers == LeftoverPolicy::Adopt,
             created_at: SystemTime::now(),
+            note: record.note.clone().map(|note| note.0),
         };
         let claimed = self.claim(&Record::Execution(record), spec.journal_bytes)?;
         let tracked = Tracked::new(fixed, claimed);

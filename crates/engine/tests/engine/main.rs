@@ -12,6 +12,7 @@ mod ids;
 mod kill;
 mod leftovers;
 mod limits;
+mod notes;
 mod output;
 mod previous;
 mod restart;
