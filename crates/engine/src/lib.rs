@@ -149,9 +149,9 @@ pub use command::{
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution, ExecutionInfo,
-    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, ReadAt, ReadError, Retention,
-    Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream, StreamOutput,
-    SupervisorProgram,
+    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, OutputReader, ReadAt, ReadError,
+    Retention, Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream,
+    StreamOutput, StreamPlan, SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;

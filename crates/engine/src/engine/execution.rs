@@ -11,11 +11,12 @@ use super::Inner;
 use super::error::ControlError;
 use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
+use super::reader::OutputReader;
 use super::{ReadError, StartError};
 use crate::command::SessionEndPolicy;
 use crate::end::{End, EndReason, KillReceipt, Usage};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, StreamRead};
+use crate::journal::Claimed;
 use crate::protocol::{Answer, Bytes, Refusal, Request};
 
 /// How long a process has to end by itself before it is killed, unless the caller says otherwise.
@@ -396,12 +397,12 @@ impl Execution {
 
     /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
     pub fn read(&self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
-        let mut reader = self.engine.reader(self.tracked.journal)?;
-        Ok(match reader.read_stream(stream.into(), offset, buffer)? {
-            StreamRead::Bytes(n) => ReadAt::Bytes(n),
-            StreamRead::Gap { to } => ReadAt::Gap { to },
-            StreamRead::Nothing => ReadAt::Nothing,
-        })
+        self.reader()?.read(stream, offset, buffer)
+    }
+
+    /// What it has written, in pieces, with the journal opened once.
+    pub fn reader(&self) -> Result<OutputReader, ReadError> {
+        Ok(OutputReader::new(self.engine.reader(self.tracked.journal)?))
     }
 
     /// Its record from where at most the last bytes of a stream, or of both together, are left, as it

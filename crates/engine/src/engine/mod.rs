@@ -1,7 +1,8 @@
 //! The engine side: creates, finds, adopts after a restart.
 //!
 //! - [`Engine`]: this file; `start.rs`: how an execution comes to be.
-//! - `execution.rs`, `session.rs`: the handles; `output.rs`, `outcome.rs`: reading what was written.
+//! - `execution.rs`, `session.rs`: the handles; `output.rs`, `reader.rs`, `outcome.rs`: reading what
+//!   was written.
 //! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
 //! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor.
@@ -16,6 +17,7 @@ mod link;
 mod outcome;
 mod output;
 mod pool;
+mod reader;
 mod retention;
 mod session;
 mod start;
@@ -35,6 +37,7 @@ pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, Output, ReadAt, Stream, StreamOutput};
+pub use reader::{OutputReader, StreamPlan};
 pub use session::{Session, SessionInfo, SessionSpec};
 
 use crate::command::CommandSpec;
