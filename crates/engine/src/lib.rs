@@ -125,6 +125,7 @@
 //! | leftovers listed in an [`End`] | [`MAX_LEFTOVERS`] |
 //! | unfinished executions, sessions | [`EngineConfig::max_executions`], [`EngineConfig::max_sessions`] |
 //! | commands waiting in a session | 1,000 |
+//! | events waiting for a watcher | [`MAX_UNREAD_EVENTS`] |
 //!
 //! Commands run as the engine's own user: they can signal its supervisors and read its state
 //! directory. Linux only; sessions need bash.
@@ -148,10 +149,10 @@ pub use command::{
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{
-    CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution, ExecutionInfo,
-    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, OutputReader, ReadAt, ReadError,
-    Retention, Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream,
-    StreamOutput, StreamPlan, SupervisorProgram,
+    CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, EngineEvent, Entry, Event, EventStream,
+    Execution, ExecutionInfo, Follower, Health, Inspection, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError,
+    Outcome, Output, OutputReader, ReadAt, ReadError, Retention, Session, SessionError, SessionInfo,
+    SessionSpec, ShellDriver, StartError, Status, Stream, StreamOutput, StreamPlan, SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;

@@ -169,14 +169,18 @@ impl Tracked {
         self.journal.slot.0
     }
 
-    pub(super) fn started(&self, pid: u32) {
+    /// It runs; says whether that is news.
+    pub(super) fn started(&self, pid: u32) -> bool {
+        let mut news = false;
         self.state.send_modify(|state| {
             if state.status == Status::Starting {
                 state.status = Status::Running { pid };
+                news = true;
             }
             state.pid = Some(pid);
             state.started_at.get_or_insert_with(SystemTime::now);
         });
+        news
     }
 
     pub(super) fn not_started(&self, why: Refusal) {

@@ -6,12 +6,13 @@
 //! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
 //! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor.
-//! - `retention.rs`: what becomes of finished executions.
+//! - `retention.rs`: what becomes of finished executions; `events.rs`: telling whoever watches.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
 
 mod adopt;
 mod config;
 mod error;
+mod events;
 mod execution;
 mod link;
 mod outcome;
@@ -34,6 +35,7 @@ use std::sync::{Arc, Mutex};
 
 pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProgram};
 pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
+pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, Output, ReadAt, Stream, StreamOutput};
@@ -46,6 +48,7 @@ use crate::journal::{Claimed, JournalReader, JournalStore};
 use crate::process_tree::CgroupChoice;
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
+use events::Events;
 use execution::Tracked;
 use link::lock;
 use pool::Pool;
@@ -79,6 +82,7 @@ struct Inner {
     store: Mutex<JournalStore>,
     registry: Mutex<Registry>,
     pool: Pool,
+    events: Events,
     capabilities: Capabilities,
     /// The environment that commands start from, as it is now.
     env: Mutex<Vec<(OsString, OsString)>>,
@@ -176,6 +180,7 @@ impl Engine {
             store: Mutex::new(store),
             registry: Mutex::default(),
             pool: Pool::default(),
+            events: Events::default(),
             capabilities,
             retention_due: Arc::default(),
             cleaning: AtomicBool::new(false),
@@ -265,6 +270,12 @@ impl Engine {
             Ok(())
         });
         done.await.unwrap_or(Err(StartError::Lost))
+    }
+
+    /// What happens to executions and sessions from now on. Whoever wants to know all of them looks at what there
+    /// is after this.
+    pub fn events(&self) -> EventStream {
+        self.inner.events.subscribe()
     }
 
     /// What works on this machine.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Inner;
 use super::error::{ControlError, SessionError, StartError};
+use super::events::EngineEvent;
 use super::execution::{Execution, check_signal};
 use super::link::{Link, LinkError, lock};
 use super::outcome::Outcome;
@@ -303,6 +304,11 @@ impl Inner {
                 reviving: tokio::sync::Mutex::new(()),
             });
             lock(&engine.registry).sessions.insert(id, Arc::clone(&state));
+            engine.events.tell(|| EngineEvent::SessionCreated {
+                id: state.id.clone(),
+                name: state.record.name.clone(),
+                created_at: state.created_at,
+            });
             Ok(Session { state, engine: Arc::clone(&engine) })
         });
         made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
@@ -357,6 +363,7 @@ impl Inner {
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);
+            engine.events.tell(|| EngineEvent::SessionRestarted { id: state.id.clone() });
             Ok(link)
         });
         revived.await.unwrap_or(Err(StartError::Lost))
@@ -393,6 +400,7 @@ impl Inner {
             SnapshotFile::remove(&engine.state.folders.snapshots, record.slot.0);
             engine.retire(record);
             lock(&engine.registry).sessions.remove(&state.id);
+            engine.events.tell(|| EngineEvent::SessionDeleted { id: state.id.clone() });
             Ok(receipt)
         });
         deleted.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))

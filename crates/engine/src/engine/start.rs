@@ -233,7 +233,7 @@ impl Inner {
                 link.track(Arc::clone(&tracked));
                 let request = Request::Adopt { slot: tracked.slot(), pid };
                 match link.ask(&request).await {
-                    Ok(Answer::Done) => tracked.started(pid),
+                    Ok(Answer::Done) => engine.execution_started(&tracked, pid),
                     // It has ended in the meantime.
                     _ => {
                         link.untrack(tracked.slot());
