@@ -30,6 +30,7 @@ mod zygote;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -219,13 +220,12 @@ impl Engine {
 
     /// Every execution there is a record of, oldest first.
     pub fn executions(&self) -> Vec<Execution> {
-        let tracked: Vec<_> = lock(&self.inner.registry).executions.values().cloned().collect();
-        let mut executions: Vec<_> = tracked
-            .into_iter()
-            .map(|tracked| Execution { tracked, engine: Arc::clone(&self.inner) })
-            .collect();
-        executions.sort_by_key(|execution| execution.tracked.fixed.created_at);
-        executions
+        self.inner.find(|_| true)
+    }
+
+    /// Every execution that has not ended, oldest first.
+    pub fn running(&self) -> Vec<Execution> {
+        self.inner.unfinished()
     }
 
     /// Removes the record of an execution that has ended.
@@ -278,6 +278,16 @@ impl Engine {
         self.inner.events.subscribe()
     }
 
+    /// The environment that commands start from, as it is now. Values may be secrets.
+    pub fn env(&self) -> Vec<(OsString, OsString)> {
+        lock(&self.inner.env).clone()
+    }
+
+    /// The state directory.
+    pub fn state_dir(&self) -> &Path {
+        &self.inner.state.path
+    }
+
     /// What works on this machine.
     pub fn health(&self) -> Health {
         let registry = lock(&self.inner.registry);
@@ -303,6 +313,19 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// The executions for which this holds, oldest first.
+    fn find(self: &Arc<Self>, holds: impl Fn(&Tracked) -> bool) -> Vec<Execution> {
+        let registry = lock(&self.registry);
+        let mut found: Vec<_> = registry.executions.values().filter(|t| holds(t)).cloned().collect();
+        drop(registry);
+        found.sort_by_key(|tracked| tracked.fixed.created_at);
+        found.into_iter().map(|tracked| Execution { tracked, engine: Arc::clone(self) }).collect()
+    }
+
+    fn unfinished(self: &Arc<Self>) -> Vec<Execution> {
+        self.find(|tracked| tracked.end().is_none())
+    }
+
     fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {
         Ok(lock(&self.store).reader(journal)?)
     }

@@ -95,6 +95,9 @@ pub struct SessionInfo {
     pub queued: usize,
     /// How often its shell was replaced.
     pub restarts: u32,
+    /// Whether its last command ended its shell (`exit`, `exec`, `kill -9 $$`), and no command has run in the
+    /// restored one yet.
+    pub shell_ended: bool,
     /// What the caller has put there; see [`SessionSpec::note`].
     pub note: Option<Arc<[u8]>>,
 }
@@ -251,6 +254,7 @@ impl Session {
             busy: false,
             queued: 0,
             restarts: 0,
+            shell_ended: false,
             note: self.note(),
         };
         // One whose supervisor was killed has nothing to tell until a command brings it back.
@@ -261,6 +265,7 @@ impl Session {
             info.busy = found.busy;
             info.queued = found.queued as usize;
             info.restarts = found.restarts;
+            info.shell_ended = found.shell_ended == Some(true);
         }
         Ok(info)
     }

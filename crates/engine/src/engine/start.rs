@@ -203,14 +203,11 @@ impl Inner {
 
     /// The background processes of a session that have not ended.
     pub(super) fn processes_of(self: &Arc<Self>, session: &SessionId) -> Vec<Execution> {
-        let registry = lock(&self.registry);
-        let own = |tracked: &&Arc<Tracked>| {
+        self.find(|tracked| {
             tracked.fixed.session.as_ref() == Some(session)
                 && tracked.fixed.background
                 && tracked.end().is_none()
-        };
-        let found: Vec<_> = registry.executions.values().filter(own).cloned().collect();
-        found.into_iter().map(|tracked| Execution { tracked, engine: Arc::clone(self) }).collect()
+        })
     }
 
     /// Makes what a command left running executions of their own.
