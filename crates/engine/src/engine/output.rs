@@ -127,6 +127,8 @@ pub enum Event {
     Output {
         /// Where.
         stream: Stream,
+        /// How many bytes of that stream came before, dropped ones included.
+        position: u64,
         /// What.
         bytes: Vec<u8>,
     },
@@ -174,8 +176,8 @@ impl Follower {
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
         while let Some(entry) = self.reader.next()? {
             let event = match entry.item {
-                Item::Output { stream, bytes, .. } => {
-                    Event::Output { stream: stream.into(), bytes: bytes.to_vec() }
+                Item::Output { stream, stream_position: position, bytes, .. } => {
+                    Event::Output { stream: stream.into(), position, bytes: bytes.to_vec() }
                 }
                 Item::Gap { from, to } => Event::Gap { from, to },
                 Item::Event { kind: kind::STARTED, payload } => {
