@@ -374,7 +374,7 @@ impl Inner {
         revived.await.unwrap_or(Err(StartError::Lost))
     }
 
-    async fn delete_session(
+    pub(super) async fn delete_session(
         self: &Arc<Self>,
         state: &Arc<SessionState>,
     ) -> Result<KillReceipt, SessionError> {

@@ -21,6 +21,7 @@ mod retention;
 mod runs;
 mod sessions;
 mod soak;
+mod stop;
 mod supervisors;
 mod traps;
 mod waiting;
