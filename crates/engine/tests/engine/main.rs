@@ -8,6 +8,7 @@ mod cgroups;
 mod crash;
 mod deadlines;
 mod ends;
+mod errors;
 mod events;
 mod ids;
 mod kill;
