@@ -331,7 +331,8 @@ impl Execution {
         match self.link()?.ask(request).await {
             Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
             Ok(answer) => Ok(answer),
-            Err(LinkError::Gone | LinkError::Busy) => Err(ControlError::Ended),
+            Err(LinkError::Gone) => Err(ControlError::Ended),
+            Err(LinkError::Busy) => Err(ControlError::Busy),
         }
     }
 
@@ -351,7 +352,11 @@ impl Execution {
     /// Sends a signal to every process of it, and does nothing more.
     pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
         check_signal(signal)?;
-        self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await.map(drop)
+        match self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await {
+            // Looked at after the answer: whoever waits then has waited before.
+            Err(ControlError::Ended) if self.status() == Status::Starting => Err(ControlError::NotStarted),
+            answer => answer.map(drop),
+        }
     }
 
     /// Writes to its standard input; returns when the bytes are in its pipe. A session's command gets them when its

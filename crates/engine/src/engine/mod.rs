@@ -5,7 +5,8 @@
 //!   was written.
 //! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
-//! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor.
+//! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor;
+//!   `stop.rs`: ending everything.
 //! - `retention.rs`: what becomes of finished executions; `events.rs`: telling whoever watches.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
 
@@ -23,6 +24,7 @@ mod retention;
 mod session;
 mod start;
 mod state_dir;
+mod stop;
 mod sweep;
 mod tasks;
 mod validate;
@@ -33,6 +35,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProgram};
 pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
@@ -42,6 +45,7 @@ pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, Output, ReadAt, Stream, StreamOutput};
 pub use reader::{OutputReader, StreamPlan};
 pub use session::{Session, SessionInfo, SessionSpec};
+pub use stop::StopSummary;
 
 use crate::command::CommandSpec;
 use crate::id::{ExecutionId, SessionId};
@@ -270,6 +274,13 @@ impl Engine {
             Ok(())
         });
         done.await.unwrap_or(Err(StartError::Lost))
+    }
+
+    /// Ends every execution and every session, all at once: `signal` for what runs, SIGKILL after `grace` for what
+    /// is still there and for what ended commands have left. Sessions are deleted. When it returns, every execution has
+    /// its end on disk; whatever is started meanwhile may not have been seen.
+    pub async fn stop_all(&self, signal: i32, grace: Duration) -> StopSummary {
+        self.inner.stop_all(signal, grace).await
     }
 
     /// What happens to executions and sessions from now on. Whoever wants to know all of them looks at what there

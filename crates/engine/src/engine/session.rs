@@ -213,13 +213,16 @@ impl Session {
     /// what earlier commands left running.
     pub async fn interrupt(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
-        let Ok(Some(link)) = self.live_link() else {
-            return Err(ControlError::Ended);
+        let link = self.live_link().map_err(|_| ControlError::SessionGone(self.state.id.clone()))?;
+        // Nothing runs where there is no supervisor.
+        let Some(link) = link else {
+            return Ok(KillReceipt::default());
         };
         match link.ask(&Request::Interrupt { signal, grace }).await {
             Ok(Answer::Receipt(receipt)) => Ok(receipt),
             Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
-            _ => Err(ControlError::Ended),
+            Err(LinkError::Busy) => Err(ControlError::Busy),
+            Ok(_) | Err(LinkError::Gone) => Err(ControlError::Ended),
         }
     }
 
@@ -374,7 +377,7 @@ impl Inner {
         revived.await.unwrap_or(Err(StartError::Lost))
     }
 
-    async fn delete_session(
+    pub(super) async fn delete_session(
         self: &Arc<Self>,
         state: &Arc<SessionState>,
     ) -> Result<KillReceipt, SessionError> {
