@@ -290,12 +290,12 @@ impl utoipa::PartialSchema for ExecuteAnswer {
 }
 
 impl ToSchema for ExecuteAnswer {
-    fn schemas(
-        schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>,
-    ) {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
         use crate::process::ProcessStarted;
-        schemas.push((ExecuteResult::name().into_owned(), <ExecuteResult as utoipa::PartialSchema>::schema()));
-        schemas.push((ProcessStarted::name().into_owned(), <ProcessStarted as utoipa::PartialSchema>::schema()));
+        schemas
+            .push((ExecuteResult::name().into_owned(), <ExecuteResult as utoipa::PartialSchema>::schema()));
+        schemas
+            .push((ProcessStarted::name().into_owned(), <ProcessStarted as utoipa::PartialSchema>::schema()));
         <ExecuteResult as ToSchema>::schemas(schemas);
         <ProcessStarted as ToSchema>::schemas(schemas);
     }

@@ -25,7 +25,10 @@ pub(crate) struct Gate {
 
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate").field("hosts", &self.hosts).field("origins", &self.origins).finish_non_exhaustive()
+        f.debug_struct("Gate")
+            .field("hosts", &self.hosts)
+            .field("origins", &self.origins)
+            .finish_non_exhaustive()
     }
 }
 
@@ -61,7 +64,8 @@ impl Gate {
         let name = without_port(&host);
         let is_address = name.parse::<std::net::IpAddr>().is_ok();
         let is_local = name == "localhost" || name.ends_with(".localhost");
-        let is_allowed = self.hosts.iter().any(|allowed| allowed == "*" || allowed == name || *allowed == host);
+        let is_allowed =
+            self.hosts.iter().any(|allowed| allowed == "*" || allowed == name || *allowed == host);
         if is_address || is_local || is_allowed {
             return Ok(Some(host));
         }
@@ -111,9 +115,8 @@ impl Gate {
         }
         let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let mut given = protocols.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-        let is_token = |part: &[u8]| {
-            part.trim_ascii().strip_prefix(TOKEN_PROTOCOL.as_bytes()).is_some_and(is_right)
-        };
+        let is_token =
+            |part: &[u8]| part.trim_ascii().strip_prefix(TOKEN_PROTOCOL.as_bytes()).is_some_and(is_right);
         if given.any(is_token) {
             return Ok(());
         }
@@ -172,8 +175,8 @@ fn unauthorized(why: &str) -> ApiError {
 mod tests {
     use super::*;
 
-    fn gate(access: Access) -> Gate {
-        Gate::new(&access, &Listen::Tcp(([127, 0, 0, 1], 7070).into()))
+    fn gate(access: &Access) -> Gate {
+        Gate::new(access, &Listen::Tcp(([127, 0, 0, 1], 7070).into()))
     }
 
     fn ask(gate: &Gate, headers: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
@@ -186,11 +189,14 @@ mod tests {
 
     #[test]
     fn names_that_a_stranger_could_point_here_are_refused() {
-        let gate = gate(Access { allowed_hosts: vec!["box.example".into()], ..Access::default() });
-        for host in ["127.0.0.1:7070", "localhost", "LOCALHOST:1", "[::1]:7070", "10.0.0.7", "box.example:80"] {
+        let gate = gate(&Access { allowed_hosts: vec!["box.example".into()], ..Access::default() });
+        for host in ["127.0.0.1:7070", "localhost", "LOCALHOST:1", "[::1]:7070", "10.0.0.7", "box.example:80"]
+        {
             assert_eq!(ask(&gate, &[("host", host)]), Ok(()), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7070", "", "[", "notlocalhost"] {
+        for host in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7070", "", "[", "notlocalhost"]
+        {
             assert_eq!(ask(&gate, &[("host", host)]), Err(ErrorCode::PermissionDenied), "{host}");
         }
         assert_eq!(ask(&gate, &[]), Err(ErrorCode::PermissionDenied));
@@ -198,11 +204,17 @@ mod tests {
 
     #[test]
     fn pages_of_other_sites_are_refused() {
-        let gate = gate(Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
+        let gate = gate(&Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
         let from = |origin| ask(&gate, &[("host", "127.0.0.1:7070"), ("origin", origin)]);
         assert_eq!(from("http://127.0.0.1:7070"), Ok(()));
         assert_eq!(from("https://app.example"), Ok(()));
-        for origin in ["http://evil.example", "null", "http://127.0.0.1:8080", "http://localhost:7070", "https://app.example.evil"] {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://127.0.0.1:8080",
+            "http://localhost:7070",
+            "https://app.example.evil",
+        ] {
             assert_eq!(from(origin), Err(ErrorCode::PermissionDenied), "{origin}");
         }
         let image = [("host", "127.0.0.1:7070"), ("sec-fetch-site", "cross-site")];
@@ -212,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_the_token_opens() {
-        let gate = gate(Access { token: Some("secret".into()), ..Access::default() });
+        let gate = gate(&Access { token: Some("secret".into()), ..Access::default() });
         let with = |name, value| ask(&gate, &[("host", "localhost"), (name, value)]);
         assert_eq!(with("authorization", "Bearer secret"), Ok(()));
         assert_eq!(with("authorization", "bearer secret"), Ok(()));

@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Answers up to this size are made at once.
 const SMALL_BYTES: u64 = 256 << 10;
 /// The longest character.
-const MAX_CHARACTER: u64 = 4;
+const MAX_CHARACTER: u8 = 4;
 
 /// The output that an answer carries.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl AnswerOutput {
             align(&mut reader, Stream::Stdout, &mut stdout)?;
             align(&mut reader, Stream::Stderr, &mut stderr)?;
         }
-        let truncated = (stdout.omitted + stderr.omitted > 0).then(|| Truncated {
+        let truncated = (stdout.omitted + stderr.omitted > 0).then_some(Truncated {
             stdout: stdout.omitted,
             stdout_after: stdout.head.end,
             stderr: stderr.omitted,
@@ -117,8 +117,9 @@ fn align(reader: &mut OutputReader, stream: Stream, plan: &mut StreamPlan) -> Re
     if plan.omitted == 0 {
         return Ok(());
     }
+    let longest = u64::from(MAX_CHARACTER);
     let mut bytes = [0; MAX_CHARACTER as usize];
-    let from = plan.head.end.saturating_sub(MAX_CHARACTER);
+    let from = plan.head.end.saturating_sub(longest);
     let head = read_some(reader, stream, from..plan.head.end, &mut bytes)?;
     if let Err(e) = str::from_utf8(trim_start(head))
         && e.error_len().is_none()
@@ -127,7 +128,7 @@ fn align(reader: &mut OutputReader, stream: Stream, plan: &mut StreamPlan) -> Re
         plan.head.end -= cut;
         plan.omitted += cut;
     }
-    let to = plan.tail.end.min(plan.tail.start + MAX_CHARACTER - 1);
+    let to = plan.tail.end.min(plan.tail.start + longest - 1);
     let tail = read_some(reader, stream, plan.tail.start..to, &mut bytes)?;
     let cut = (tail.len() - trim_start(tail).len()) as u64;
     plan.tail.start += cut;

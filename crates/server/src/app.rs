@@ -85,9 +85,7 @@ impl Held {
         let before = self.app.held.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         if before + bytes > self.app.limits.held_body_bytes {
-            return Err(ApiError::too_many(
-                "requests with large bodies are under way; wait for some to end",
-            ));
+            return Err(ApiError::too_many("requests with large bodies are under way; wait for some to end"));
         }
         Ok(())
     }

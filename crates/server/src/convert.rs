@@ -47,7 +47,10 @@ pub(crate) fn usage(usage: &sandcrab_engine::Usage) -> Usage {
 }
 
 pub(crate) fn names(leftovers: &[Leftover]) -> Vec<ProcessName> {
-    leftovers.iter().map(|Leftover { pid, command }| ProcessName { pid: *pid, command: command.clone() }).collect()
+    leftovers
+        .iter()
+        .map(|Leftover { pid, command }| ProcessName { pid: *pid, command: command.clone() })
+        .collect()
 }
 
 pub(crate) fn killed(receipt: KillReceipt) -> (Vec<KilledProcess>, Vec<ProcessName>) {

@@ -36,7 +36,10 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self, ApiError> {
         let bad = || {
             let shown: String = text.chars().take(40).collect();
-            ApiError::invalid("since", format!("{shown:?} is no cursor; give one that an answer or an event had"))
+            ApiError::invalid(
+                "since",
+                format!("{shown:?} is no cursor; give one that an answer or an event had"),
+            )
         };
         let mut parts = text.split(':');
         let position = parts.next().and_then(|part| part.parse().ok()).ok_or_else(bad)?;

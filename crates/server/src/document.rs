@@ -14,10 +14,17 @@ const LINKS: [(&str, &str, &[&str]); 5] = [
     ("killProcess", "$response.body#/processId", &["getProcess", "getProcessLogs"]),
 ];
 const OF_PROCESS: &[&str] = &[
-    "getProcess", "killProcess", "waitForProcess", "getProcessLogs", "getProcessOutput", "streamProcess",
-    "signalProcess", "writeStdin",
+    "getProcess",
+    "killProcess",
+    "waitForProcess",
+    "getProcessLogs",
+    "getProcessOutput",
+    "streamProcess",
+    "signalProcess",
+    "writeStdin",
 ];
-const OF_SESSION: &[&str] = &["getSession", "interruptSession", "forkSession", "resetSession", "setSessionEnv"];
+const OF_SESSION: &[&str] =
+    &["getSession", "interruptSession", "forkSession", "resetSession", "setSessionEnv"];
 /// What takes the session in its body.
 const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess"];
 
@@ -73,7 +80,10 @@ fn link(operation: &mut Value) {
     }
     if *targets == OF_SESSION {
         for target in IN_SESSION {
-            links.insert((*target).into(), json!({ "operationId": target, "requestBody": { "sessionId": place } }));
+            links.insert(
+                (*target).into(),
+                json!({ "operationId": target, "requestBody": { "sessionId": place } }),
+            );
         }
     }
     operation["responses"]["200"]["links"] = links.into();

@@ -51,7 +51,8 @@ mod tests {
     fn changes_add_up_and_are_private() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
-        let change = |name: &str, value: Option<&str>| Variables::from([(name.into(), value.map(Into::into))]);
+        let change =
+            |name: &str, value: Option<&str>| Variables::from([(name.into(), value.map(Into::into))]);
         remember(dir.path(), change("A", Some("1"))).unwrap();
         remember(dir.path(), change("B", Some("2"))).unwrap();
         remember(dir.path(), change("A", None)).unwrap();

@@ -58,7 +58,8 @@ impl ApiError {
 
     /// Something of ours failed; the client learns only that.
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
-        let mut error = Self::new(ErrorCode::InternalError, "something failed on our side; the log says what");
+        let mut error =
+            Self::new(ErrorCode::InternalError, "something failed on our side; the log says what");
         error.0.internal = Some(why.to_string());
         error
     }
@@ -144,9 +145,7 @@ impl From<StartError> for ApiError {
             StartError::TooManyExecutions(_) | StartError::QueueFull | StartError::OutOf { .. } => {
                 error(ErrorCode::LimitExceeded)
             }
-            StartError::SessionGone(id) => {
-                error(ErrorCode::SessionDestroyed).with("sessionId", id.as_str())
-            }
+            StartError::SessionGone(id) => error(ErrorCode::SessionDestroyed).with("sessionId", id.as_str()),
             StartError::NoShell(_) => error(ErrorCode::NoShell),
             StartError::NoSpace => error(ErrorCode::NoSpace),
             _ => Self::internal(message),

@@ -263,7 +263,10 @@ impl Feed {
             Story::Command(command) => {
                 let (launch, keeper) = &mut **command;
                 keeper.release();
-                if end.shell_ended && launch.session.is_some() && launch.on_shell_exit == OnShellExit::Terminate {
+                if end.shell_ended
+                    && launch.session.is_some()
+                    && launch.on_shell_exit == OnShellExit::Terminate
+                {
                     let error = summary::shell_ended(launch, end);
                     return self.fail(&error, Some(convert::exit_code(end)));
                 }

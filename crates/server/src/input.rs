@@ -59,7 +59,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
-        let field = if path == "." { "body" } else { &path };
+        let field = if matches!(path.as_str(), "." | "?") { "body" } else { &path };
         ApiError::invalid(field, e.inner())
     })?;
     json.end().map_err(|e| ApiError::invalid("body", e))?;
@@ -144,9 +144,7 @@ pub(crate) fn session_id(body: Option<String>, headers: &HeaderMap, query: Optio
         let find = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, id)| id.clone());
         find("session").or_else(|| find("sessionId"))
     };
-    body.or_else(header)
-        .or_else(in_query)
-        .filter(|id| !id.is_empty() && id != sandcrab_api::NO_SESSION)
+    body.or_else(header).or_else(in_query).filter(|id| !id.is_empty() && id != sandcrab_api::NO_SESSION)
 }
 
 fn serde_urlencoded(query: &str) -> Option<Vec<(String, String)>> {

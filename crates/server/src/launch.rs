@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
-use sandcrab_api::execute::{CommandRequest, Encoding, Leftovers, Limits, OnDisconnect, OnSessionEnd, Variables};
+use sandcrab_api::execute::{
+    CommandRequest, Encoding, Leftovers, Limits, OnDisconnect, OnSessionEnd, Variables,
+};
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
-use sandcrab_engine::{CommandSpec, Execution, ExecutionId, IdError, LeftoverPolicy, Session, SessionEndPolicy, Stdin};
+use sandcrab_engine::{
+    CommandSpec, Execution, ExecutionId, IdError, LeftoverPolicy, Session, SessionEndPolicy, Stdin,
+};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
@@ -114,7 +118,7 @@ fn spec(
     let timeout = request.timeout_ms.or(session.command_timeout_ms).map(Duration::from_millis);
     spec.timeout = timeout.or(app.defaults.timeout);
     spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis);
-    spec.limits = limits(request.limits.take().unwrap_or_default());
+    spec.limits = limits(request.limits.as_ref().unwrap_or(&Limits::default()));
     spec.leftovers = match request.leftovers.unwrap_or_default() {
         Leftovers::Keep => LeftoverPolicy::Keep,
         Leftovers::Kill => LeftoverPolicy::Kill,
@@ -155,7 +159,9 @@ fn id(request: &CommandRequest) -> Result<Option<ExecutionId>, ApiError> {
 /// What is wrong with an id.
 pub(crate) fn bad_id(field: &str, e: &IdError) -> ApiError {
     match e {
-        IdError::TooLong(_) => ApiError::new(ErrorCode::NameTooLong, format!("{field}: {e}")).with("field", field),
+        IdError::TooLong(_) => {
+            ApiError::new(ErrorCode::NameTooLong, format!("{field}: {e}")).with("field", field)
+        }
         _ => ApiError::invalid(field, e),
     }
 }
@@ -166,9 +172,16 @@ pub(crate) fn variables(variables: Option<Variables>) -> Vec<(OsString, Option<O
     pairs.map(|(name, value)| (name.into(), value.map(Into::into))).collect()
 }
 
-fn limits(limits: Limits) -> sandcrab_engine::Limits {
-    let Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes } = limits;
-    sandcrab_engine::Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes }
+fn limits(limits: &Limits) -> sandcrab_engine::Limits {
+    let Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes } = *limits;
+    sandcrab_engine::Limits {
+        memory_bytes,
+        cpu_seconds,
+        processes,
+        open_files,
+        file_size_bytes,
+        output_bytes,
+    }
 }
 
 /// A program and its arguments as shell text, each word quoted.

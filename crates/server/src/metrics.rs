@@ -76,7 +76,8 @@ impl Metrics {
         // Methods of a client's own making would be labels without bound.
         let known = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS, Method::HEAD];
         let method = known.into_iter().find(|known| known == method).unwrap_or(Method::TRACE);
-        let labels = RequestLabels { method: MethodLabel(method), route: route.into(), status: status.as_u16() };
+        let labels =
+            RequestLabels { method: MethodLabel(method), route: route.into(), status: status.as_u16() };
         self.requests.get_or_create(&labels).inc();
         self.durations.observe(took.as_secs_f64());
     }

@@ -15,13 +15,11 @@ use crate::{document, layer};
 
 /// The API's description.
 #[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Sandcrab",
-        description = "Runs commands, keeps shells, records every byte, and ends what it started.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0")
-    )
-)]
+#[openapi(info(
+    title = "Sandcrab",
+    description = "Runs commands, keeps shells, records every byte, and ends what it started.",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
 struct Api;
 
 fn routes() -> OpenApiRouter<App> {

@@ -6,9 +6,9 @@ use crate::error::ApiError;
 
 /// The names of signals 1 to 31, as on every Linux machine we run on.
 const NAMES: [&str; 31] = [
-    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-    "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
-    "WINCH", "IO", "PWR", "SYS",
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+    "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+    "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
 /// SIGINT.
@@ -24,7 +24,10 @@ pub(crate) fn from_text(text: &str) -> Result<i32, ApiError> {
     let by_number = || upper.parse().ok().filter(|number| (1..=31).contains(number));
     by_name.or_else(by_number).ok_or_else(|| {
         let shown: String = text.chars().take(32).collect();
-        ApiError::invalid("signal", format!("there is no signal {shown:?}; give a name like SIGTERM, or 1 to 31"))
+        ApiError::invalid(
+            "signal",
+            format!("there is no signal {shown:?}; give a name like SIGTERM, or 1 to 31"),
+        )
     })
 }
 

@@ -78,9 +78,15 @@ impl Decoder {
 /// Writes the bytes of one stream as the inside of a JSON string, piece by piece.
 #[derive(Debug)]
 pub(crate) enum StringWriter {
-    Text { decoder: Decoder, text: String, replaced: bool },
+    Text {
+        decoder: Decoder,
+        text: String,
+        replaced: bool,
+    },
     /// Base64 comes in groups of three bytes; up to two wait for the next piece.
-    Base64 { held: Vec<u8> },
+    Base64 {
+        held: Vec<u8>,
+    },
 }
 
 impl StringWriter {

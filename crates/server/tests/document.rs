@@ -8,5 +8,8 @@ fn the_committed_document_is_the_codes_own() {
         std::fs::write(path, &made).unwrap();
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(made == committed, "openapi.json is out of date: run UPDATE_OPENAPI=1 cargo nextest run -p sandcrab-server document");
+    assert!(
+        made == committed,
+        "openapi.json is out of date: run UPDATE_OPENAPI=1 cargo nextest run -p sandcrab-server document"
+    );
 }

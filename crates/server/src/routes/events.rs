@@ -49,16 +49,19 @@ fn translate(event: EngineEvent) -> Option<ServerEvent> {
     let timestamp = Timestamp::now();
     let session = |session_id: String, name| SessionChangeEvent { session_id, name, timestamp };
     Some(match event {
-        EngineEvent::ExecutionStarted(info) => {
-            ServerEvent::ExecutionStarted(ExecutionChangeEvent { process: convert::process(&info), timestamp })
-        }
+        EngineEvent::ExecutionStarted(info) => ServerEvent::ExecutionStarted(ExecutionChangeEvent {
+            process: convert::process(&info),
+            timestamp,
+        }),
         EngineEvent::ExecutionEnded(info) => {
             ServerEvent::ExecutionEnded(ExecutionChangeEvent { process: convert::process(&info), timestamp })
         }
         EngineEvent::ExecutionRemoved { id } => {
             ServerEvent::ExecutionRemoved(ExecutionRemovedEvent { execution_id: id.to_string(), timestamp })
         }
-        EngineEvent::SessionCreated { id, name, .. } => ServerEvent::SessionCreated(session(id.to_string(), name)),
+        EngineEvent::SessionCreated { id, name, .. } => {
+            ServerEvent::SessionCreated(session(id.to_string(), name))
+        }
         EngineEvent::SessionRestarted { id } => ServerEvent::SessionRestarted(session(id.to_string(), None)),
         EngineEvent::SessionDeleted { id } => ServerEvent::SessionDeleted(session(id.to_string(), None)),
         EngineEvent::Lagged(count) => ServerEvent::Missed(MissedEvent { count, timestamp }),

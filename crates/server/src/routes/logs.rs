@@ -5,8 +5,8 @@ use std::ops::Range;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use sandcrab_api::execute::{Encoding, Truncated};
 use sandcrab_api::event::ProcessEvent;
+use sandcrab_api::execute::{Encoding, Truncated};
 use sandcrab_api::process::ProcessLogs;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, Timestamp};
 use sandcrab_engine::{Execution, OutputReader, ReadAt, Stream};
@@ -22,7 +22,7 @@ use crate::note::{self, ExecutionNote};
 use crate::routes::execute::since;
 
 /// How much is looked at together for ends of lines.
-const BLOCK_BYTES: u64 = 64 << 10;
+const BLOCK_BYTES: u32 = 64 << 10;
 
 /// Which output to give, and how.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -103,7 +103,8 @@ fn ranges_since(execution: &Execution, since: &str, limit: u64) -> Result<([Rang
             let range = &mut ranges[usize::from(stream == Stream::Stderr)];
             let held = u64::from(cursor.held[usize::from(stream == Stream::Stderr)]);
             let end = position + bytes.len() as u64;
-            *range = Some(range.as_ref().map_or(position.saturating_sub(held)..end, |before| before.start..end));
+            *range =
+                Some(range.as_ref().map_or(position.saturating_sub(held)..end, |before| before.start..end));
         }
         reached = entry.cursor;
     }
@@ -126,7 +127,7 @@ fn last_lines(
     let mut found = 0;
     let mut end = total;
     while end > earliest {
-        let start = end.saturating_sub(BLOCK_BYTES).max(earliest);
+        let start = end.saturating_sub(BLOCK_BYTES.into()).max(earliest);
         let mut at = start;
         while at < end {
             let wanted = usize::try_from(end - at).unwrap_or(block.len());

@@ -64,9 +64,11 @@ pub(crate) async fn output(
     let ranges = (header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     let Some(wanted) = headers.get(header::RANGE).and_then(|value| parse(value, plan.total)) else {
         let size = plan.total - plan.omitted;
-        let mut response =
-            ([octets, ranges, length(size)], body(reader, stream, vec![plan.head.clone(), plan.tail.clone()]))
-                .into_response();
+        let mut response = (
+            [octets, ranges, length(size)],
+            body(reader, stream, vec![plan.head.clone(), plan.tail.clone()]),
+        )
+            .into_response();
         if plan.omitted > 0 {
             let omitted = format!("{}-{}", plan.head.end, plan.tail.start);
             if let Ok(value) = HeaderValue::from_str(&omitted) {
@@ -147,7 +149,9 @@ mod tests {
 
     #[test]
     fn ranges() {
-        let parse = |text: &'static str| parse(&HeaderValue::from_static(text), 100).map(|range| range.map_err(|e| e.code()));
+        let parse = |text: &'static str| {
+            parse(&HeaderValue::from_static(text), 100).map(|range| range.map_err(|e| e.code()))
+        };
         assert_eq!(parse("bytes=0-9"), Some(Ok(0..10)));
         assert_eq!(parse("bytes=90-"), Some(Ok(90..100)));
         assert_eq!(parse("bytes=90-1000"), Some(Ok(90..100)));
@@ -155,7 +159,8 @@ mod tests {
         assert_eq!(parse("bytes=-1000"), Some(Ok(0..100)));
         assert_eq!(parse("bytes=100-"), Some(Err(ErrorCode::RangeNotSatisfiable)));
         assert_eq!(parse("bytes=-0"), Some(Err(ErrorCode::RangeNotSatisfiable)));
-        for passed_over in ["bytes=9-0", "bytes=", "bytes=-", "bytes=a-b", "lines=0-9", "bytes=0-1,5-6", "x"] {
+        for passed_over in ["bytes=9-0", "bytes=", "bytes=-", "bytes=a-b", "lines=0-9", "bytes=0-1,5-6", "x"]
+        {
             assert_eq!(parse(passed_over), None, "{passed_over}");
         }
     }

@@ -6,8 +6,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use sandcrab_api::execute::CommandRequest;
 use sandcrab_api::process::{
-    CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted, ProcessStatus,
-    SignalRequest, Waiting,
+    CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted,
+    ProcessStatus, SignalRequest, Waiting,
 };
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{DEFAULT_GRACE, Execution};
@@ -141,7 +141,9 @@ pub(crate) async fn kill_all(
     let wanted = |execution: &Execution| {
         let info = execution.info();
         let session = info.session.as_ref().map(sandcrab_engine::SessionId::as_str);
-        info.background && info.status.end().is_none() && (of.session_id.is_none() || session == of.session_id.as_deref())
+        info.background
+            && info.status.end().is_none()
+            && (of.session_id.is_none() || session == of.session_id.as_deref())
     };
     let running: Vec<_> = app.engine.running().into_iter().filter(wanted).collect();
     let kills = running.into_iter().map(|execution| async move {

@@ -40,7 +40,8 @@ pub(crate) async fn create(
         env: variables(request.env),
         cwd: request.cwd.map(Into::into),
     };
-    let cwd = spec.cwd.as_ref().map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
+    let cwd =
+        spec.cwd.as_ref().map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
     let session = match app.engine.create_session(spec.clone()).await {
         Err(SessionError::AlreadyExists(id)) if delete_dead(&app, &id).await => {
             app.engine.create_session(spec).await?
@@ -159,7 +160,11 @@ pub(crate) async fn fork(
 ) -> Result<axum::Json<SessionCreated>, ApiError> {
     app.check_open()?;
     let copy = session.fork(id(request.value.id.as_deref())?).await?;
-    let cwd = copy.info().await?.cwd.map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
+    let cwd = copy
+        .info()
+        .await?
+        .cwd
+        .map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
     Ok(axum::Json(created(&copy, cwd)))
 }
 

@@ -35,7 +35,10 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 pub(crate) async fn socket(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
     let (mut parts, _) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await.map_err(|_| {
-        ApiError::new(ErrorCode::UpgradeRequired, "this route speaks WebSocket; connect with a WebSocket client")
+        ApiError::new(
+            ErrorCode::UpgradeRequired,
+            "this route speaks WebSocket; connect with a WebSocket client",
+        )
     })?;
     // The subprotocol that carries the token must be answered with one that was offered, and never with the token.
     let offered = parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
@@ -174,7 +177,8 @@ fn request(frame: RequestFrame) -> Result<Request, String> {
     let method = Method::from_bytes(frame.method.as_bytes()).map_err(|_| "that is no method".to_owned())?;
     let uri: Uri = frame.path.parse().map_err(|_| "that is no path".to_owned())?;
     // Only what a path can say: who is asked was settled when the socket was opened.
-    let path = uri.path_and_query().filter(|path| path.as_str().starts_with('/')).ok_or("a path begins with /")?;
+    let path =
+        uri.path_and_query().filter(|path| path.as_str().starts_with('/')).ok_or("a path begins with /")?;
     if path.path() == "/ws" {
         return Err("a socket cannot be opened over a socket".into());
     }
@@ -232,5 +236,10 @@ async fn stream(
 fn stream_frame(id: &str, event: &[u8]) -> StreamFrame {
     let text = String::from_utf8_lossy(event);
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-    StreamFrame { id: id.into(), event: None, data: field("data: ").unwrap_or_default(), event_id: field("id: ") }
+    StreamFrame {
+        id: id.into(),
+        event: None,
+        data: field("data: ").unwrap_or_default(),
+        event_id: field("id: "),
+    }
 }
