@@ -12,7 +12,6 @@ use sandcrab_api::event::{
     ProcessInfoEvent, StartEvent,
 };
 use sandcrab_api::execute::Encoding;
-use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{End, Entry, Event, Execution, Follower, ReadAt, ReadError, StartError, Stream};
 use serde::Serialize;
@@ -263,11 +262,7 @@ impl Feed {
             Story::Command(command) => {
                 let (launch, keeper) = &mut **command;
                 keeper.release();
-                if end.shell_ended
-                    && launch.session.is_some()
-                    && launch.on_shell_exit == OnShellExit::Terminate
-                {
-                    let error = summary::shell_ended(launch, end);
+                if let Some(error) = summary::refusal(launch, end) {
                     return self.fail(&error, Some(convert::exit_code(end)));
                 }
                 let event = ExecuteEvent::Complete(Box::new(CompleteEvent {

@@ -1,8 +1,8 @@
 //! The routes and the document that describes them, from one list.
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
+use axum::{Extension, Router};
 use sandcrab_api::ErrorCode;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -72,7 +72,9 @@ pub(crate) fn router(app: App) -> Router {
         // Bodies have bounds of their own.
         .layer(DefaultBodyLimit::disable());
     let layer = axum::middleware::from_fn_with_state(app.clone(), layer::around);
-    router.layer(layer).with_state(app)
+    let router = router.layer(layer).with_state(app);
+    // What comes over a socket takes the same way.
+    router.clone().layer(Extension(socket::Inside(router)))
 }
 
 async fn not_found(uri: Uri) -> ApiError {

@@ -6,7 +6,7 @@ use sandcrab_api::event::Summary;
 use sandcrab_api::execute::{Encoding, ExecuteResult};
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::End;
+use sandcrab_engine::{End, EndReason};
 
 use crate::answer::AnswerOutput;
 use crate::convert;
@@ -18,8 +18,8 @@ const ERROR_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// The answer to a command that has ended.
 pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
-    if end.shell_ended && launch.session.is_some() && launch.on_shell_exit == OnShellExit::Terminate {
-        return Ok(with_output(shell_ended(&launch, end), &launch)?.into_response());
+    if let Some(refusal) = refusal(&launch, end) {
+        return Ok(with_output(refusal, &launch)?.into_response());
     }
     let info = launch.execution.info();
     let encoding = launch.encoding;
@@ -75,14 +75,24 @@ pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summa
     }
 }
 
-/// The command ended its session's shell.
-pub(crate) fn shell_ended(launch: &Launch, end: &End) -> ApiError {
-    let message = "the command ended the session's shell; the next command finds it restored";
-    ApiError::new(ErrorCode::SessionTerminated, message)
-        .with("sessionId", launch.session.as_deref().unwrap_or_default())
-        .with("exitCode", convert::exit_code(end))
-        .with("executionId", launch.execution.id().as_str())
-        .suggest("create the session with onShellExit \"restore\" to get its result instead")
+/// What is answered instead of a result: the command ended its session's shell, or the session ended under it.
+pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
+    let session = launch.session.as_deref()?;
+    let error = if end.shell_ended {
+        if launch.on_shell_exit == OnShellExit::Restore {
+            return None;
+        }
+        let message = "the command ended the session's shell; the next command finds it restored";
+        ApiError::new(ErrorCode::SessionTerminated, message)
+            .suggest("create the session with onShellExit \"restore\" to get its result instead")
+    } else if end.reason == EndReason::SessionEnded {
+        let message = "the session was deleted or reset while the command ran or waited for its turn";
+        ApiError::new(ErrorCode::SessionDestroyed, message)
+    } else {
+        return None;
+    };
+    let error = error.with("sessionId", session).with("exitCode", convert::exit_code(end));
+    Some(error.with("executionId", launch.execution.id().as_str()))
 }
 
 fn with_output(error: ApiError, launch: &Launch) -> Result<ApiError, ApiError> {

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use sandcrab_api::Timestamp;
 use sandcrab_api::event::{
-    ExecutionChangeEvent, ExecutionRemovedEvent, HelloEvent, MissedEvent, ServerEvent, SessionChangeEvent,
+    ByeEvent, ExecutionChangeEvent, ExecutionRemovedEvent, HelloEvent, MissedEvent, ServerEvent,
+    SessionChangeEvent,
 };
 use sandcrab_engine::EngineEvent;
-use tokio::time::Instant;
 
 use crate::app::App;
 use crate::convert;
@@ -23,26 +23,36 @@ use crate::feed::{HEARTBEAT, events_response, write_event};
     responses((status = 200, description = "Events.", body = ServerEvent, content_type = "text/event-stream")))]
 pub(crate) async fn events(State(app): State<App>) -> Response {
     let watcher = app.engine.events();
-    let hello = Some(ServerEvent::Hello(HelloEvent { timestamp: Timestamp::now() }));
-    let pieces = stream::unfold((app, watcher, hello), |(app, mut watcher, hello)| async move {
+    let pieces = stream::unfold((app, watcher, Stage::New), |(app, mut watcher, stage)| async move {
         let mut chunk = Vec::new();
-        if let Some(hello) = hello {
-            write_event(&mut chunk, None, &hello);
-        } else {
-            tokio::select! {
+        let mut next = Stage::Open;
+        let timestamp = Timestamp::now();
+        match stage {
+            Stage::New => write_event(&mut chunk, None, &ServerEvent::Hello(HelloEvent { timestamp })),
+            Stage::Open => tokio::select! {
                 event = watcher.next() => match translate(event?) {
                     Some(event) => write_event(&mut chunk, None, &event),
                     None => chunk.extend_from_slice(b":\n\n"),
                 },
-                () = tokio::time::sleep_until(Instant::now() + HEARTBEAT) => {
-                    chunk.extend_from_slice(b": still here\n\n");
+                () = tokio::time::sleep(HEARTBEAT) => chunk.extend_from_slice(b": still here\n\n"),
+                () = app.stopping.begun() => {
+                    write_event(&mut chunk, None, &ServerEvent::Bye(ByeEvent { timestamp }));
+                    next = Stage::Over;
                 }
-                () = app.stopping.begun() => return None,
-            }
+            },
+            Stage::Over => return None,
         }
-        Some((Ok::<_, Infallible>(Bytes::from(chunk)), (app, watcher, None)))
+        Some((Ok::<_, Infallible>(Bytes::from(chunk)), (app, watcher, next)))
     });
     events_response(Body::from_stream(pieces))
+}
+
+/// Where the stream stands.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    New,
+    Open,
+    Over,
 }
 
 fn translate(event: EngineEvent) -> Option<ServerEvent> {

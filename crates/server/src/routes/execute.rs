@@ -3,10 +3,10 @@
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use sandcrab_api::Timestamp;
 use sandcrab_api::event::ExecuteEvent;
 use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
 use sandcrab_api::process::ProcessStarted;
-use sandcrab_api::{ErrorCode, Timestamp};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -52,23 +52,15 @@ pub(crate) async fn execute(
 
 /// Waits for the end of a command; gives up when the server's patience is over.
 async fn wait(app: &App, launch: &Launch) -> Result<std::sync::Arc<sandcrab_engine::End>, ApiError> {
-    let end = tokio::select! {
+    tokio::select! {
         biased;
-        end = launch.execution.wait() => end?,
+        end = launch.execution.wait() => Ok(end?),
         () = app.stopping.cut_off() => {
             let id = launch.execution.id();
             let hint = format!("it goes on; ask for it when the server is back: GET /api/process/{id}");
-            return Err(ApiError::shutting_down().with("executionId", id.as_str()).suggest(hint));
+            Err(ApiError::shutting_down().with("executionId", id.as_str()).suggest(hint))
         }
-    };
-    let gone = end.reason == sandcrab_engine::EndReason::SessionEnded && !end.shell_ended;
-    if gone && let Some(session) = &launch.session {
-        let message = "the session was deleted or reset while the command ran or waited";
-        return Err(ApiError::new(ErrorCode::SessionDestroyed, message)
-            .with("sessionId", session.as_str())
-            .with("executionId", launch.execution.id().as_str()));
     }
-    Ok(end)
 }
 
 /// The answer to a start.

@@ -54,7 +54,7 @@ pub(crate) async fn health(State(app): State<App>) -> axum::Json<Health> {
         uptime,
         shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
         cgroups: engine.cgroups,
-        landlock: has_landlock(),
+        landlock: engine.landlock.is_some(),
         git: git(&app).await,
         pty: std::path::Path::new("/dev/ptmx").exists(),
         workspace: app.workspace.clone(),
@@ -65,14 +65,6 @@ pub(crate) async fn health(State(app): State<App>) -> axum::Json<Health> {
             connections: app.connections.load(Ordering::Relaxed),
         },
         timestamp: Timestamp::now(),
-    })
-}
-
-fn has_landlock() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| {
-        let modules = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-        modules.trim().split(',').any(|module| module == "landlock")
     })
 }
 

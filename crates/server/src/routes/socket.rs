@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use axum::response::Response;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use sandcrab_api::ErrorCode;
@@ -31,8 +31,16 @@ const WAITING_FRAMES: usize = 64;
 /// The largest answer that is sent in one frame; larger ones are for HTTP.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
+/// The routes, for requests that come over a socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Inside(pub(crate) Router);
+
 /// Opens the socket.
-pub(crate) async fn socket(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
+pub(crate) async fn socket(
+    State(app): State<App>,
+    Extension(Inside(router)): Extension<Inside>,
+    request: Request,
+) -> Result<Response, ApiError> {
     let (mut parts, _) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await.map_err(|_| {
         ApiError::new(
@@ -51,12 +59,11 @@ pub(crate) async fn socket(State(app): State<App>, request: Request) -> Result<R
         .collect();
     let limit = app.limits.body_bytes;
     let upgrade = upgrade.protocols(offered).max_message_size(limit).max_frame_size(limit);
-    Ok(upgrade.on_upgrade(move |socket| serve(app, socket)))
+    Ok(upgrade.on_upgrade(move |socket| serve(app, router, socket)))
 }
 
 /// Serves one socket to its end.
-async fn serve(app: App, mut socket: WebSocket) {
-    let router = crate::router::router(app.clone());
+async fn serve(app: App, router: Router, mut socket: WebSocket) {
     let (sender, mut outgoing) = mpsc::channel::<ServerFrame>(WAITING_FRAMES);
     let mut tasks = JoinSet::new();
     let mut running: HashMap<String, AbortHandle> = HashMap::new();
