@@ -82,6 +82,8 @@ codes! {
     StdinNotOpen = "STDIN_NOT_OPEN", 409, 66;
     /// The process has ended, so this cannot be done to it.
     ProcessEnded = "PROCESS_ENDED", 409, 66;
+    /// The command waits for its turn, so this cannot be done to it yet.
+    ProcessNotStarted = "PROCESS_NOT_STARTED", 409, 66;
     /// The session was deleted while the request was on its way.
     SessionDestroyed = "SESSION_DESTROYED", 410, 65;
     /// The command ended its session's shell.

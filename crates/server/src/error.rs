@@ -158,6 +158,11 @@ impl From<ControlError> for ApiError {
         let message = e.to_string();
         match e {
             ControlError::Ended => Self::new(ErrorCode::ProcessEnded, message),
+            ControlError::NotStarted => Self::new(ErrorCode::ProcessNotStarted, message),
+            ControlError::SessionGone(id) => {
+                Self::new(ErrorCode::SessionDestroyed, message).with("sessionId", id.as_str())
+            }
+            ControlError::Busy => Self::new(ErrorCode::LimitExceeded, message),
             ControlError::StdinNotOpen => Self::new(ErrorCode::StdinNotOpen, message)
                 .suggest("start it with keepStdinOpen, and write before closing"),
             ControlError::Running => Self::new(ErrorCode::ExecutionConflict, message),
