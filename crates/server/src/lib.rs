@@ -15,7 +15,12 @@
 //! them, so that a slow client costs one buffer and delays nobody.
 
 mod config;
+mod connections;
+mod listening;
 mod server;
+mod stopping;
 
 pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};
+pub use listening::Listening;
 pub use server::{ServeError, Server};
+pub use stopping::Stopping;

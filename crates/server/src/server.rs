@@ -1,14 +1,22 @@
 //! [`Server`]: listens, serves, drains.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use axum::Router;
-use sandcrab_engine::{Engine, OpenError};
-use tokio::net::{TcpListener, UnixListener};
+use sandcrab_engine::{Engine, OpenError, StopSummary};
 
 use crate::config::{Listen, ServerConfig};
+use crate::connections::{Connections, Drain};
+use crate::listening::Listening;
+use crate::stopping::Stopping;
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
 
 /// Why a server could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -30,42 +38,44 @@ pub enum ServeError {
     NotASocket(PathBuf),
 }
 
-#[derive(Debug)]
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,
-    listener: Listener,
-    address: Listen,
+    listening: Listening,
+    config: ServerConfig,
+    stopping: Stopping,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Server {
     /// Opens the state directory and listens.
     pub async fn start(config: ServerConfig) -> Result<Self, ServeError> {
-        let engine = Engine::open(config.engine).await?;
-        let failed = |source| ServeError::Listen { listen: config.listen.to_string(), source };
-        let (listener, address) = match &config.listen {
-            Listen::Tcp(address) => {
-                let listener = TcpListener::bind(address).await.map_err(failed)?;
-                let address = Listen::Tcp(listener.local_addr().map_err(failed)?);
-                (Listener::Tcp(listener), address)
-            }
-            Listen::Unix(path) => {
-                let listener = UnixListener::bind(path).map_err(failed)?;
-                (Listener::Unix(listener), config.listen.clone())
-            }
-        };
-        Ok(Self { engine, listener, address })
+        // In this order: who has the state directory is the better thing to be told than who has the port.
+        let engine = Engine::open(config.engine.clone()).await?;
+        let listening = Listening::bind(&config.listen).await?;
+        Ok(Self::new(engine, listening, config))
+    }
+
+    /// Opens the state directory and goes on with a socket on which somebody listened before.
+    pub async fn start_on(config: ServerConfig, listening: Listening) -> Result<Self, ServeError> {
+        let engine = Engine::open(config.engine.clone()).await?;
+        Ok(Self::new(engine, listening, config))
+    }
+
+    fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Self {
+        config.listen = listening.address().clone();
+        Self { engine, listening, config, stopping: Stopping::default(), connections: Arc::default() }
     }
 
     /// Where it listens, with the port it got.
     pub fn address(&self) -> &Listen {
-        &self.address
+        self.listening.address()
+    }
+
+    /// The socket it listens on.
+    pub fn listening(&self) -> &Listening {
+        &self.listening
     }
 
     /// The engine behind it.
@@ -73,13 +83,43 @@ impl Server {
         &self.engine
     }
 
+    /// How many connections are open, now and later.
+    pub fn connections(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.connections)
+    }
+
     /// Serves until `stop` is ready, then drains: no new work, running requests finish within the window.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
-        let router = Router::new().route("/api/ping", axum::routing::get(|| async { "pong" }));
-        let served = match self.listener {
-            Listener::Tcp(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
-            Listener::Unix(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
+        self.run_until(stop, pending()).await
+    }
+
+    /// The same; when `hurry` is ready, nothing is waited for any more.
+    pub async fn run_until(
+        self,
+        stop: impl Future<Output = ()> + Send,
+        hurry: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let router = self.router();
+        let Self { engine, listening, config, stopping, connections } = self;
+        let clients = Connections::new(router, config.limits.connections, connections, stopping);
+        let drain = Drain {
+            window: config.drain_window,
+            first: end_executions(&engine, SIGTERM, config.stop_executions),
+            hurried: end_executions(&engine, SIGKILL, config.stop_executions.map(|_| Duration::ZERO)),
         };
-        served.map_err(|source| ServeError::Listen { listen: self.address.to_string(), source })
+        clients.run(listening, stop, drain, hurry).await;
+        Ok(())
+    }
+
+    fn router(&self) -> Router {
+        Router::new().route("/api/ping", axum::routing::get(|| async { "pong" }))
+    }
+}
+
+/// Ends what runs, if there is a grace period for it.
+async fn end_executions(engine: &Engine, signal: i32, grace: Option<Duration>) {
+    if let Some(grace) = grace {
+        let StopSummary { ended, survivors } = engine.stop_all(signal, grace).await;
+        tracing::info!(ended, survivors, "ended what was running");
     }
 }
