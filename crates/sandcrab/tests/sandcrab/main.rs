@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod serve_config;
+mod serve_drain;
 mod serve_init;
 mod serve_restart;
 mod serve_start;
