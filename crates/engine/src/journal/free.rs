@@ -50,13 +50,15 @@ pub(super) struct FreeSlots {
     retiring: HashSet<Claimed>,
     /// More are being opened.
     opening: bool,
+    /// Slots come back, so that none are made ahead any more: as many are free in turn as are needed.
+    recycling: bool,
 }
 
 impl FreeSlots {
     /// None so far, and new ones from this number on.
     pub(super) fn new(dir: Arc<OwnedFd>, next: u32) -> Self {
         let retiring = HashSet::new();
-        Self { dir, closed: Vec::new(), open: Vec::new(), next, retiring, opening: false }
+        Self { dir, closed: Vec::new(), open: Vec::new(), next, retiring, opening: false, recycling: false }
     }
 
     /// Makes a slot that was found ready to be used. What fails here is tried again at the next start.
@@ -131,10 +133,13 @@ impl FreeSlots {
         if self.opening || wanted == 0 || self.open.len() > wanted / LEFT_OPEN_DIVISOR {
             return None;
         }
-        self.opening = true;
         let wanted = wanted - self.open.len();
         let free = self.closed.split_off(self.closed.len().saturating_sub(wanted));
-        let new = u32::try_from(wanted - free.len()).unwrap_or(0);
+        let new = if self.recycling { 0 } else { u32::try_from(wanted - free.len()).unwrap_or(0) };
+        if free.is_empty() && new == 0 {
+            return None;
+        }
+        self.opening = true;
         let first = self.next;
         self.next = self.next.saturating_add(new);
         Some(Opening { dir: Arc::clone(&self.dir), free, new: first..self.next })
@@ -156,6 +161,7 @@ impl FreeSlots {
     /// The slot is free, unless something went wrong; its file is still open if it is to be kept.
     pub(super) fn end_retiring(&mut self, journal: Claimed, retired: Option<OpenSlot>) {
         self.retiring.remove(&journal);
+        self.recycling = true;
         match retired {
             Some(open) if self.open.len() < self.wanted_open() => self.open.push(open),
             Some(open) => self.closed.push(open.slot),
