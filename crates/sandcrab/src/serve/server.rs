@@ -65,6 +65,8 @@ pub(crate) fn run(args: ServeArgs) -> ExitCode {
 
 fn serve(args: ServeArgs) -> Result<(), Failure> {
     let (lifeline, message) = lifeline::take().map_err(Failure::NoParent)?;
+    // It was executed through /proc, and would be called `exe`.
+    let _ = rustix::thread::set_name(c"sandcrab-server");
     let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
     let mut settings = Settings::resolve(args, is_below_init)?;
     log::start(std::mem::take(&mut settings.log), settings.log_format);
