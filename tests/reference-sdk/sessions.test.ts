@@ -60,9 +60,11 @@ overBothTransports("sessions", (client) => {
     expect(await failure(client().utils.deleteSession(unique("nobody")))).toMatchObject({
       code: "SESSION_NOT_FOUND", httpStatus: 404,
     });
-    for (const id of ["../../escape", "a/b", "x".repeat(5000)]) {
+    for (const id of ["../../escape", "a/b"]) {
       expect((await failure(client().utils.createSession({ id }))).name).toBe("ValidationFailedError");
     }
+    const long = await failure(client().utils.createSession({ id: "x".repeat(5000) }));
+    expect(long).toMatchObject({ code: "NAME_TOO_LONG", httpStatus: 400 });
   });
 
   test("a command that ends its shell says so, and the next finds the state restored", async () => {

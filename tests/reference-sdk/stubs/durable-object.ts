@@ -3,8 +3,21 @@
 import { Database } from "bun:sqlite";
 import { baseUrl } from "../support";
 
-// A pass-through stream that this runtime has under the standard name only.
-Object.assign(globalThis, { IdentityTransformStream: TransformStream });
+/** A pass-through that takes what comes after its reader has left: the class does not look at how its pipe ends. */
+class IdentityTransformStream {
+  private left = false;
+  private output!: ReadableStreamDefaultController<Uint8Array>;
+  readonly readable = new ReadableStream<Uint8Array>({
+    start: (controller) => void (this.output = controller),
+    cancel: () => void (this.left = true),
+  });
+  readonly writable = new WritableStream<Uint8Array>({
+    write: (chunk) => void (this.left || this.output.enqueue(chunk)),
+    close: () => void (this.left || this.output.close()),
+    abort: (reason) => void (this.left || this.output.error(reason)),
+  });
+}
+Object.assign(globalThis, { IdentityTransformStream });
 
 class Storage extends Map<string, unknown> {
   private database = new Database(":memory:");
