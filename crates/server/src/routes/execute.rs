@@ -68,6 +68,7 @@ pub(crate) fn started(launch: &Launch) -> ProcessStarted {
     ProcessStarted {
         success: true,
         process_id: launch.execution.id().to_string(),
+        execution_id: launch.execution.id().to_string(),
         pid: launch.execution.info().pid,
         command: launch.command.clone(),
         timestamp: Timestamp::now(),
