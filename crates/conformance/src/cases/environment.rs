@@ -80,7 +80,8 @@ pub(super) async fn nothing_of_the_server(target: Target) {
 
 /// Body, then header, then query; the literal asks for none.
 pub(super) async fn which_session_it_is(target: Target) {
-    let [body, header, query] = [target.new_session().await, target.new_session().await, target.new_session().await];
+    let [body, header, query] =
+        [target.new_session().await, target.new_session().await, target.new_session().await];
     for session in [&body, &header, &query] {
         target.in_session(session, &format!("own={session}")).await;
     }

@@ -71,7 +71,7 @@ pub(super) async fn a_folder_to_run_in(target: Target) {
     assert_eq!(target.run(json!({"command": "pwd", "cwd": "/"})).await["stdout"], "/\n");
     for path in ["/api/execute", "/api/process/start"] {
         let missing = target.post(path, json!({"command": "pwd", "cwd": "/no/such/folder"})).await;
-        missing.refused(404, "FILE_NOT_FOUND");
+        missing.refused(400, "VALIDATION_FAILED");
         let file = target.post(path, json!({"command": "pwd", "cwd": "/etc/passwd"})).await;
         file.refused(400, "NOT_DIRECTORY");
     }
@@ -103,7 +103,8 @@ pub(super) async fn a_timeout_ends_it(target: Target) {
 }
 
 pub(super) async fn silence_ends_it(target: Target) {
-    let body = json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 600});
+    let body =
+        json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 600});
     let result = target.run(body).await;
     assert_eq!((&result["stdout"], &result["end"]["reason"]), (&json!("1\n2\n3\n"), &json!("idle_timeout")));
 }

@@ -14,13 +14,16 @@ fn all_bytes() -> Vec<u8> {
 /// Writes every byte fifty times to both streams: NULs, broken characters, no newline at the end.
 fn command() -> String {
     let each = r#"printf "$bytes"; printf "$bytes" >&2"#;
-    format!(r#"bytes=$(for i in {{0..255}}; do printf '\\x%02x' $i; done); for i in {{1..50}}; do {each}; done"#)
+    format!(
+        r#"bytes=$(for i in {{0..255}}; do printf '\\x%02x' $i; done); for i in {{1..50}}; do {each}; done"#
+    )
 }
 
 pub(super) async fn bytes_are_exact(target: Target) {
     let session = target.new_session().await;
     for session in [None, Some(session.as_str())] {
-        let result = target.run(json!({"command": command(), "encoding": "base64", "sessionId": session})).await;
+        let result =
+            target.run(json!({"command": command(), "encoding": "base64", "sessionId": session})).await;
         assert_eq!(result["encoding"], "base64");
         assert!(decode(&result["stdout"]) == all_bytes(), "stdout differs");
         assert!(decode(&result["stderr"]) == all_bytes(), "stderr differs");
@@ -72,8 +75,13 @@ pub(super) async fn an_answer_has_a_bound(target: Target) {
     assert_shape(truncated, shapes::TRUNCATED);
     for stream in ["stdout", "stderr"] {
         let kept = result[stream].as_str().unwrap_or_default();
-        let after = usize::try_from(truncated[format!("{stream}After")].as_u64().unwrap_or(0)).expect("small");
-        assert!(kept.len() <= 1_000 && after > 0 && after < kept.len(), "{} bytes, {after} first", kept.len());
+        let after =
+            usize::try_from(truncated[format!("{stream}After")].as_u64().unwrap_or(0)).expect("small");
+        assert!(
+            kept.len() <= 1_000 && after > 0 && after < kept.len(),
+            "{} bytes, {after} first",
+            kept.len()
+        );
         assert!(whole.starts_with(&kept[..after]) && whole.ends_with(&kept[after..]), "{kept}");
         assert_eq!(truncated[stream], whole.len() - kept.len());
     }
@@ -98,7 +106,8 @@ pub(super) async fn ranges_of_raw_output(target: Target) {
     let whole: String = (1..=1000).map(|number| format!("{number}\n")).collect();
     let size = whole.len();
     let id = result["executionId"].as_str().unwrap_or_default();
-    let ask = |range: &str| target.send(Request::get(format!("/api/process/{id}/output")).header("range", range));
+    let ask =
+        |range: &str| target.send(Request::get(format!("/api/process/{id}/output")).header("range", range));
     for (range, first, last) in [
         ("bytes=0-9", 0, 9),
         ("bytes=10-10", 10, 10),

@@ -26,7 +26,13 @@ enum By {
 }
 
 /// Reads a stream to its end through random cuts; what it brought, and how often it was cut.
-async fn read_with_cuts(target: &Target, id: &str, encoding: &str, by: By, dice: &mut Dice) -> (Vec<Event>, usize) {
+async fn read_with_cuts(
+    target: &Target,
+    id: &str,
+    encoding: &str,
+    by: By,
+    dice: &mut Dice,
+) -> (Vec<Event>, usize) {
     let mut got: Vec<Event> = Vec::new();
     let mut last: Option<String> = None;
     let mut cuts = 0;
@@ -144,7 +150,8 @@ pub(super) async fn a_text_from_every_event(target: Target) {
 /// The stream of `execute` is resumed with that of the process.
 pub(super) async fn of_a_command(target: Target) {
     let id = fresh("resumed");
-    let body = json!({"command": "for i in {1..200}; do echo $i; done; sleep 0.1; echo end", "executionId": id});
+    let body =
+        json!({"command": "for i in {1..200}; do echo $i; done; sleep 0.1; echo end", "executionId": id});
     let mut events = target.stream(Request::post("/api/execute/stream", &body)).await;
     events.next_of("start").await;
     let first = events.next_of("stdout").await;

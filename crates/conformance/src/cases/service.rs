@@ -103,11 +103,7 @@ pub(super) async fn events_tell_what_happens(target: Target) {
     find(&mut events, "session_deleted", |data| data["sessionId"] == session).await;
 }
 
-async fn find(
-    events: &mut crate::http::EventStream,
-    kind: &str,
-    wanted: impl Fn(&Value) -> bool,
-) -> Value {
+async fn find(events: &mut crate::http::EventStream, kind: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
         let event = events.next_of(kind).await;
         if wanted(&event.data) {

@@ -25,4 +25,5 @@ pub(super) const SESSION: &str =
     "id:text name?:text cwd?:text createdAt:time busy:flag queued:int restarts:int";
 pub(super) const SESSIONS: &str = "success:flag data:list sessions:list timestamp:time";
 pub(super) const ONE_SESSION: &str = "success:flag session:object timestamp:time";
-pub(super) const SESSION_ENDED: &str = "success:flag sessionId:text killed:list survivors:list timestamp:time";
+pub(super) const SESSION_ENDED: &str =
+    "success:flag sessionId:text killed:list survivors:list timestamp:time";

@@ -35,13 +35,22 @@ pub(super) async fn of_a_command(target: Target) {
     let all = events.rest().await;
     assert_eq!(kinds(&all), ["start", "stdout", "stderr", "complete"]);
     let [start, out, err, complete] = &all[..] else { panic!("{all:?}") };
-    assert_shape(&start.data, "type:text command:text executionId:text pid?:int sessionId?:text timestamp:time");
+    assert_shape(
+        &start.data,
+        "type:text command:text executionId:text pid?:int sessionId?:text timestamp:time",
+    );
     assert_eq!((&start.data["executionId"], &start.data["command"]), (&json!(id), &json!(command)));
     assert_shape(&out.data, "type:text data:text timestamp:time");
     assert_eq!((&out.data["data"], out.id.as_deref()), (&json!("out\n"), Some("4")));
     assert_eq!((&err.data["data"], err.id.as_deref()), (&json!("err\n"), Some("8")));
-    assert_shape(&complete.data, "type:text exitCode:int end:object usage:object result:object timestamp:time");
-    assert_eq!((&complete.data["exitCode"], &complete.data["end"]), (&json!(3), &json!({"reason": "exited"})));
+    assert_shape(
+        &complete.data,
+        "type:text exitCode:int end:object usage:object result:object timestamp:time",
+    );
+    assert_eq!(
+        (&complete.data["exitCode"], &complete.data["end"]),
+        (&json!(3), &json!({"reason": "exited"}))
+    );
     assert_shape(&complete.data["usage"], shapes::USAGE);
     assert_shape(
         &complete.data["result"],
@@ -70,7 +79,8 @@ pub(super) async fn it_is_live(target: Target) {
     let command = "for i in 1 2 3; do echo $i; until [ -e $i ]; do sleep 0.01; done; done";
     let session = target.new_session().await;
     for session in [None, Some(session.as_str())] {
-        let mut events = stream(&target, json!({"command": command, "cwd": folder, "sessionId": session})).await;
+        let mut events =
+            stream(&target, json!({"command": command, "cwd": folder, "sessionId": session})).await;
         for number in ["1", "2", "3"] {
             assert_eq!(events.next_of("stdout").await.data["data"], format!("{number}\n"));
             target.run(json!({"command": "touch", "args": [number], "cwd": folder})).await;
@@ -86,7 +96,10 @@ pub(super) async fn in_base64(target: Target) {
     let body = json!({"command": r"printf 'a\0\xff'; printf '\xc3' >&2", "encoding": "base64"});
     let all = stream(&target, body).await.rest().await;
     let bytes = |kind: &str| -> Vec<u8> {
-        all.iter().filter(|event| event.kind() == kind).flat_map(|event| decode(&event.data["data"])).collect()
+        all.iter()
+            .filter(|event| event.kind() == kind)
+            .flat_map(|event| decode(&event.data["data"]))
+            .collect()
     };
     assert_eq!((bytes("stdout"), bytes("stderr")), (b"a\0\xff".to_vec(), b"\xc3".to_vec()));
 }
@@ -122,11 +135,13 @@ pub(super) async fn a_heartbeat(target: Target) {
 pub(super) async fn without_following(target: Target) {
     let id = target.start(json!({"command": "echo so far; sleep 300"})).await;
     target.until(&format!("/api/process/{id}/logs"), |logs| logs["stdout"] == "so far\n").await;
-    let all = target.stream(Request::get(format!("/api/process/{id}/stream?follow=false"))).await.rest().await;
+    let all =
+        target.stream(Request::get(format!("/api/process/{id}/stream?follow=false"))).await.rest().await;
     assert_eq!(kinds(&all), ["process_info", "stdout", "caught_up"]);
     assert_shape(&all[2].data, "type:text processId:text timestamp:time");
     target.kill(&id).await;
-    let all = target.stream(Request::get(format!("/api/process/{id}/stream?follow=false"))).await.rest().await;
+    let all =
+        target.stream(Request::get(format!("/api/process/{id}/stream?follow=false"))).await.rest().await;
     assert_eq!(kinds(&all), ["process_info", "stdout", "exit"]);
 }
 
@@ -152,7 +167,7 @@ pub(super) async fn every_end_is_an_event(target: Target) {
 /// A refusal comes before the stream: with its status, as JSON.
 pub(super) async fn a_refusal_is_no_stream(target: Target) {
     let ask = |body: Value| target.post("/api/execute/stream", body);
-    ask(json!({"command": "x", "args": [], "cwd": "/no/such"})).await.refused(404, "FILE_NOT_FOUND");
+    ask(json!({"command": "x", "args": [], "cwd": "/no/such"})).await.refused(400, "VALIDATION_FAILED");
     ask(json!({"command": "x", "sessionId": "nobody"})).await.refused(404, "SESSION_NOT_FOUND");
     target.get("/api/process/nobody/stream").await.refused(404, "PROCESS_NOT_FOUND");
 }

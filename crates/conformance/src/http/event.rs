@@ -98,7 +98,8 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    pub(super) fn new(head: Head, body: Body) -> Self {
+    /// The events of an answer.
+    pub fn new(head: Head, body: Body) -> Self {
         Self { head, body, parser: Parser::default() }
     }
 

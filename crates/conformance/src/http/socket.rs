@@ -49,7 +49,9 @@ impl Socket {
 
     /// Sends text as it is.
     pub async fn send_text(&mut self, text: &str) {
-        patiently("sending a frame", self.stream.send(Message::text(text))).await.expect("the socket is closed");
+        patiently("sending a frame", self.stream.send(Message::text(text)))
+            .await
+            .expect("the socket is closed");
     }
 
     /// Sends a frame.

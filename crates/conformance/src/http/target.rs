@@ -40,7 +40,11 @@ impl Target {
         let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
         match authority {
             Some(authority) if !authority.is_empty() && !authority.contains('/') => {
-                let port = if authority.rsplit(']').next().is_some_and(|end| end.contains(':')) { "" } else { ":80" };
+                let port = if authority.rsplit(']').next().is_some_and(|end| end.contains(':')) {
+                    ""
+                } else {
+                    ":80"
+                };
                 Ok(Self { authority: format!("{authority}{port}"), token })
             }
             _ => Err(TargetError(url.to_owned())),
