@@ -56,6 +56,10 @@ pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held)
 /// Reads a JSON object; nothing at all is an empty one.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    // A list would be taken for the fields in their order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(ApiError::invalid("body", "it must be a JSON object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
