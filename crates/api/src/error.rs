@@ -88,22 +88,18 @@ codes! {
     SessionTerminated = "SESSION_TERMINATED", 410, 66;
     /// The body is larger than the route takes.
     BodyTooLarge = "FILE_TOO_LARGE", 413, 64;
-    /// The body is not of a type that the route takes.
-    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, 64;
     /// The range is not within what there is.
     RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, 64;
     /// The route speaks WebSocket only.
     UpgradeRequired = "UPGRADE_REQUIRED", 426, 64;
-    /// Too many of something; the message says of what.
+    /// Too many of something, or the machine is out of something; the message says of what.
     LimitExceeded = "LIMIT_EXCEEDED", 429, 75;
     /// Our bug.
     InternalError = "INTERNAL_ERROR", 500, 70;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503, 69;
-    /// The machine is out of descriptors, processes or memory.
-    OutOfResources = "OUT_OF_RESOURCES", 503, 75;
     /// There is no shell on this machine that could run it.
-    NoShell = "NO_SHELL", 503, 69;
+    NoShell = "NO_SHELL", 501, 69;
     /// The state directory's disk is full.
     NoSpace = "NO_SPACE", 507, 75;
 }

@@ -108,6 +108,8 @@ pub struct CompleteEvent {
 pub struct ErrorEvent {
     /// What happened, in a sentence.
     pub error: String,
+    /// The same; what clients of the reference read.
+    pub data: String,
     /// Which error it is.
     pub code: ErrorCode,
     /// The exit code, if there is one.
@@ -160,6 +162,8 @@ pub struct ExitEvent {
     pub process_id: String,
     /// Its exit code.
     pub exit_code: i32,
+    /// Empty; clients of the reference expect it on every event.
+    pub data: String,
     /// How it ended.
     pub end: End,
     /// What it used.

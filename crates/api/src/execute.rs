@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Flag, Text, Timestamp};
+use crate::Timestamp;
 
 /// Changes to the environment: set to a string, or unset with `null`.
 pub type Variables = BTreeMap<String, Option<String>>;
@@ -223,20 +223,17 @@ pub struct Truncated {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecuteResult {
+    /// What it wrote to standard output. First, with `stderr`, so that a long one can be sent while it is read.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+    /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub invalid_utf8: bool,
     /// Whether it returned 0.
     pub success: bool,
     /// Its exit code: its own, 128 + n for a death by signal n, 124 for a timeout, 255 if it is not known.
     pub exit_code: i32,
-    /// What it wrote to standard output.
-    #[schema(value_type = String)]
-    pub stdout: Text,
-    /// What it wrote to standard error.
-    #[schema(value_type = String)]
-    pub stderr: Text,
-    /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
-    #[serde(default, skip_serializing_if = "Flag::is_down")]
-    #[schema(value_type = bool, required = false)]
-    pub invalid_utf8: Flag,
     /// How `stdout` and `stderr` are written, if not as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

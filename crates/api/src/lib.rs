@@ -23,11 +23,9 @@ pub mod frame;
 pub mod process;
 pub mod service;
 pub mod session;
-mod text;
 mod time;
 
 pub use error::{ErrorBody, ErrorCode};
-pub use text::{Flag, Text};
 pub use time::Timestamp;
 
 /// The id that, in place of a session's, asks for no session.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::execute::{Encoding, End, ProcessName, Truncated, Usage};
-use crate::{Flag, Text, Timestamp};
+use crate::Timestamp;
 
 /// Where a process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -182,23 +182,20 @@ pub struct StdinAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessLogs {
+    /// Standard output. First, with `stderr`, so that a long one can be sent while it is read.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Whether bytes that are not UTF-8 were replaced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub invalid_utf8: bool,
+    /// How `stdout` and `stderr` are written, if not as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
     /// Always true.
     pub success: bool,
     /// The process.
     pub process_id: String,
-    /// Standard output.
-    #[schema(value_type = String)]
-    pub stdout: Text,
-    /// Standard error.
-    #[schema(value_type = String)]
-    pub stderr: Text,
-    /// Whether bytes that are not UTF-8 were replaced.
-    #[serde(default, skip_serializing_if = "Flag::is_down")]
-    #[schema(value_type = bool, required = false)]
-    pub invalid_utf8: Flag,
-    /// How `stdout` and `stderr` are written, if not as text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encoding: Option<Encoding>,
     /// What was left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,

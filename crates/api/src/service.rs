@@ -12,6 +12,8 @@ pub struct Pong {
     pub success: bool,
     /// Always `healthy`.
     pub status: String,
+    /// Always `pong`.
+    pub message: String,
     /// When.
     pub timestamp: Timestamp,
 }

@@ -63,6 +63,8 @@ pub struct SessionMade {
 pub struct SessionCreated {
     /// Always true.
     pub success: bool,
+    /// Its id.
+    pub id: String,
     /// The session.
     pub data: SessionMade,
     /// When.

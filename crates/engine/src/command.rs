@@ -15,6 +15,9 @@ pub const MAX_STDIN_BYTES: usize = 64 << 20;
 /// The most bytes of environment for one command, names and values together.
 pub const MAX_ENV_BYTES: usize = 8 << 20;
 
+/// The most bytes of a note.
+pub const MAX_NOTE_BYTES: usize = 64 << 10;
+
 /// What the program is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
@@ -145,6 +148,9 @@ pub struct CommandSpec {
     pub background: bool,
     /// Keep the finished record until it is removed explicitly, exempt from retention by age and count.
     pub keep_record: bool,
+    /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`]: kept with the record, given back in
+    /// [`ExecutionInfo::note`](crate::ExecutionInfo::note), and looked at by nobody.
+    pub note: Option<Vec<u8>>,
 }
 
 impl CommandSpec {
@@ -165,6 +171,7 @@ impl CommandSpec {
             on_session_end: SessionEndPolicy::Kill,
             background: false,
             keep_record: false,
+            note: None,
         }
     }
 
@@ -259,6 +266,13 @@ impl CommandSpec {
     #[must_use]
     pub fn background(mut self) -> Self {
         self.background = true;
+        self
+    }
+
+    /// Keeps bytes of the caller's own with the record.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<Vec<u8>>) -> Self {
+        self.note = Some(note.into());
         self
     }
 }

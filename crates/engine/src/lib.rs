@@ -119,11 +119,13 @@
 //! | its environment | [`MAX_ENV_BYTES`] (the kernel takes less for programs that are executed) |
 //! | given standard input | [`MAX_STDIN_BYTES`] |
 //! | an id | [`MAX_ID_BYTES`] |
+//! | a note | [`MAX_NOTE_BYTES`] |
 //! | a journal on disk | [`EngineConfig::journal_bytes`], at least [`MIN_JOURNAL_BYTES`] |
 //! | output in an [`Outcome`] | [`OUTCOME_BYTES`] of each stream |
 //! | leftovers listed in an [`End`] | [`MAX_LEFTOVERS`] |
 //! | unfinished executions, sessions | [`EngineConfig::max_executions`], [`EngineConfig::max_sessions`] |
 //! | commands waiting in a session | 1,000 |
+//! | events waiting for a watcher | [`MAX_UNREAD_EVENTS`] |
 //!
 //! Commands run as the engine's own user: they can signal its supervisors and read its state
 //! directory. Linux only; sessions need bash.
@@ -142,14 +144,15 @@ mod sys;
 mod wire;
 
 pub use command::{
-    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program,
-    SessionEndPolicy, Stdin,
+    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES, MAX_STDIN_BYTES,
+    Program, SessionEndPolicy, Stdin,
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{
-    CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, Entry, Event, Execution, ExecutionInfo,
-    Follower, Health, Inspection, OUTCOME_BYTES, OpenError, Outcome, Output, ReadAt, ReadError, Retention,
-    Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, Stream, StreamOutput,
+    CgroupUse, ControlError, DEFAULT_GRACE, Engine, EngineConfig, EngineEvent, Entry, Event, EventStream,
+    Execution, ExecutionInfo, Follower, Health, Inspection, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError,
+    Outcome, Output, OutputReader, ReadAt, ReadError, Retention, Session, SessionError, SessionInfo,
+    SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
     SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};

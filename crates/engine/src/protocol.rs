@@ -412,6 +412,10 @@ pub(crate) struct Inspection {
     /// What its processes have used so far. Since version 2.
     #[n(6)]
     pub(crate) usage: Option<Usage>,
+    /// Whether the session's last command ended its shell, and none has run in another since. Of version 2,
+    /// though not of its first supervisors.
+    #[n(7)]
+    pub(crate) shell_ended: Option<bool>,
 }
 
 /// From engine to zygote.

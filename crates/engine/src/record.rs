@@ -1,9 +1,37 @@
 //! What a journal's first record says: what runs in it, or which session it stands for.
 
-use minicbor::{Decode, Encode};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use minicbor::decode::Error as DecodeError;
+use minicbor::encode::{Error as EncodeError, Write};
+use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Program, SessionEndPolicy};
 use crate::protocol::{Bytes, Variable, variables};
+use crate::wire;
+
+/// Bytes of the caller's own, shared by whoever shows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note(pub(crate) Arc<[u8]>);
+
+impl Note {
+    fn of(bytes: Option<&Vec<u8>>) -> Option<Self> {
+        bytes.map(|bytes| Self(bytes.as_slice().into()))
+    }
+}
+
+impl<C> Encode<C> for Note {
+    fn encode<W: Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+        e.bytes(&self.0)?.ok()
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Note {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
+        d.bytes().map(|bytes| Self(bytes.into()))
+    }
+}
 
 /// The first record of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -40,6 +68,8 @@ pub(crate) struct ExecutionRecord {
     /// What it leaves running becomes executions of their own.
     #[n(9)]
     pub(crate) adopt: Option<bool>,
+    #[n(10)]
+    pub(crate) note: Option<Note>,
 }
 
 impl ExecutionRecord {
@@ -59,6 +89,7 @@ impl ExecutionRecord {
             keep: spec.keep_record,
             on_session_end: spec.on_session_end,
             adopt: Some(spec.leftovers == LeftoverPolicy::Adopt),
+            note: Note::of(spec.note.as_ref()),
         }
     }
 }
@@ -77,9 +108,19 @@ pub(crate) struct SessionRecord {
     pub(crate) env: Vec<Variable>,
     #[n(4)]
     pub(crate) cwd: Option<Bytes>,
+    #[n(5)]
+    pub(crate) note: Option<Note>,
+    /// When the session was made, since 1970: its record is filed anew when it gets another supervisor.
+    #[cbor(n(6), with = "wire::optional_micros", has_nil)]
+    pub(crate) created: Option<Duration>,
 }
 
 impl SessionRecord {
+    /// When the session was made; an earlier version left that to when the record was filed.
+    pub(crate) fn created_at(&self, filed: SystemTime) -> SystemTime {
+        self.created.and_then(|since| UNIX_EPOCH.checked_add(since)).unwrap_or(filed)
+    }
+
     pub(crate) fn new(id: String, nonce: u64, spec: &crate::SessionSpec) -> Self {
         use std::os::unix::ffi::OsStrExt;
         Self {
@@ -88,6 +129,66 @@ impl SessionRecord {
             name: spec.name.clone(),
             env: variables(&spec.env),
             cwd: spec.cwd.as_ref().map(|p| Bytes(p.as_os_str().as_bytes().to_vec())),
+            note: Note::of(spec.note.as_ref()),
+            created: Some(since_epoch()),
         }
+    }
+}
+
+/// The time since 1970, in whole microseconds as a record keeps it.
+fn since_epoch() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SessionSpec;
+
+    /// A session's record as the version before notes wrote it.
+    #[derive(Encode)]
+    struct EarlierSession {
+        #[n(0)]
+        id: String,
+        #[n(1)]
+        nonce: u64,
+        #[n(2)]
+        name: Option<String>,
+        #[n(3)]
+        env: Vec<Variable>,
+        #[n(4)]
+        cwd: Option<Bytes>,
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_is_read() {
+        let earlier = EarlierSession {
+            id: "s".into(),
+            nonce: 7,
+            name: None,
+            env: Vec::new(),
+            cwd: Some(Bytes::default()),
+        };
+        let read: SessionRecord = minicbor::decode(&wire::to_bytes(&earlier)).unwrap();
+        assert_eq!((read.id.as_str(), read.nonce, read.note.clone(), read.created), ("s", 7, None, None));
+        let filed = UNIX_EPOCH + Duration::from_secs(5);
+        assert_eq!(read.created_at(filed), filed);
+    }
+
+    #[test]
+    fn without_a_note_a_record_is_what_it_was() {
+        let spec = CommandSpec::shell("true");
+        let record = ExecutionRecord::new("e".into(), 7, None, &spec);
+        let noted = ExecutionRecord::new("e".into(), 7, None, &spec.note("n"));
+        // One byte for the length of the array, which both have; two for the note.
+        assert_eq!(wire::to_bytes(&record).len() + 2, wire::to_bytes(&noted).len());
+        for record in [record, noted] {
+            assert_eq!(minicbor::decode::<ExecutionRecord>(&wire::to_bytes(&record)).unwrap(), record);
+        }
+        let record = SessionRecord::new("s".into(), 7, &SessionSpec::new().note([0, 255]));
+        let read: SessionRecord = minicbor::decode(&wire::to_bytes(&record)).unwrap();
+        assert_eq!(read.note, record.note);
+        assert_eq!(read.created_at(UNIX_EPOCH), record.created_at(UNIX_EPOCH));
     }
 }

@@ -228,8 +228,8 @@ impl Inner {
     ) {
         let state = SessionState {
             id: id.clone(),
+            created_at: record.created_at(journal.claimed_at),
             record,
-            created_at: journal.claimed_at,
             place: Mutex::new(Place { record: claimed, link }),
             deleted: AtomicBool::new(false),
             reviving: tokio::sync::Mutex::new(()),
@@ -353,6 +353,7 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         id: record.id.parse::<ExecutionId>().ok()?,
         session: record.session.as_ref().and_then(|id| id.parse().ok()),
         command: super::display_of(&record),
+        argv: record.is_argv,
         program: super::program_of(&record),
         cwd: std::path::PathBuf::new(),
         background: record.background,
@@ -361,6 +362,7 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
         on_session_end: record.on_session_end,
         adopt: record.adopt == Some(true),
         created_at: journal.claimed_at,
+        note: record.note.map(|note| note.0),
     };
     let tracked = Tracked::new(fixed, Claimed { slot: journal.slot, salt: journal.salt });
     tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);
@@ -369,6 +371,7 @@ fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> 
     let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
     tracked.state.send_modify(|state: &mut State| {
         state.pid = pid;
+        state.started_at = journal.started_at;
         if let Some(end) = end {
             state.status = Status::Ended(Arc::new(end));
             state.ended_at = journal.ended_at;

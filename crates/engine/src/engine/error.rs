@@ -49,7 +49,8 @@ pub enum StartError {
     /// The command itself makes no sense.
     #[error("{0}")]
     InvalidCommand(String),
-    /// The working directory cannot be used.
+    /// The working directory cannot be used: the kind of `source` tells one that does not exist from one that is
+    /// no folder or may not be entered.
     #[error("cannot run in {}: {source}; give a folder that exists and may be entered", path.display())]
     BadCwd {
         /// The folder.
@@ -125,6 +126,15 @@ pub enum ControlError {
     /// It has ended, or its supervisor is gone.
     #[error("it has ended already")]
     Ended,
+    /// It waits for its turn in a session.
+    #[error("it has not started yet; wait until it runs, or kill it")]
+    NotStarted,
+    /// The session is gone.
+    #[error("session {0} is gone; create it again")]
+    SessionGone(SessionId),
+    /// Its supervisor has not taken yet what was sent before.
+    #[error("too much waits to be sent to it; try again when it has taken that")]
+    Busy,
     /// Its standard input is not open.
     #[error("its standard input is not open; start it with Stdin::Open, and write before closing")]
     StdinNotOpen,

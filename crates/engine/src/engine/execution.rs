@@ -11,11 +11,12 @@ use super::Inner;
 use super::error::ControlError;
 use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
+use super::reader::OutputReader;
 use super::{ReadError, StartError};
 use crate::command::SessionEndPolicy;
 use crate::end::{End, EndReason, KillReceipt, Usage};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, StreamRead};
+use crate::journal::Claimed;
 use crate::protocol::{Answer, Bytes, Refusal, Request};
 
 /// How long a process has to end by itself before it is killed, unless the caller says otherwise.
@@ -55,16 +56,24 @@ pub struct ExecutionInfo {
     pub session: Option<SessionId>,
     /// The shell text, or the argv joined by spaces.
     pub command: String,
+    /// Whether it is an argv rather than shell text.
+    pub argv: bool,
     /// Whether it was started as a background process.
     pub background: bool,
     /// When it was accepted.
     pub created_at: SystemTime,
+    /// When it began to run; in a session it may have waited for its turn.
+    pub started_at: Option<SystemTime>,
     /// When it ended.
     pub ended_at: Option<SystemTime>,
     /// The process id it has or had.
     pub pid: Option<u32>,
     /// Where it stands.
     pub status: Status,
+    /// How many bytes it has written, dropped ones included, as far as is known without a look.
+    pub output_bytes: u64,
+    /// What the caller has put there; see [`CommandSpec::note`](crate::CommandSpec::note).
+    pub note: Option<Arc<[u8]>>,
 }
 
 /// A look at the processes of a running execution.
@@ -85,6 +94,7 @@ pub(super) struct Fixed {
     pub(super) id: ExecutionId,
     pub(super) session: Option<SessionId>,
     pub(super) command: String,
+    pub(super) argv: bool,
     /// The program and the folder, for errors to name.
     pub(super) program: String,
     pub(super) cwd: PathBuf,
@@ -95,6 +105,7 @@ pub(super) struct Fixed {
     /// What it leaves running becomes executions of their own.
     pub(super) adopt: bool,
     pub(super) created_at: SystemTime,
+    pub(super) note: Option<Arc<[u8]>>,
 }
 
 impl Fixed {
@@ -109,6 +120,7 @@ impl Fixed {
 pub(super) struct State {
     pub(super) status: Status,
     pub(super) pid: Option<u32>,
+    pub(super) started_at: Option<SystemTime>,
     pub(super) ended_at: Option<SystemTime>,
     /// Nothing more will be written to its journal.
     pub(super) closed: bool,
@@ -133,8 +145,14 @@ pub(super) struct Tracked {
 
 impl Tracked {
     pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
-        let state =
-            State { status: Status::Starting, pid: None, ended_at: None, closed: false, refused: None };
+        let state = State {
+            status: Status::Starting,
+            pid: None,
+            started_at: None,
+            ended_at: None,
+            closed: false,
+            refused: None,
+        };
         Arc::new(Self {
             fixed,
             journal,
@@ -151,13 +169,18 @@ impl Tracked {
         self.journal.slot.0
     }
 
-    pub(super) fn started(&self, pid: u32) {
+    /// It runs; says whether that is news.
+    pub(super) fn started(&self, pid: u32) -> bool {
+        let mut news = false;
         self.state.send_modify(|state| {
             if state.status == Status::Starting {
                 state.status = Status::Running { pid };
+                news = true;
             }
             state.pid = Some(pid);
+            state.started_at.get_or_insert_with(SystemTime::now);
         });
+        news
     }
 
     pub(super) fn not_started(&self, why: Refusal) {
@@ -217,11 +240,15 @@ impl Tracked {
             id: self.fixed.id.clone(),
             session: self.fixed.session.clone(),
             command: self.fixed.command.clone(),
+            argv: self.fixed.argv,
             background: self.fixed.background,
             created_at: self.fixed.created_at,
+            started_at: state.started_at,
             ended_at: state.ended_at,
             pid: state.pid,
             status: state.status.clone(),
+            output_bytes: *self.position.borrow(),
+            note: self.fixed.note.clone(),
         }
     }
 }
@@ -304,7 +331,8 @@ impl Execution {
         match self.link()?.ask(request).await {
             Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
             Ok(answer) => Ok(answer),
-            Err(LinkError::Gone | LinkError::Busy) => Err(ControlError::Ended),
+            Err(LinkError::Gone) => Err(ControlError::Ended),
+            Err(LinkError::Busy) => Err(ControlError::Busy),
         }
     }
 
@@ -324,7 +352,11 @@ impl Execution {
     /// Sends a signal to every process of it, and does nothing more.
     pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
         check_signal(signal)?;
-        self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await.map(drop)
+        match self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await {
+            // Looked at after the answer: whoever waits then has waited before.
+            Err(ControlError::Ended) if self.status() == Status::Starting => Err(ControlError::NotStarted),
+            answer => answer.map(drop),
+        }
     }
 
     /// Writes to its standard input; returns when the bytes are in its pipe. A session's command gets them when its
@@ -374,12 +406,12 @@ impl Execution {
 
     /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
     pub fn read(&self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
-        let mut reader = self.engine.reader(self.tracked.journal)?;
-        Ok(match reader.read_stream(stream.into(), offset, buffer)? {
-            StreamRead::Bytes(n) => ReadAt::Bytes(n),
-            StreamRead::Gap { to } => ReadAt::Gap { to },
-            StreamRead::Nothing => ReadAt::Nothing,
-        })
+        self.reader()?.read(stream, offset, buffer)
+    }
+
+    /// What it has written, in pieces, with the journal opened once.
+    pub fn reader(&self) -> Result<OutputReader, ReadError> {
+        Ok(OutputReader::new(self.engine.reader(self.tracked.journal)?))
     }
 
     /// Its record from where at most the last bytes of a stream, or of both together, are left, as it

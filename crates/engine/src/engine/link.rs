@@ -314,8 +314,8 @@ impl Link {
                 }
             }
             Answer::Started { slot, pid } => {
-                if let Some(execution) = find(slot) {
-                    execution.started(pid);
+                if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
+                    engine.execution_started(&execution, pid);
                 }
             }
             Answer::NotStarted { slot, why } => {
@@ -338,6 +338,11 @@ impl Link {
                     if left_nothing && execution.fixed.session.is_none() {
                         engine.renewing(self);
                     }
+                }
+            }
+            Answer::Restarted(_) => {
+                if let Some(engine) = engine.upgrade() {
+                    engine.session_restarted(self);
                 }
             }
             Answer::Grew { slot, position } => {

@@ -1,25 +1,30 @@
 //! The engine side: creates, finds, adopts after a restart.
 //!
 //! - [`Engine`]: this file; `start.rs`: how an execution comes to be.
-//! - `execution.rs`, `session.rs`: the handles; `output.rs`, `outcome.rs`: reading what was written.
+//! - `execution.rs`, `session.rs`: the handles; `output.rs`, `reader.rs`, `outcome.rs`: reading what
+//!   was written.
 //! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
-//! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor.
-//! - `retention.rs`: what becomes of finished executions.
+//! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor;
+//!   `stop.rs`: ending everything.
+//! - `retention.rs`: what becomes of finished executions; `events.rs`: telling whoever watches.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
 
 mod adopt;
 mod config;
 mod error;
+mod events;
 mod execution;
 mod link;
 mod outcome;
 mod output;
 mod pool;
+mod reader;
 mod retention;
 mod session;
 mod start;
 mod state_dir;
+mod stop;
 mod sweep;
 mod tasks;
 mod validate;
@@ -27,15 +32,20 @@ mod zygote;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProgram};
 pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
+pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, Output, ReadAt, Stream, StreamOutput};
+pub use reader::{OutputReader, StreamPlan};
 pub use session::{Session, SessionInfo, SessionSpec};
+pub use stop::StopSummary;
 
 use crate::command::CommandSpec;
 use crate::id::{ExecutionId, SessionId};
@@ -43,6 +53,7 @@ use crate::journal::{Claimed, JournalReader, JournalStore};
 use crate::process_tree::CgroupChoice;
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
+use events::Events;
 use execution::Tracked;
 use link::lock;
 use pool::Pool;
@@ -76,6 +87,7 @@ struct Inner {
     store: Mutex<JournalStore>,
     registry: Mutex<Registry>,
     pool: Pool,
+    events: Events,
     capabilities: Capabilities,
     /// The environment that commands start from, as it is now.
     env: Mutex<Vec<(OsString, OsString)>>,
@@ -173,6 +185,7 @@ impl Engine {
             store: Mutex::new(store),
             registry: Mutex::default(),
             pool: Pool::default(),
+            events: Events::default(),
             capabilities,
             retention_due: Arc::default(),
             cleaning: AtomicBool::new(false),
@@ -211,13 +224,12 @@ impl Engine {
 
     /// Every execution there is a record of, oldest first.
     pub fn executions(&self) -> Vec<Execution> {
-        let tracked: Vec<_> = lock(&self.inner.registry).executions.values().cloned().collect();
-        let mut executions: Vec<_> = tracked
-            .into_iter()
-            .map(|tracked| Execution { tracked, engine: Arc::clone(&self.inner) })
-            .collect();
-        executions.sort_by_key(|execution| execution.tracked.fixed.created_at);
-        executions
+        self.inner.find(|_| true)
+    }
+
+    /// Every execution that has not ended, oldest first.
+    pub fn running(&self) -> Vec<Execution> {
+        self.inner.unfinished()
     }
 
     /// Removes the record of an execution that has ended.
@@ -264,6 +276,29 @@ impl Engine {
         done.await.unwrap_or(Err(StartError::Lost))
     }
 
+    /// Ends every execution and every session, all at once: `signal` for what runs, SIGKILL after `grace` for what
+    /// is still there and for what ended commands have left. Sessions are deleted. When it returns, every execution has
+    /// its end on disk; whatever is started meanwhile may not have been seen.
+    pub async fn stop_all(&self, signal: i32, grace: Duration) -> StopSummary {
+        self.inner.stop_all(signal, grace).await
+    }
+
+    /// What happens to executions and sessions from now on. Whoever wants to know all of them looks at what there
+    /// is after this.
+    pub fn events(&self) -> EventStream {
+        self.inner.events.subscribe()
+    }
+
+    /// The environment that commands start from, as it is now. Values may be secrets.
+    pub fn env(&self) -> Vec<(OsString, OsString)> {
+        lock(&self.inner.env).clone()
+    }
+
+    /// The state directory.
+    pub fn state_dir(&self) -> &Path {
+        &self.inner.state.path
+    }
+
     /// What works on this machine.
     pub fn health(&self) -> Health {
         let registry = lock(&self.inner.registry);
@@ -289,6 +324,19 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// The executions for which this holds, oldest first.
+    fn find(self: &Arc<Self>, holds: impl Fn(&Tracked) -> bool) -> Vec<Execution> {
+        let registry = lock(&self.registry);
+        let mut found: Vec<_> = registry.executions.values().filter(|t| holds(t)).cloned().collect();
+        drop(registry);
+        found.sort_by_key(|tracked| tracked.fixed.created_at);
+        found.into_iter().map(|tracked| Execution { tracked, engine: Arc::clone(self) }).collect()
+    }
+
+    fn unfinished(self: &Arc<Self>) -> Vec<Execution> {
+        self.find(|tracked| tracked.end().is_none())
+    }
+
     fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {
         Ok(lock(&self.store).reader(journal)?)
     }

@@ -5,8 +5,9 @@ use std::time::SystemTime;
 
 use super::error::ReadError;
 use super::execution::Tracked;
+use super::reader::choose_ends;
 use crate::end::End;
-use crate::journal::{Item, JournalReader, Stream as JournalStream, StreamRead, kind};
+use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
 
 /// One of the two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,62 +102,16 @@ impl Output {
     /// The head and the tail of each stream.
     fn read_ends(mut reader: JournalReader, limit: usize) -> Result<Self, ReadError> {
         let totals = reader.totals()?;
-        let stdout = read_ends_of(&mut reader, JournalStream::Stdout, totals.stdout, limit)?;
-        let stderr = read_ends_of(&mut reader, JournalStream::Stderr, totals.stderr, limit)?;
+        let mut ends_of = |stream: JournalStream| {
+            let mut bytes = Vec::new();
+            let plan = choose_ends(&mut reader, stream, totals.of(stream), limit, Some(&mut bytes))?;
+            // What is in memory fits a usize.
+            let head = usize::try_from(plan.head.end).unwrap_or(usize::MAX);
+            Ok::<_, ReadError>(StreamOutput { bytes, head, omitted: plan.omitted })
+        };
+        let (stdout, stderr) = (ends_of(JournalStream::Stdout)?, ends_of(JournalStream::Stderr)?);
         Ok(Self { stdout, stderr, cursor: totals.total() })
     }
-}
-
-/// The head and the tail of one stream, with one hole between them: the head ends at the first byte
-/// that is missing or has no room, the tail begins after the last.
-fn read_ends_of(
-    reader: &mut JournalReader,
-    stream: JournalStream,
-    total: u64,
-    limit: usize,
-) -> Result<StreamOutput, ReadError> {
-    let room = limit as u64;
-    let mut bytes = Vec::new();
-    let head_room = if total <= room { total } else { room / 2 };
-    read_range(reader, stream, 0..head_room, &mut bytes)?;
-    let head = bytes.len();
-    let mut from = total.saturating_sub(room - head as u64).max(head as u64);
-    while from < total {
-        bytes.truncate(head);
-        match read_range(reader, stream, from..total, &mut bytes)? {
-            // The writer has dropped, or never had room for, what comes up to here.
-            Some(gap_end) => from = gap_end.min(total),
-            None => break,
-        }
-    }
-    if from == total {
-        bytes.truncate(head);
-    }
-    let omitted = total - bytes.len() as u64;
-    Ok(StreamOutput { bytes, head, omitted })
-}
-
-/// Appends a range of a stream. If bytes are missing in it, it stops and returns where they end.
-fn read_range(
-    reader: &mut JournalReader,
-    stream: JournalStream,
-    range: std::ops::Range<u64>,
-    bytes: &mut Vec<u8>,
-) -> Result<Option<u64>, ReadError> {
-    let mut at = range.start;
-    let mut buffer = vec![0; 256 << 10];
-    while at < range.end {
-        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
-        match reader.read_stream(stream, at, &mut buffer[..wanted])? {
-            StreamRead::Bytes(n) => {
-                bytes.extend_from_slice(&buffer[..n]);
-                at += n as u64;
-            }
-            StreamRead::Gap { to } => return Ok(Some(to)),
-            StreamRead::Nothing => return Ok(Some(range.end)),
-        }
-    }
-    Ok(None)
 }
 
 /// Something in the record of an execution.
@@ -172,6 +127,8 @@ pub enum Event {
     Output {
         /// Where.
         stream: Stream,
+        /// How many bytes of that stream came before, dropped ones included.
+        position: u64,
         /// What.
         bytes: Vec<u8>,
     },
@@ -219,8 +176,8 @@ impl Follower {
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
         while let Some(entry) = self.reader.next()? {
             let event = match entry.item {
-                Item::Output { stream, bytes, .. } => {
-                    Event::Output { stream: stream.into(), bytes: bytes.to_vec() }
+                Item::Output { stream, stream_position: position, bytes, .. } => {
+                    Event::Output { stream: stream.into(), position, bytes: bytes.to_vec() }
                 }
                 Item::Gap { from, to } => Event::Gap { from, to },
                 Item::Event { kind: kind::STARTED, payload } => {
@@ -290,6 +247,7 @@ impl Follower {
 mod tests {
     use std::os::fd::AsFd;
 
+    use super::super::reader::OutputReader;
     use super::*;
     use crate::journal::{JournalStore, JournalWriter};
 
@@ -303,6 +261,22 @@ mod tests {
         let tail = (earliest..total).rev().find(|at| is_missing(*at)).map_or(earliest, |at| at + 1);
         let kept = [&bytes[..head], &bytes[tail..]].concat();
         StreamOutput { omitted: (total - kept.len()) as u64, bytes: kept, head }
+    }
+
+    /// A range of a stream that is all there, read with a buffer that fits nothing.
+    fn read_range(reader: &mut OutputReader, stream: Stream, range: std::ops::Range<u64>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 7_777];
+        let mut at = range.start;
+        while at < range.end {
+            let wanted = buffer.len().min(usize::try_from(range.end - at).unwrap());
+            let ReadAt::Bytes(n) = reader.read(stream, at, &mut buffer[..wanted]).unwrap() else {
+                panic!("nothing at {at}");
+            };
+            bytes.extend_from_slice(&buffer[..n]);
+            at += n as u64;
+        }
+        bytes
     }
 
     /// Writes both streams in turns into a small journal, and compares every limit with the model.
@@ -339,6 +313,13 @@ mod tests {
                 }
                 missing.push(at..all.len());
                 assert!(*own == expected(all, &missing, *limit), "stream {index}, limit {limit}");
+                let stream = [Stream::Stdout, Stream::Stderr][index];
+                let mut reader = OutputReader::new(store.reader(journal).unwrap());
+                let plan = reader.plan(stream, *limit).unwrap();
+                assert_eq!((plan.omitted, plan.total), (own.omitted, all.len() as u64));
+                let planned = [plan.head, plan.tail].map(|range| read_range(&mut reader, stream, range));
+                assert_eq!(planned[0].len(), own.head, "stream {index}, limit {limit}");
+                assert!(planned.concat() == own.bytes, "stream {index}, limit {limit}");
             }
             assert_eq!(output.cursor, (written[0].len() + written[1].len()) as u64);
         }

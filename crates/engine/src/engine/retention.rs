@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::error::ControlError;
+use super::events::EngineEvent;
 use super::execution::Tracked;
 use super::link::lock;
 use super::{Inner, Registry};
@@ -50,6 +51,7 @@ impl Inner {
         let mut registry = lock(&self.registry);
         registry.unfinished = registry.unfinished.saturating_sub(1);
         drop(registry);
+        self.events.tell(|| EngineEvent::ExecutionEnded(tracked.info()));
         if tracked.fixed.adopt
             && let Some(end) = tracked.end()
             && !end.leftovers.is_empty()
@@ -134,6 +136,7 @@ impl Inner {
         drop(registry);
         for tracked in gone {
             self.retire(tracked.journal);
+            self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
         }
     }
 
@@ -161,6 +164,7 @@ impl Inner {
         }
         drop(registry);
         self.retire(tracked.journal);
+        self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
     }
 
     /// Cleans by age: one timer, for the oldest, and none when there is nothing.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Inner;
 use super::error::{ControlError, SessionError, StartError};
+use super::events::EngineEvent;
 use super::execution::{Execution, check_signal};
 use super::link::{Link, LinkError, lock};
 use super::outcome::Outcome;
@@ -30,6 +31,9 @@ pub struct SessionSpec {
     pub env: Vec<(OsString, Option<OsString>)>,
     /// The working directory to start in.
     pub cwd: Option<PathBuf>,
+    /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`](crate::MAX_NOTE_BYTES): kept with the session
+    /// and its forks, given back in [`SessionInfo::note`], and looked at by nobody.
+    pub note: Option<Vec<u8>>,
 }
 
 impl SessionSpec {
@@ -42,6 +46,20 @@ impl SessionSpec {
     #[must_use]
     pub fn id(mut self, id: SessionId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Sets the name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Keeps bytes of the caller's own with the session.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<Vec<u8>>) -> Self {
+        self.note = Some(note.into());
         self
     }
 
@@ -77,6 +95,11 @@ pub struct SessionInfo {
     pub queued: usize,
     /// How often its shell was replaced.
     pub restarts: u32,
+    /// Whether its last command ended its shell (`exit`, `exec`, `kill -9 $$`), and no command has run in the
+    /// restored one yet.
+    pub shell_ended: bool,
+    /// What the caller has put there; see [`SessionSpec::note`].
+    pub note: Option<Arc<[u8]>>,
 }
 
 /// A session as the engine keeps it.
@@ -109,6 +132,21 @@ impl Session {
     /// Its id.
     pub fn id(&self) -> &SessionId {
         &self.state.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Option<&str> {
+        self.state.record.name.as_deref()
+    }
+
+    /// When it was made.
+    pub fn created_at(&self) -> SystemTime {
+        self.state.created_at
+    }
+
+    /// What the caller has put there; see [`SessionSpec::note`].
+    pub fn note(&self) -> Option<Arc<[u8]>> {
+        self.state.record.note.as_ref().map(|note| Arc::clone(&note.0))
     }
 
     fn gone(&self) -> StartError {
@@ -175,13 +213,16 @@ impl Session {
     /// what earlier commands left running.
     pub async fn interrupt(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
-        let Ok(Some(link)) = self.live_link() else {
-            return Err(ControlError::Ended);
+        let link = self.live_link().map_err(|_| ControlError::SessionGone(self.state.id.clone()))?;
+        // Nothing runs where there is no supervisor.
+        let Some(link) = link else {
+            return Ok(KillReceipt::default());
         };
         match link.ask(&Request::Interrupt { signal, grace }).await {
             Ok(Answer::Receipt(receipt)) => Ok(receipt),
             Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
-            _ => Err(ControlError::Ended),
+            Err(LinkError::Busy) => Err(ControlError::Busy),
+            Ok(_) | Err(LinkError::Gone) => Err(ControlError::Ended),
         }
     }
 
@@ -189,7 +230,8 @@ impl Session {
     pub async fn fork(&self, id: Option<SessionId>) -> Result<Self, SessionError> {
         let snapshot = self.snapshot().await?;
         let record = &self.state.record;
-        let spec = SessionSpec { id, name: record.name.clone(), ..SessionSpec::default() };
+        let note = record.note.as_ref().map(|note| note.0.to_vec());
+        let spec = SessionSpec { id, name: record.name.clone(), note, ..SessionSpec::default() };
         self.engine.create_session(spec, Some(snapshot)).await
     }
 
@@ -215,6 +257,8 @@ impl Session {
             busy: false,
             queued: 0,
             restarts: 0,
+            shell_ended: false,
+            note: self.note(),
         };
         // One whose supervisor was killed has nothing to tell until a command brings it back.
         if let Some(link) = self.live_link().map_err(|_| not_found())?
@@ -224,6 +268,7 @@ impl Session {
             info.busy = found.busy;
             info.queued = found.queued as usize;
             info.restarts = found.restarts;
+            info.shell_ended = found.shell_ended == Some(true);
         }
         Ok(info)
     }
@@ -260,13 +305,18 @@ impl Inner {
             let record_place = engine.open_on(&link, &record, snapshot, None).await?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
+                created_at: record.created_at(SystemTime::now()),
                 record,
-                created_at: SystemTime::now(),
                 place: Mutex::new(Place { record: record_place, link: Some(link) }),
                 deleted: AtomicBool::new(false),
                 reviving: tokio::sync::Mutex::new(()),
             });
             lock(&engine.registry).sessions.insert(id, Arc::clone(&state));
+            engine.events.tell(|| EngineEvent::SessionCreated {
+                id: state.id.clone(),
+                name: state.record.name.clone(),
+                created_at: state.created_at,
+            });
             Ok(Session { state, engine: Arc::clone(&engine) })
         });
         made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
@@ -321,12 +371,13 @@ impl Inner {
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);
+            engine.events.tell(|| EngineEvent::SessionRestarted { id: state.id.clone() });
             Ok(link)
         });
         revived.await.unwrap_or(Err(StartError::Lost))
     }
 
-    async fn delete_session(
+    pub(super) async fn delete_session(
         self: &Arc<Self>,
         state: &Arc<SessionState>,
     ) -> Result<KillReceipt, SessionError> {
@@ -357,6 +408,7 @@ impl Inner {
             SnapshotFile::remove(&engine.state.folders.snapshots, record.slot.0);
             engine.retire(record);
             lock(&engine.registry).sessions.remove(&state.id);
+            engine.events.tell(|| EngineEvent::SessionDeleted { id: state.id.clone() });
             Ok(receipt)
         });
         deleted.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))

@@ -168,6 +168,7 @@ impl Inner {
             id: id.clone(),
             session: session.cloned(),
             command: super::display_of(&record),
+            argv: record.is_argv,
             program: super::program_of(&record),
             cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
             background: spec.background,
@@ -176,6 +177,7 @@ impl Inner {
             on_session_end: spec.on_session_end,
             adopt: spec.leftovers == LeftoverPolicy::Adopt,
             created_at: SystemTime::now(),
+            note: record.note.clone().map(|note| note.0),
         };
         let claimed = self.claim(&Record::Execution(record), spec.journal_bytes)?;
         let tracked = Tracked::new(fixed, claimed);
@@ -201,14 +203,11 @@ impl Inner {
 
     /// The background processes of a session that have not ended.
     pub(super) fn processes_of(self: &Arc<Self>, session: &SessionId) -> Vec<Execution> {
-        let registry = lock(&self.registry);
-        let own = |tracked: &&Arc<Tracked>| {
+        self.find(|tracked| {
             tracked.fixed.session.as_ref() == Some(session)
                 && tracked.fixed.background
                 && tracked.end().is_none()
-        };
-        let found: Vec<_> = registry.executions.values().filter(own).cloned().collect();
-        found.into_iter().map(|tracked| Execution { tracked, engine: Arc::clone(self) }).collect()
+        })
     }
 
     /// Makes what a command left running executions of their own.
@@ -231,7 +230,7 @@ impl Inner {
                 link.track(Arc::clone(&tracked));
                 let request = Request::Adopt { slot: tracked.slot(), pid };
                 match link.ask(&request).await {
-                    Ok(Answer::Done) => tracked.started(pid),
+                    Ok(Answer::Done) => engine.execution_started(&tracked, pid),
                     // It has ended in the meantime.
                     _ => {
                         link.untrack(tracked.slot());

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use super::error::StartError;
 use super::session::SessionSpec;
-use crate::command::{CommandSpec, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_STDIN_BYTES, Program, Stdin};
+use crate::command::{
+    CommandSpec, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES, MAX_STDIN_BYTES, Program, Stdin,
+};
 
 fn invalid<T>(why: impl Into<String>) -> Result<T, StartError> {
     Err(StartError::InvalidCommand(why.into()))
@@ -42,6 +44,7 @@ pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
     if spec.digest.as_ref().is_some_and(|digest| digest.len() > 256) {
         return invalid("a digest may have 256 bytes");
     }
+    note(spec.note.as_ref())?;
     env(&spec.env)?;
     folder(spec.cwd.as_deref())
 }
@@ -50,8 +53,18 @@ pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {
     if spec.name.as_ref().is_some_and(|name| name.len() > 256) {
         return invalid("a session's name may have 256 bytes");
     }
+    note(spec.note.as_ref())?;
     shell_variables(&spec.env)?;
     folder(spec.cwd.as_deref())
+}
+
+fn note(note: Option<&Vec<u8>>) -> Result<(), StartError> {
+    match note.map_or(0, Vec::len) {
+        bytes if bytes > MAX_NOTE_BYTES => {
+            invalid(format!("the note has {bytes} bytes and may have {MAX_NOTE_BYTES}; keep it elsewhere"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Changes to the variables of a shell, which has fewer names than an environment.

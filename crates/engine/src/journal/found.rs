@@ -40,6 +40,8 @@ pub(crate) struct Found {
     pub(crate) bytes_on_disk: u64,
     /// When the slot was claimed.
     pub(crate) claimed_at: SystemTime,
+    /// When the start was written.
+    pub(crate) started_at: Option<SystemTime>,
     /// When the end was written.
     pub(crate) ended_at: Option<SystemTime>,
 }
@@ -59,7 +61,10 @@ fn take_note(found: &mut Found, tape: &Tape, record: &Record) {
     let head = &record.head;
     let payload = || tape.payload(record).to_vec();
     match head.kind {
-        kind::STARTED => found.started = Some(payload()),
+        kind::STARTED => {
+            found.started = Some(payload());
+            found.started_at = Some(head.time());
+        }
         kind::ENDED => {
             found.ended = Some(payload());
             found.ended_at = Some(head.time());
@@ -109,6 +114,7 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
         stderr_bytes: 0,
         bytes_on_disk,
         claimed_at: spec.head.time(),
+        started_at: None,
         ended_at: None,
     };
     let range = tape.range()?;

@@ -1,7 +1,12 @@
 # Prints a snapshot of the shell whose subshell sources this. A line before this one sets the last status.
-__sandcrab=("$__sandcrab_status" "$-" "$(\unset -f typeset; \typeset -f alias builtin cd declare enable set shopt trap umask unalias unset)" \
-  "$(\unset -f trap; \trap -p)") 2>/dev/null
-\unset -f alias builtin compgen declare enable mapfile printf set shopt trap umask 2>/dev/null
+# In POSIX mode no function hides `unset`. The mode changes some options, which are put back.
+__sandcrab=("$__sandcrab_status" "$-" "$(POSIXLY_CORRECT=; \unset -f typeset; \typeset -f alias builtin cd declare enable set shopt trap umask unalias unset)" \
+  "$([[ -o posix ]] || { POSIXLY_CORRECT=; \unset -f unset; \unset -v POSIXLY_CORRECT; }; \unset -f trap; \trap -p)" ":$BASHOPTS:") 2>/dev/null
+[[ -o posix ]] || { POSIXLY_CORRECT=; \unset -f unset; \unset -v POSIXLY_CORRECT; } 2>/dev/null
+\unset -f alias builtin compgen declare enable mapfile printf set shopt trap umask unset 2>/dev/null
+for __sandcrab_name in expand_aliases inherit_errexit interactive_comments shift_verbose sourcepath; do
+  case ${__sandcrab[4]} in *:$__sandcrab_name:*) \shopt -s $__sandcrab_name ;; *) \shopt -u $__sandcrab_name ;; esac
+done 2>/dev/null
 \trap - DEBUG ERR RETURN
 \set +eux
 \printf '# status %d\n' "${__sandcrab[0]}"

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, Engine, Event, Execution, SessionSpec, Status, Stream};
+use sandcrab_engine::{
+    CommandSpec, Engine, Event, Execution, ReadAt, ReadError, SessionSpec, Status, Stdin, Stream, StreamPlan,
+};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::support::{Scene, resident_bytes, supervisor_of};
+use crate::support::{Scene, eventually, resident_bytes, supervisor_of};
 
 /// The flood's lines are numbers of nine digits: the bytes at any position are known.
 const LINE_BYTES: u64 = 10;
@@ -269,5 +271,64 @@ async fn any_cursor_will_do() {
             }
         }
         assert_eq!(at, cursor.max(total), "from {cursor}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_sees_what_comes_and_that_the_record_goes() {
+    let scene = Scene::open().await;
+    let text = "printf abc; printf de >&2; read line; printf \"$line\"";
+    let execution = scene.engine.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
+    let mut reader = execution.reader().unwrap();
+    eventually("both have come", || reader.cursor_end().unwrap() == 5).await;
+    assert_eq!(reader.totals().unwrap(), (3, 2));
+    let mut buffer = [0; 16];
+    assert_eq!(reader.read(Stream::Stdout, 1, &mut buffer).unwrap(), ReadAt::Bytes(2));
+    assert_eq!(&buffer[..2], b"bc");
+    assert_eq!(reader.read(Stream::Stdout, 3, &mut buffer).unwrap(), ReadAt::Nothing);
+    assert_eq!(reader.read(Stream::Stderr, 0, &mut buffer).unwrap(), ReadAt::Bytes(2));
+    assert_eq!(&buffer[..2], b"de");
+
+    execution.write_stdin("fgh\n").await.unwrap();
+    execution.wait().await.unwrap();
+    assert_eq!(reader.read(Stream::Stdout, 3, &mut buffer).unwrap(), ReadAt::Bytes(3));
+    assert_eq!(&buffer[..3], b"fgh");
+    assert_eq!((reader.totals().unwrap(), reader.cursor_end().unwrap()), ((6, 2), 8));
+    let plan = reader.plan(Stream::Stdout, 4).unwrap();
+    assert_eq!(plan, StreamPlan { head: 0..2, tail: 4..6, omitted: 2, total: 6 });
+    let plan = reader.plan(Stream::Stderr, 4).unwrap();
+    assert_eq!(plan, StreamPlan { head: 0..2, tail: 2..2, omitted: 0, total: 2 });
+
+    execution.wait_closed().await;
+    scene.engine.forget(execution.id()).unwrap();
+    assert!(matches!(reader.totals(), Err(ReadError::Removed)));
+    assert!(matches!(reader.plan(Stream::Stdout, 4), Err(ReadError::Removed)));
+    assert!(matches!(execution.reader(), Err(ReadError::Removed)));
+}
+
+#[tokio::test]
+async fn a_large_output_is_read_in_pieces_as_it_was_planned() {
+    let scene = Scene::open().await;
+    let spec = CommandSpec::shell("seq 2000000").journal_bytes(4 << 20);
+    let execution = scene.engine.start(spec).await.unwrap();
+    execution.wait().await.unwrap();
+    for limit in [100_000, 3 << 20, 20 << 20] {
+        let output = execution.output(limit).unwrap().stdout;
+        let mut reader = execution.reader().unwrap();
+        let plan = reader.plan(Stream::Stdout, limit).unwrap();
+        assert_eq!((plan.total, plan.omitted), (reader.totals().unwrap().0, output.omitted));
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 64 << 10];
+        for range in [plan.head, plan.tail] {
+            let mut at = range.start;
+            while at < range.end {
+                let wanted = buffer.len().min(usize::try_from(range.end - at).unwrap());
+                let found = reader.read(Stream::Stdout, at, &mut buffer[..wanted]).unwrap();
+                let ReadAt::Bytes(n) = found else { panic!("{found:?} at {at}") };
+                bytes.extend_from_slice(&buffer[..n]);
+                at += n as u64;
+            }
+        }
+        assert!(bytes == output.bytes, "limit {limit}");
     }
 }

@@ -1,8 +1,10 @@
 //! Commands without a session.
 
+use std::time::Duration;
+
 use sandcrab_engine::{CommandSpec, EndReason, Outcome, Status, Stdin};
 
-use crate::support::Scene;
+use crate::support::{Scene, id};
 
 /// The outcome of a command, and what has to stay until it has been looked at.
 async fn run(spec: CommandSpec) -> (Scene, Outcome) {
@@ -108,4 +110,26 @@ async fn a_background_process_is_listed_until_and_after_its_end() {
     server.wait().await.unwrap();
     assert_eq!(listed().status.end().unwrap().reason, EndReason::Killed);
     assert!(listed().ended_at.is_some());
+}
+
+#[tokio::test]
+async fn an_engine_says_where_it_is_what_runs_and_what_commands_start_from() {
+    let scene = Scene::open_with(|config| config.env = vec![("A".into(), "1".into())]).await;
+    assert_eq!(scene.engine.state_dir(), scene.place.state());
+    scene.engine.run(CommandSpec::shell("true")).await.unwrap();
+    let session = scene.session().await;
+    let ids = ["first", "second", "third"].map(id);
+    let [first, second, third] = ids.clone().map(|id| CommandSpec::shell("sleep 300").id(id));
+    let first = scene.engine.start(first).await.unwrap();
+    session.start(second).await.unwrap();
+    session.start(third).await.unwrap();
+    let running: Vec<_> = scene.engine.running().iter().map(|execution| execution.id().clone()).collect();
+    assert_eq!(running, ids);
+    first.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+    first.wait().await.unwrap();
+    assert_eq!(scene.engine.running().len(), 2);
+
+    assert_eq!(scene.engine.env(), [("A".into(), "1".into())]);
+    scene.engine.set_env(&[("A".into(), None), ("B".into(), Some("2".into()))]).await.unwrap();
+    assert_eq!(scene.engine.env(), [("B".into(), "2".into())]);
 }

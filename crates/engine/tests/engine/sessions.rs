@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Event, Follower, Session, SessionSpec, Status, Stdin};
 
-use crate::support::{PATIENCE, Scene};
+use crate::support::{PATIENCE, Place, Scene};
 
 /// What a command writes in a session.
 async fn said(session: &Session, text: &str) -> String {
@@ -187,4 +187,27 @@ async fn what_is_known_of_a_session_follows_it() {
     session.start(CommandSpec::shell("true")).await.unwrap();
     let info = session.info().await.unwrap();
     assert_eq!((info.busy, info.queued, info.restarts), (true, 1, 0));
+}
+
+#[tokio::test]
+async fn it_is_known_that_a_command_has_ended_the_shell() {
+    let place = Place::new();
+    let mut engine = place.open().await;
+    let mut session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
+    assert!(!session.info().await.unwrap().shell_ended);
+    for fatal in ["exit 3", "exec true", "kill -9 $$"] {
+        let outcome = session.run(CommandSpec::shell(fatal)).await.unwrap();
+        assert!(outcome.end.shell_ended, "{fatal}");
+        assert!(session.info().await.unwrap().shell_ended, "{fatal}");
+        // The next engine knows it too.
+        drop((outcome, session, engine));
+        engine = place.open().await;
+        session = engine.session(&"s".parse().unwrap()).unwrap();
+        assert!(session.info().await.unwrap().shell_ended, "{fatal}");
+        session.run(CommandSpec::shell("true")).await.unwrap();
+        assert!(!session.info().await.unwrap().shell_ended, "{fatal}");
+    }
+    session.run(CommandSpec::shell("exit 3")).await.unwrap();
+    session.reset(true).await.unwrap();
+    assert!(!session.info().await.unwrap().shell_ended);
 }

@@ -399,6 +399,39 @@ fn snapshots_of_the_portable_driver() {
     assert_eq!(other.run("echo ${arr[7]} $PWD").out(), "seven /usr\n");
 }
 
+/// What is used to take a snapshot can be the user's, and so can the mode in which it is not.
+#[test]
+fn snapshots_of_the_portable_driver_despite_functions_and_modes() {
+    let functions = "declare() { echo mydeclare; }; shopt() { echo myshopt; }";
+    // POSIX mode lets nobody define these.
+    let special = "unset() { echo \"myunset $*\"; }; trap() { echo mytrap; }";
+    let options = "builtin shopt -s inherit_errexit expand_aliases shift_verbose";
+    let cases = [
+        (special, ":", "myunset x\n1\nmytrap\n"),
+        (special, options, "myunset x\n1\nmytrap\n"),
+        (":", "set -o posix", "\ntrap -- 'echo bye' USR1\n"),
+        (":", "POSIXLY_CORRECT=1", "\ntrap -- 'echo bye' USR1\n"),
+    ];
+    for (special, mode, said) in cases {
+        let mut session = Session::new(Driver::Portable);
+        session.run("x=1; cd /usr; trap 'echo bye' USR1");
+        session.run(functions);
+        session.run(special);
+        session.run(mode);
+        let first = session.snapshot().unwrap();
+        let mut restored = Session::empty(Driver::Portable);
+        restored.restore(&first);
+        let second = restored.snapshot().unwrap();
+        let text = |s: &Snapshot| String::from_utf8_lossy(s.as_bytes()).into_owned();
+        assert_eq!(text(&first), text(&second), "{mode}");
+        // The session itself has not noticed.
+        for session in [&mut session, &mut restored] {
+            let outcome = session.run("declare; shopt; unset x; echo $x; trap");
+            assert_eq!(outcome.out(), format!("mydeclare\nmyshopt\n{said}"), "{mode}");
+        }
+    }
+}
+
 #[test]
 fn snapshots_with_restricting_options() {
     for options in [

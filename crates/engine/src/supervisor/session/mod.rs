@@ -114,6 +114,8 @@ pub(super) struct Session {
     /// A shell that is gone while its last snapshot is not here yet.
     last: Option<Shell>,
     restarts: u32,
+    /// The last command ended the shell, and none has run in the next one yet.
+    shell_ended: bool,
     failed_starts: u32,
     /// How old the state was that the shell was brought back to, for the next command to say.
     restored: Option<Duration>,
@@ -144,6 +146,7 @@ impl Session {
     pub(super) fn describe(&self, inspection: &mut Inspection) {
         inspection.queued = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         inspection.restarts = self.restarts;
+        inspection.shell_ended = Some(self.shell_ended);
         inspection.busy = matches!(self.activity, Activity::Command { .. });
     }
 
@@ -209,6 +212,7 @@ impl Supervisor {
             opening: Some(request),
             last: None,
             restarts: 0,
+            shell_ended: false,
             failed_starts: 0,
             reset: None,
         });

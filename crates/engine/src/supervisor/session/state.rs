@@ -203,6 +203,8 @@ impl Supervisor {
         };
         session.activity = Activity::Idle;
         let reset = session.reset.take().map(|(request, _)| request);
+        // A shell that was asked for is nobody's loss.
+        session.shell_ended &= reset.is_none();
         for request in session.opening.take().into_iter().chain(reset) {
             self.link.send(request, &Answer::Done);
         }

@@ -207,6 +207,7 @@ impl Supervisor {
         session.dirty = true;
         session.snapshot_due = None;
         job.restored = session.restored.take();
+        session.shell_ended = false;
         job.hold(stdio);
         job.started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
@@ -307,6 +308,9 @@ impl Supervisor {
         {
             // The shell says 130 whatever it was asked with.
             exit.code = Some(128 + signal);
+        }
+        if let Some(session) = &mut self.session {
+            session.shell_ended = exit.shell_ended;
         }
         self.leave_limits(slot);
         self.complete(slot, exit, now);

@@ -1,0 +1,119 @@
+//! [`OutputReader`]: what an execution wrote, in pieces, for whoever must not hold all of it.
+
+use std::ops::Range;
+
+use super::error::ReadError;
+use super::output::{ReadAt, Stream};
+use crate::journal::{JournalReader, Stream as JournalStream, StreamRead};
+
+/// How much is read at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Which bytes of a stream an answer with a limit holds, as offsets of the stream: its head and its tail.
+///
+/// A stream that fits is all head.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamPlan {
+    /// From the start.
+    pub head: Range<u64>,
+    /// Up to the end; empty if the head is all there is.
+    pub tail: Range<u64>,
+    /// How many bytes lie between them.
+    pub omitted: u64,
+    /// How many bytes the stream has, dropped ones included.
+    pub total: u64,
+}
+
+/// Reads what an execution has written, in any order; going on where the last read ended costs no search.
+#[derive(Debug)]
+pub struct OutputReader {
+    reader: JournalReader,
+}
+
+impl OutputReader {
+    pub(super) fn new(reader: JournalReader) -> Self {
+        Self { reader }
+    }
+
+    /// How many bytes standard output and standard error have so far, dropped ones included.
+    pub fn totals(&self) -> Result<(u64, u64), ReadError> {
+        let totals = self.reader.totals()?;
+        Ok((totals.stdout, totals.stderr))
+    }
+
+    /// The cursor after the last byte.
+    pub fn cursor_end(&self) -> Result<u64, ReadError> {
+        Ok(self.reader.totals()?.total())
+    }
+
+    /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
+    pub fn read(&mut self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
+        Ok(match self.reader.read_stream(stream.into(), offset, buffer)? {
+            StreamRead::Bytes(n) => ReadAt::Bytes(n),
+            StreamRead::Gap { to } => ReadAt::Gap { to },
+            StreamRead::Nothing => ReadAt::Nothing,
+        })
+    }
+
+    /// Which bytes of a stream make its head and its tail under a limit: those of
+    /// [`Execution::output`](crate::Execution::output). They are all there now; while the execution runs, the
+    /// writer may drop some of the tail.
+    pub fn plan(&mut self, stream: Stream, limit: usize) -> Result<StreamPlan, ReadError> {
+        let stream = stream.into();
+        let total = self.reader.totals()?.of(stream);
+        choose_ends(&mut self.reader, stream, total, limit, None)
+    }
+}
+
+/// Chooses the head and the tail of one stream, with one hole between them: the head ends at the first byte
+/// that is missing or has no room, the tail begins after the last. Their bytes are appended to `kept`.
+pub(super) fn choose_ends(
+    reader: &mut JournalReader,
+    stream: JournalStream,
+    total: u64,
+    limit: usize,
+    mut kept: Option<&mut Vec<u8>>,
+) -> Result<StreamPlan, ReadError> {
+    let room = limit as u64;
+    let head_room = if total <= room { total } else { room / 2 };
+    let (head, _) = pass(reader, stream, 0..head_room, kept.as_deref_mut())?;
+    let head_bytes = kept.as_ref().map_or(0, |bytes| bytes.len());
+    let mut from = total.saturating_sub(room - head).max(head);
+    while from < total {
+        let (_, gap_end) = pass(reader, stream, from..total, kept.as_deref_mut())?;
+        // The writer has dropped, or never had room for, what comes up to there.
+        let Some(gap_end) = gap_end else { break };
+        from = gap_end.min(total);
+        if let Some(bytes) = &mut kept {
+            bytes.truncate(head_bytes);
+        }
+    }
+    Ok(StreamPlan { head: 0..head, tail: from..total, omitted: from - head, total })
+}
+
+/// Reads a range of a stream, up to the first byte that is missing. Returns how far it got and, if bytes
+/// are missing, where they end.
+fn pass(
+    reader: &mut JournalReader,
+    stream: JournalStream,
+    range: Range<u64>,
+    mut kept: Option<&mut Vec<u8>>,
+) -> Result<(u64, Option<u64>), ReadError> {
+    let mut at = range.start;
+    let wanted = usize::try_from(range.end.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut buffer = vec![0; wanted.min(PIECE_BYTES)];
+    while at < range.end {
+        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
+        match reader.read_stream(stream, at, &mut buffer[..wanted])? {
+            StreamRead::Bytes(n) => {
+                if let Some(bytes) = &mut kept {
+                    bytes.extend_from_slice(&buffer[..n]);
+                }
+                at += n as u64;
+            }
+            StreamRead::Gap { to } => return Ok((at, Some(to))),
+            StreamRead::Nothing => return Ok((at, Some(range.end))),
+        }
+    }
+    Ok((at, None))
+}

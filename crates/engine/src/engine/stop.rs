@@ -1,0 +1,95 @@
+//! Ending everything at once, for whoever takes the machine down.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Inner;
+use super::execution::Execution;
+use super::link::{Link, lock};
+use crate::end::KillReceipt;
+use crate::protocol::{Answer, Request};
+
+/// How long an execution whose processes are gone may take to have its end.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What [`Engine::stop_all`](crate::Engine::stop_all) did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StopSummary {
+    /// How many executions it ended.
+    pub ended: usize,
+    /// How many processes are still there: of another user, or stuck in the kernel.
+    pub survivors: usize,
+}
+
+impl Inner {
+    pub(super) async fn stop_all(self: &Arc<Self>, signal: i32, grace: Duration) -> StopSummary {
+        let unfinished = self.unfinished();
+        kill(&unfinished, signal, grace).await;
+        // What they left becomes executions too, if so asked.
+        let all = unfinished.into_iter().chain(self.unfinished());
+        let stopped: HashMap<_, _> = all.map(|execution| (execution.id().clone(), execution)).collect();
+        let mut survivors = self.delete_sessions().await;
+        survivors += self.quit_runs().await;
+        let mut waits = JoinSet::new();
+        for execution in stopped.into_values() {
+            waits.spawn(async move { matches!(timeout(END_PATIENCE, execution.wait()).await, Ok(Ok(_))) });
+        }
+        let ended = waits.join_all().await.into_iter().filter(|ended| *ended).count();
+        StopSummary { ended, survivors }
+    }
+
+    /// Deletes every session; the number of processes that are left of them.
+    async fn delete_sessions(self: &Arc<Self>) -> usize {
+        let sessions: Vec<_> = lock(&self.registry).sessions.values().cloned().collect();
+        let mut deletions = JoinSet::new();
+        for session in sessions {
+            let engine = Arc::clone(self);
+            deletions.spawn(async move { engine.delete_session(&session).await });
+        }
+        // One that somebody else deletes counts there.
+        let receipts = deletions.join_all().await.into_iter().flatten();
+        receipts.map(|receipt| receipt.survivors.len()).sum()
+    }
+
+    /// Ends every supervisor of a run of which something is left; the number of processes that still are.
+    async fn quit_runs(self: &Arc<Self>) -> usize {
+        let open = self.find(|tracked| !tracked.state.borrow().closed);
+        let links: HashMap<u64, Arc<Link>> = open
+            .iter()
+            .filter_map(|execution| lock(&execution.tracked.link).clone())
+            .map(|link| (link.nonce, link))
+            .collect();
+        let receipts = ask_all(links.into_values().map(|link| (link, Request::Quit))).await;
+        receipts.iter().map(|receipt| receipt.survivors.len()).sum()
+    }
+}
+
+/// Ends executions, all at once. The youngest first: what waits in a session must not get its turn.
+async fn kill(executions: &[Execution], signal: i32, grace: Duration) {
+    let requests = executions.iter().rev().filter_map(|execution| {
+        let link = lock(&execution.tracked.link).clone()?;
+        Some((link, Request::Kill { slot: execution.tracked.slot(), signal, grace }))
+    });
+    ask_all(requests).await;
+}
+
+/// Asks everything before the first answer is waited for. A supervisor that is gone has nothing left.
+async fn ask_all(requests: impl Iterator<Item = (Arc<Link>, Request)>) -> Vec<KillReceipt> {
+    let mut answers = JoinSet::new();
+    for (link, request) in requests {
+        if let Ok(mut answer) = link.request(&request) {
+            answers.spawn(async move { link.answer(&mut answer).await });
+        }
+    }
+    let answers = answers.join_all().await.into_iter();
+    answers
+        .filter_map(|answer| match answer {
+            Ok(Answer::Receipt(receipt)) => Some(receipt),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,72 @@
+//! Ending everything at once.
+
+use std::time::{Duration, Instant};
+
+use sandcrab_engine::{CommandSpec, EndReason, SessionEndPolicy, StopSummary};
+
+use crate::support::{PATIENCE, Scene, eventually, id, running_in, supervisor_of, working_in};
+
+const GRACE: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn everything_ends_at_once_and_has_its_end() {
+    let scene = Scene::open().await;
+    let folder = scene.folder("work");
+    let in_folder = |text: &str, name: &str| CommandSpec::shell(text).id(id(name)).cwd(&folder);
+    // What ignores the signal needs the whole grace, each of them.
+    let stubborn = 6;
+    for number in 0..stubborn {
+        let text = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
+        let name = format!("stubborn{number}");
+        let execution = scene.engine.start(in_folder(text, &name)).await.unwrap();
+        eventually("it ignores the signal", || execution.output(100).unwrap().cursor == 6).await;
+    }
+    scene.engine.start(in_folder("sleep 300 & sleep 300", "plain")).await.unwrap();
+    let left = scene.engine.run(in_folder("setsid sleep 300 & echo", "left")).await.unwrap();
+    assert_eq!(left.end.leftover_count, 1);
+    let session = scene.session().await;
+    session.start(in_folder("sleep 300", "first")).await.unwrap().wait_started().await.unwrap();
+    session.start(in_folder("echo never", "waiting")).await.unwrap();
+    let mut kept = in_folder("sleep 300", "kept");
+    kept.on_session_end = SessionEndPolicy::Keep;
+    let other = scene.session().await;
+    other.start_process(kept).await.unwrap();
+    assert!(!working_in(&folder).is_empty());
+
+    let begun = Instant::now();
+    let summary = scene.engine.stop_all(libc::SIGTERM, GRACE).await;
+    assert!((GRACE..GRACE + PATIENCE / 10).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert_eq!(summary, StopSummary { ended: stubborn + 4, survivors: 0 });
+    assert_eq!(working_in(&folder), []);
+    assert!(scene.engine.running().is_empty() && scene.engine.sessions().is_empty());
+
+    // The same for whoever comes next.
+    let Scene { engine, place } = scene;
+    drop((left, session, other, engine));
+    let engine = place.open().await;
+    assert!(engine.running().is_empty() && engine.sessions().is_empty());
+    for name in ["stubborn0", "plain", "first", "waiting", "kept"] {
+        let execution = engine.execution(&id(name)).unwrap();
+        assert_eq!(execution.wait().await.unwrap().reason, EndReason::Killed, "{name}");
+    }
+    assert_eq!(engine.execution(&id("waiting")).unwrap().output(100).unwrap().cursor, 0);
+}
+
+#[tokio::test]
+async fn with_nothing_there_nothing_is_ended() {
+    let scene = Scene::open().await;
+    assert_eq!(scene.engine.stop_all(libc::SIGTERM, PATIENCE).await, StopSummary::default());
+    // An engine that has stopped everything goes on.
+    assert_eq!(scene.engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+}
+
+#[tokio::test]
+async fn what_a_killed_supervisor_held_is_ended_too() {
+    let scene = Scene::open().await;
+    let folder = scene.folder("work");
+    let execution = scene.engine.start(CommandSpec::argv(["sleep", "300"]).cwd(&folder)).await.unwrap();
+    supervisor_of(&execution).kill();
+    assert_eq!(scene.engine.stop_all(libc::SIGTERM, PATIENCE).await.survivors, 0);
+    assert_eq!(execution.wait().await.unwrap().reason, EndReason::Lost);
+    assert_eq!(running_in(&folder, "sleep"), []);
+}
