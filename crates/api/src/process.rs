@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::execute::{Encoding, End, ProcessName, Truncated, Usage};
 use crate::Timestamp;
+use crate::execute::{Encoding, End, ProcessName, Truncated, Usage};
 
 /// Where a process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -59,6 +59,14 @@ impl Address {
         }
     }
 
+    /// Whether it is on this machine: a socket, or a loopback address.
+    pub fn is_local(&self) -> bool {
+        let Place::Http(url) = &self.0 else { return true };
+        let host = url.host_str().unwrap_or_default();
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
     /// What the paths of requests are added to.
     pub(crate) fn base(&self) -> Url {
         match &self.0 {
@@ -114,6 +122,15 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_on_this_machine() {
+        let is_local = |text: &str| text.parse::<Address>().unwrap().is_local();
+        assert!(
+            ["unix:/s", "127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1"].into_iter().all(is_local)
+        );
+        assert!(!["10.0.0.1:1", "example.org", "localhost.example.org", "[::2]:1"].into_iter().any(is_local));
+    }
 
     #[test]
     fn addresses_are_urls_or_sockets() {

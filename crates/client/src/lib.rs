@@ -19,7 +19,7 @@
 //! // A command in a shell of its own.
 //! let request = CommandRequest { command: "uname -s".into(), ..CommandRequest::default() };
 //! let result = client.execute(&request).await?;
-//! assert_eq!(result.stdout.to_string(), "Linux\n");
+//! assert_eq!(result.stdout, "Linux\n");
 //!
 //! // A shell that keeps its state.
 //! let session = client.create_session(&SessionRequest::default()).await?;

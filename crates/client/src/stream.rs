@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use reqwest::{RequestBuilder, Response};
-use sandcrab_api::event::{ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::ErrorCode;
+use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -30,6 +31,13 @@ pub trait StreamEvent: DeserializeOwned {
 
     /// Whether a stream ends with it.
     fn is_last(&self) -> bool;
+
+    /// Whether it only says that the server stops: what it is about goes on, and so does the stream.
+    fn is_farewell(&self) -> bool;
+}
+
+fn says_farewell(error: &ErrorEvent) -> bool {
+    error.code == ErrorCode::ShuttingDown
 }
 
 impl StreamEvent for ExecuteEvent {
@@ -42,6 +50,10 @@ impl StreamEvent for ExecuteEvent {
     fn is_last(&self) -> bool {
         matches!(self, Self::Complete(_) | Self::Error(_))
     }
+
+    fn is_farewell(&self) -> bool {
+        matches!(self, Self::Error(error) if says_farewell(error))
+    }
 }
 
 impl StreamEvent for ProcessEvent {
@@ -53,6 +65,10 @@ impl StreamEvent for ProcessEvent {
 
     fn is_last(&self) -> bool {
         matches!(self, Self::Exit(_) | Self::CaughtUp(_) | Self::Error(_))
+    }
+
+    fn is_farewell(&self) -> bool {
+        matches!(self, Self::Error(error) if says_farewell(error))
     }
 }
 
@@ -74,6 +90,10 @@ impl StreamEvent for ServerEvent {
     }
 
     fn is_last(&self) -> bool {
+        false
+    }
+
+    fn is_farewell(&self) -> bool {
         false
     }
 }
@@ -202,7 +222,6 @@ impl<T: StreamEvent> Events<T> {
 
     fn take_ready(&mut self) -> Result<Option<T>, ClientError> {
         while let Some(Event { data, id, .. }) = self.ready.pop_front() {
-            self.retry.works();
             if !id.is_empty() {
                 self.cursor = Some(id);
             }
@@ -211,6 +230,13 @@ impl<T: StreamEvent> Events<T> {
                 Err(_) if is_of_another_type::<T>(&data) => continue,
                 Err(e) => return Err(self.client.nonsense(format!("an event cannot be read: {e}"))),
             };
+            if event.is_farewell() {
+                self.ready.clear();
+                self.response = None;
+                self.retry.failed(self.client.cut("the server is stopping"))?;
+                continue;
+            }
+            self.retry.works();
             if event.is_opening() && std::mem::replace(&mut self.has_begun, true) {
                 continue;
             }
