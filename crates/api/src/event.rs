@@ -250,6 +250,13 @@ pub struct HelloEvent {
     pub timestamp: Timestamp,
 }
 
+/// The server is stopping.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ByeEvent {
+    /// When.
+    pub timestamp: Timestamp,
+}
+
 /// What `/api/events` carries.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -270,4 +277,6 @@ pub enum ServerEvent {
     SessionDeleted(SessionChangeEvent),
     /// Some events were missed.
     Missed(MissedEvent),
+    /// The server is stopping; nothing more comes.
+    Bye(ByeEvent),
 }

@@ -276,3 +276,27 @@ pub struct ExecuteResult {
     /// The cursor after the last byte.
     pub cursor: u64,
 }
+
+/// The answer to `execute`: the result, or with `background` the start. Only the document has this type.
+#[derive(Debug)]
+pub enum ExecuteAnswer {}
+
+impl utoipa::PartialSchema for ExecuteAnswer {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let one = |name: &str| utoipa::openapi::Ref::from_schema_name(name);
+        let either = utoipa::openapi::schema::OneOfBuilder::new();
+        either.item(one("ExecuteResult")).item(one("ProcessStarted")).into()
+    }
+}
+
+impl ToSchema for ExecuteAnswer {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        use crate::process::ProcessStarted;
+        schemas
+            .push((ExecuteResult::name().into_owned(), <ExecuteResult as utoipa::PartialSchema>::schema()));
+        schemas
+            .push((ProcessStarted::name().into_owned(), <ProcessStarted as utoipa::PartialSchema>::schema()));
+        <ExecuteResult as ToSchema>::schemas(schemas);
+        <ProcessStarted as ToSchema>::schemas(schemas);
+    }
+}

@@ -249,6 +249,16 @@ pub(crate) fn set_limit(pid: Option<Pid>, resource: Resource, soft: u64, hard: u
     prlimit(pid, resource, Some(libc::rlimit { rlim_cur: soft, rlim_max: hard }), None)
 }
 
+/// The version of Landlock that the kernel has; `None` if it has none, or it is turned off.
+pub(crate) fn landlock_version() -> Option<u32> {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no attributes: it reads and writes no memory.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<libc::c_void>(), 0_usize, VERSION)
+    };
+    u32::try_from(version).ok()
+}
+
 /// Copies memory of another process, from `address` on. Returns how many bytes were there.
 pub(crate) fn read_memory(pid: Pid, address: usize, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };

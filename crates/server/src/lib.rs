@@ -14,8 +14,33 @@
 //! Output never passes through memory as a whole: answers and streams are read from the journal as the client takes
 //! them, so that a slow client costs one buffer and delays nobody.
 
+mod access;
+mod answer;
+mod app;
 mod config;
+mod convert;
+mod cursor;
+mod document;
+mod environment;
+mod error;
+mod feed;
+mod input;
+mod launch;
+mod layer;
+mod metrics;
+mod note;
+mod router;
+mod routes;
 mod server;
+mod signal;
+mod stopping;
+mod summary;
+mod text;
 
 pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};
 pub use server::{ServeError, Server};
+
+/// The OpenAPI 3.1 document of this server, as it is served at `/openapi.json` and committed beside the code.
+pub fn openapi_json() -> String {
+    router::openapi_json()
+}

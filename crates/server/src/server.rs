@@ -3,12 +3,14 @@
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use axum::Router;
 use sandcrab_engine::{Engine, OpenError};
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::app::{App, AppState};
 use crate::config::{Listen, ServerConfig};
+use crate::stopping::Stopping;
 
 /// Why a server could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// What `/api/env` has changed cannot be read.
+    #[error("failed to read environment.json in the state directory: {0}; mend or remove it")]
+    Environment(io::Error),
     /// A socket's path is taken by something that is no socket.
     #[error("{} is there and is not a socket; choose another path", .0.display())]
     NotASocket(PathBuf),
@@ -39,6 +44,7 @@ enum Listener {
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
+    app: App,
     engine: Engine,
     listener: Listener,
     address: Listen,
@@ -47,7 +53,12 @@ pub struct Server {
 impl Server {
     /// Opens the state directory and listens.
     pub async fn start(config: ServerConfig) -> Result<Self, ServeError> {
-        let engine = Engine::open(config.engine).await?;
+        let mut engine_config = config.engine.clone();
+        crate::environment::restore(&engine_config.state_dir, &mut engine_config.env)
+            .map_err(ServeError::Environment)?;
+        let engine = Engine::open(engine_config).await?;
+        let stopping = Stopping::default();
+        let app = AppState::new(engine.clone(), &config, stopping.clone(), Arc::default());
         let failed = |source| ServeError::Listen { listen: config.listen.to_string(), source };
         let (listener, address) = match &config.listen {
             Listen::Tcp(address) => {
@@ -60,7 +71,7 @@ impl Server {
                 (Listener::Unix(listener), config.listen.clone())
             }
         };
-        Ok(Self { engine, listener, address })
+        Ok(Self { app, engine, listener, address })
     }
 
     /// Where it listens, with the port it got.
@@ -75,7 +86,7 @@ impl Server {
 
     /// Serves until `stop` is ready, then drains: no new work, running requests finish within the window.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
-        let router = Router::new().route("/api/ping", axum::routing::get(|| async { "pong" }));
+        let router = crate::router::router(self.app.clone());
         let served = match self.listener {
             Listener::Tcp(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
             Listener::Unix(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,

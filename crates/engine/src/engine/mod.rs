@@ -113,6 +113,8 @@ pub struct Health {
     pub shell_driver_reason: Option<String>,
     /// What cgroups are used for.
     pub cgroups: String,
+    /// The version of Landlock that the kernel has.
+    pub landlock: Option<u32>,
     /// Executions that have not ended.
     pub running: usize,
     /// Sessions.
@@ -307,6 +309,7 @@ impl Engine {
             shell_driver: driver,
             shell_driver_reason: driver_reason,
             cgroups,
+            landlock: crate::sys::landlock_version(),
             running: registry.unfinished,
             sessions: registry.sessions.len(),
         }

@@ -1,0 +1,238 @@
+//! Who may ask: the token, the name the server is called by, and the page that asks.
+//!
+//! A web page in somebody's browser can reach a server on the loopback address. Two checks keep it out even where no token
+//! is asked for: a request must name the server by an address or a name that cannot be pointed here by a stranger's DNS
+//! (`Host`), and must not come from another site's page (`Origin`, `Sec-Fetch-Site`).
+
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use sandcrab_api::ErrorCode;
+use subtle::ConstantTimeEq;
+
+use crate::config::{Access, Listen};
+use crate::error::ApiError;
+
+/// What a WebSocket's subprotocol starts with if it carries the token.
+pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
+
+/// Decides about requests.
+pub(crate) struct Gate {
+    token: Option<Vec<u8>>,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    /// On a socket in the file system there is no name to check, and no browser.
+    is_unix: bool,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("hosts", &self.hosts)
+            .field("origins", &self.origins)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(access: &Access, listen: &Listen) -> Self {
+        Self {
+            token: access.token.clone().map(String::into_bytes),
+            hosts: access.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            origins: access.allowed_origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
+            is_unix: matches!(listen, Listen::Unix(_)),
+        }
+    }
+
+    /// Whether a request may pass. The checks that need no secret come first, and say more.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+        let host = self.check_host(uri, headers)?;
+        self.check_origin(host.as_deref(), headers)?;
+        self.check_token(headers)
+    }
+
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+        let host = match uri.authority() {
+            Some(authority) => Some(authority.as_str()),
+            None => headers.get(header::HOST).and_then(|value| value.to_str().ok()),
+        };
+        let host = host.map(str::to_ascii_lowercase);
+        if self.is_unix {
+            return Ok(host);
+        }
+        let Some(host) = host else {
+            return Err(denied("the request has no Host header; say which server is meant"));
+        };
+        let name = without_port(&host);
+        let is_address = name.parse::<std::net::IpAddr>().is_ok();
+        let is_local = name == "localhost" || name.ends_with(".localhost");
+        let is_allowed =
+            self.hosts.iter().any(|allowed| allowed == "*" || allowed == name || *allowed == host);
+        if is_address || is_local || is_allowed {
+            return Ok(Some(host));
+        }
+        let hint = format!("start the server with --allow-host {name}");
+        Err(denied("this server is not called by that name").with("host", name).suggest(hint))
+    }
+
+    fn check_origin(&self, host: Option<&str>, headers: &HeaderMap) -> Result<(), ApiError> {
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            let origin = origin.to_str().unwrap_or("null").to_ascii_lowercase();
+            if self.is_allowed_origin(&origin) {
+                return Ok(());
+            }
+            let own = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            if own.is_some() && own == host {
+                return Ok(());
+            }
+            let hint = format!("start the server with --allow-origin {origin}");
+            return Err(denied("pages of that origin may not call this server")
+                .with("origin", origin)
+                .suggest(hint));
+        }
+        // A browser that sends no Origin (an image, a link) still says that it is another site's page.
+        let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+        if matches!(site, Some("cross-site" | "same-site")) && !self.is_allowed_origin("*") {
+            return Err(denied("pages of other sites may not call this server"));
+        }
+        Ok(())
+    }
+
+    fn is_allowed_origin(&self, origin: &str) -> bool {
+        self.origins.iter().any(|allowed| allowed == "*" || allowed == origin)
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let is_right = |given: &[u8]| bool::from(given.ct_eq(token.as_slice()));
+        if let Some(given) = headers.get(header::AUTHORIZATION) {
+            let given = given.as_bytes();
+            let scheme = given.get(..7).unwrap_or_default();
+            if scheme.eq_ignore_ascii_case(b"bearer ") && is_right(given[7..].trim_ascii()) {
+                return Ok(());
+            }
+            return Err(unauthorized("the token is wrong"));
+        }
+        let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let mut given = protocols.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        let is_token =
+            |part: &[u8]| part.trim_ascii().strip_prefix(TOKEN_PROTOCOL.as_bytes()).is_some_and(is_right);
+        if given.any(is_token) {
+            return Ok(());
+        }
+        Err(unauthorized("a token is needed"))
+    }
+
+    /// Whether this is a browser asking beforehand whether a page may ask, and what to answer then.
+    pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<HeaderMap> {
+        if method != Method::OPTIONS || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+            return None;
+        }
+        let mut answer = self.cross_origin_headers(headers)?;
+        let mut put = |name, value| answer.insert(name, HeaderValue::from_static(value));
+        put(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE");
+        put(
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key, last-event-id, range, x-request-id, x-session-id",
+        );
+        put(header::ACCESS_CONTROL_MAX_AGE, "600");
+        Some(answer)
+    }
+
+    /// What lets a page of an allowed origin read the answer.
+    pub(crate) fn cross_origin_headers(&self, headers: &HeaderMap) -> Option<HeaderMap> {
+        let origin = headers.get(header::ORIGIN)?;
+        if !self.is_allowed_origin(&origin.to_str().ok()?.to_ascii_lowercase()) {
+            return None;
+        }
+        let mut answer = HeaderMap::new();
+        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        answer.insert(header::VARY, HeaderValue::from_static("origin"));
+        let exposed = HeaderValue::from_static("x-request-id, content-range");
+        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        Some(answer)
+    }
+}
+
+/// The name in `name`, `name:port`, `[::1]` or `[::1]:port`.
+fn without_port(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').map_or(rest, |(name, _)| name);
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+fn denied(why: &str) -> ApiError {
+    ApiError::new(ErrorCode::PermissionDenied, why)
+}
+
+fn unauthorized(why: &str) -> ApiError {
+    ApiError::new(ErrorCode::Unauthorized, format!("{why}; send it as Authorization: Bearer <token>"))
+        .suggest("the server printed at its start which file holds the token")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(access: &Access) -> Gate {
+        Gate::new(access, &Listen::Tcp(([127, 0, 0, 1], 7070).into()))
+    }
+
+    fn ask(gate: &Gate, headers: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        gate.check(&"/api/ping".parse().unwrap(), &map).map_err(|e| e.code())
+    }
+
+    #[test]
+    fn names_that_a_stranger_could_point_here_are_refused() {
+        let gate = gate(&Access { allowed_hosts: vec!["box.example".into()], ..Access::default() });
+        for host in ["127.0.0.1:7070", "localhost", "LOCALHOST:1", "[::1]:7070", "10.0.0.7", "box.example:80"]
+        {
+            assert_eq!(ask(&gate, &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7070", "", "[", "notlocalhost"]
+        {
+            assert_eq!(ask(&gate, &[("host", host)]), Err(ErrorCode::PermissionDenied), "{host}");
+        }
+        assert_eq!(ask(&gate, &[]), Err(ErrorCode::PermissionDenied));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let gate = gate(&Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
+        let from = |origin| ask(&gate, &[("host", "127.0.0.1:7070"), ("origin", origin)]);
+        assert_eq!(from("http://127.0.0.1:7070"), Ok(()));
+        assert_eq!(from("https://app.example"), Ok(()));
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://127.0.0.1:8080",
+            "http://localhost:7070",
+            "https://app.example.evil",
+        ] {
+            assert_eq!(from(origin), Err(ErrorCode::PermissionDenied), "{origin}");
+        }
+        let image = [("host", "127.0.0.1:7070"), ("sec-fetch-site", "cross-site")];
+        assert_eq!(ask(&gate, &image), Err(ErrorCode::PermissionDenied));
+        assert_eq!(ask(&gate, &[("host", "127.0.0.1:7070"), ("sec-fetch-site", "none")]), Ok(()));
+    }
+
+    #[test]
+    fn only_the_token_opens() {
+        let gate = gate(&Access { token: Some("secret".into()), ..Access::default() });
+        let with = |name, value| ask(&gate, &[("host", "localhost"), (name, value)]);
+        assert_eq!(with("authorization", "Bearer secret"), Ok(()));
+        assert_eq!(with("authorization", "bearer secret"), Ok(()));
+        assert_eq!(with("sec-websocket-protocol", "chat, bearer.secret"), Ok(()));
+        for wrong in ["Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "Basic secret", "secret", ""] {
+            assert_eq!(with("authorization", wrong), Err(ErrorCode::Unauthorized), "{wrong}");
+        }
+        assert_eq!(with("sec-websocket-protocol", "bearer.secreT"), Err(ErrorCode::Unauthorized));
+        assert_eq!(with("x", "y"), Err(ErrorCode::Unauthorized));
+    }
+}

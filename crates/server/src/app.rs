@@ -1,0 +1,98 @@
+//! [`App`]: what every route can reach.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use sandcrab_engine::Engine;
+use tokio_util::task::TaskTracker;
+
+use crate::access::Gate;
+use crate::config::{Defaults, ServerLimits};
+use crate::error::ApiError;
+use crate::metrics::Metrics;
+use crate::stopping::Stopping;
+
+/// What every route can reach. A handle.
+pub(crate) type App = Arc<AppState>;
+
+/// See [`App`].
+#[derive(Debug)]
+pub(crate) struct AppState {
+    pub(crate) engine: Engine,
+    pub(crate) gate: Gate,
+    pub(crate) defaults: Defaults,
+    pub(crate) limits: ServerLimits,
+    pub(crate) stopping: Stopping,
+    pub(crate) metrics: Metrics,
+    /// What goes on after its request is over.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) started: Instant,
+    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) workspace: String,
+    /// Held while the sandbox's environment changes.
+    pub(crate) environment: tokio::sync::Mutex<()>,
+    /// Bytes of bodies that are held now.
+    held: AtomicUsize,
+}
+
+impl AppState {
+    pub(crate) fn new(
+        engine: Engine,
+        config: &crate::ServerConfig,
+        stopping: Stopping,
+        connections: Arc<AtomicUsize>,
+    ) -> App {
+        Arc::new(Self {
+            engine,
+            gate: Gate::new(&config.access, &config.listen),
+            defaults: config.defaults.clone(),
+            limits: config.limits.clone(),
+            stopping,
+            metrics: Metrics::default(),
+            tasks: TaskTracker::new(),
+            started: Instant::now(),
+            connections,
+            workspace: config.engine.cwd.to_string_lossy().into_owned(),
+            environment: tokio::sync::Mutex::new(()),
+            held: AtomicUsize::new(0),
+        })
+    }
+
+    /// Refuses new work while the server stops.
+    pub(crate) fn check_open(&self) -> Result<(), ApiError> {
+        if self.stopping.is_stopping() {
+            return Err(ApiError::shutting_down());
+        }
+        Ok(())
+    }
+
+    /// Holds some bytes of a body until the guard is dropped.
+    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+        Held { app: Arc::clone(self), bytes: 0 }
+    }
+}
+
+/// Bytes of a body, counted.
+#[derive(Debug)]
+pub(crate) struct Held {
+    app: App,
+    bytes: usize,
+}
+
+impl Held {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let before = self.app.held.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before + bytes > self.app.limits.held_body_bytes {
+            return Err(ApiError::too_many("requests with large bodies are under way; wait for some to end"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.app.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,95 @@
+//! From the engine's words to the wire's.
+
+use sandcrab_api::Timestamp;
+use sandcrab_api::execute::{End, EndReason, ProcessName, Usage};
+use sandcrab_api::process::{KilledProcess, Process, ProcessStatus};
+use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, Status};
+
+/// The exit code where none is known.
+const UNKNOWN_EXIT_CODE: i32 = 255;
+
+pub(crate) fn millis(duration: std::time::Duration) -> f64 {
+    // To the microsecond, which is what is measured.
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+pub(crate) fn reason(reason: sandcrab_engine::EndReason) -> EndReason {
+    use sandcrab_engine::EndReason as Engine;
+    match reason {
+        Engine::Exited => EndReason::Exited,
+        Engine::Signaled => EndReason::Signaled,
+        Engine::Timeout => EndReason::Timeout,
+        Engine::IdleTimeout => EndReason::IdleTimeout,
+        Engine::Killed => EndReason::Killed,
+        Engine::Oom => EndReason::Oom,
+        Engine::OutputLimit => EndReason::OutputLimit,
+        Engine::SessionEnded => EndReason::SessionEnded,
+        // A reason that this server does not know is one it cannot tell.
+        _ => EndReason::Lost,
+    }
+}
+
+pub(crate) fn end(end: &sandcrab_engine::End) -> End {
+    End { reason: reason(end.reason), signal: end.signal }
+}
+
+pub(crate) fn exit_code(end: &sandcrab_engine::End) -> i32 {
+    end.exit_code.unwrap_or(UNKNOWN_EXIT_CODE)
+}
+
+pub(crate) fn usage(usage: &sandcrab_engine::Usage) -> Usage {
+    Usage {
+        user_ms: millis(usage.user),
+        system_ms: millis(usage.system),
+        wall_ms: millis(usage.wall),
+        max_rss_bytes: usage.max_rss_bytes,
+    }
+}
+
+pub(crate) fn names(leftovers: &[Leftover]) -> Vec<ProcessName> {
+    leftovers
+        .iter()
+        .map(|Leftover { pid, command }| ProcessName { pid: *pid, command: command.clone() })
+        .collect()
+}
+
+pub(crate) fn killed(receipt: KillReceipt) -> (Vec<KilledProcess>, Vec<ProcessName>) {
+    let survivors = names(&receipt.survivors);
+    let killed = receipt.killed.into_iter();
+    (killed.map(|k| KilledProcess { pid: k.pid, command: k.command, signal: k.signal }).collect(), survivors)
+}
+
+pub(crate) fn status(status: &Status) -> ProcessStatus {
+    let end = match status {
+        Status::Starting => return ProcessStatus::Starting,
+        Status::Running { .. } => return ProcessStatus::Running,
+        Status::Ended(end) => end,
+        _ => return ProcessStatus::Error,
+    };
+    match reason(end.reason) {
+        EndReason::Exited if end.exit_code == Some(0) => ProcessStatus::Completed,
+        EndReason::Exited | EndReason::Signaled => ProcessStatus::Failed,
+        EndReason::Lost => ProcessStatus::Error,
+        _ => ProcessStatus::Killed,
+    }
+}
+
+/// What is known of an execution without asking its supervisor.
+pub(crate) fn process(info: &ExecutionInfo) -> Process {
+    let ended = info.status.end();
+    Process {
+        id: info.id.to_string(),
+        pid: info.pid,
+        command: info.command.clone(),
+        status: status(&info.status),
+        start_time: Timestamp::from(info.created_at),
+        end_time: info.ended_at.map(Timestamp::from),
+        exit_code: ended.and_then(|end| end.exit_code),
+        end: ended.map(|found| end(found)),
+        session_id: info.session.as_ref().map(ToString::to_string),
+        background: info.background,
+        waiting: None,
+        usage: None,
+        leftovers: None,
+    }
+}

@@ -1,0 +1,72 @@
+//! [`Cursor`]: where a stream goes on, as clients keep it.
+//!
+//! A journal's cursor is a number of output bytes. A text stream may stand in the middle of a character: bytes of it that
+//! were read, but not sent, are counted in the cursor as well, so that whoever resumes gets every character whole and
+//! nothing twice. `1234` is a plain cursor; `1234:2:0` has two bytes of standard output unsent.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::ApiError;
+
+/// The most bytes of an unfinished character.
+const MAX_HELD: u8 = 3;
+
+/// Where a stream goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) position: u64,
+    /// Bytes of each stream before it that were not sent.
+    pub(crate) held: [u8; 2],
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { position, held: [stdout, stderr] } = self;
+        match (stdout, stderr) {
+            (0, 0) => write!(f, "{position}"),
+            _ => write!(f, "{position}:{stdout}:{stderr}"),
+        }
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ApiError;
+
+    fn from_str(text: &str) -> Result<Self, ApiError> {
+        let bad = || {
+            let shown: String = text.chars().take(40).collect();
+            ApiError::invalid(
+                "since",
+                format!("{shown:?} is no cursor; give one that an answer or an event had"),
+            )
+        };
+        let mut parts = text.split(':');
+        let position = parts.next().and_then(|part| part.parse().ok()).ok_or_else(bad)?;
+        let mut held = [0; 2];
+        if text.contains(':') {
+            for count in &mut held {
+                *count = parts.next().and_then(|part| part.parse().ok()).ok_or_else(bad)?;
+            }
+        }
+        if parts.next().is_some() || held.iter().any(|count| *count > MAX_HELD) {
+            return Err(bad());
+        }
+        Ok(Self { position, held })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for cursor in [Cursor { position: 0, held: [0, 0] }, Cursor { position: u64::MAX, held: [3, 1] }] {
+            assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
+        }
+        for text in ["", "-1", "x", "1:", "1:1", "1:4:0", "1:1:1:1", "18446744073709551616"] {
+            assert!(text.parse::<Cursor>().is_err(), "{text}");
+        }
+    }
+}

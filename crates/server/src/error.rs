@@ -1,0 +1,192 @@
+//! [`ApiError`]: a refusal on its way to the client.
+//!
+//! It has a message for the client and, where something of ours failed, one for the log. A handler gives it back; the
+//! outermost layer, which knows the request's id, writes the body.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
+use sandcrab_engine::{ControlError, ReadError, SessionError, StartError};
+use serde_json::{Map, Value};
+
+/// A refusal. Small, since every handler's result has room for one.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError(Box<Parts>);
+
+#[derive(Debug, Clone)]
+struct Parts {
+    code: ErrorCode,
+    message: String,
+    context: Map<String, Value>,
+    suggestion: Option<String>,
+    /// For the log only.
+    internal: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let (context, suggestion, internal) = (Map::new(), None, None);
+        Self(Box::new(Parts { code, message: message.into(), context, suggestion, internal }))
+    }
+
+    /// A field of the request is not what it should be.
+    pub(crate) fn invalid(field: &str, why: impl std::fmt::Display) -> Self {
+        Self::new(ErrorCode::ValidationFailed, format!("{field}: {why}"))
+            .with("field", field)
+            .with("validationErrors", serde_json::json!([{"field": field, "message": why.to_string()}]))
+    }
+
+    pub(crate) fn too_many(what: &str) -> Self {
+        Self::new(ErrorCode::LimitExceeded, format!("too many {what}"))
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(ErrorCode::ShuttingDown, "the server is stopping; try again when it is back")
+    }
+
+    pub(crate) fn no_session(id: &str) -> Self {
+        Self::new(ErrorCode::SessionNotFound, format!("there is no session {id:?}"))
+            .with("sessionId", id)
+            .suggest("create it first: POST /api/session/create")
+    }
+
+    pub(crate) fn no_process(id: &str) -> Self {
+        Self::new(ErrorCode::ProcessNotFound, format!("there is no process {id:?}"))
+            .with("processId", id)
+            .suggest("list what there is: GET /api/process/list?all=true")
+    }
+
+    /// Something of ours failed; the client learns only that.
+    pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
+        let mut error =
+            Self::new(ErrorCode::InternalError, "something failed on our side; the log says what");
+        error.0.internal = Some(why.to_string());
+        error
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.context.insert(name.into(), value.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn suggest(mut self, what: impl Into<String>) -> Self {
+        self.0.suggestion = Some(what.into());
+        self
+    }
+
+    pub(crate) fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub(crate) fn internal_message(&self) -> Option<&str> {
+        self.0.internal.as_deref()
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The body, for a request with this id that asked for this.
+    pub(crate) fn body(self, request_id: &str, operation: Option<String>) -> ErrorBody {
+        let Parts { code, message, context, suggestion, .. } = *self.0;
+        ErrorBody {
+            code,
+            message,
+            context,
+            http_status: code.status(),
+            timestamp: Timestamp::now(),
+            request_id: request_id.into(),
+            operation,
+            suggestion,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<StartError> for ApiError {
+    fn from(e: StartError) -> Self {
+        let message = e.to_string();
+        let error = |code| Self::new(code, message.clone());
+        match &e {
+            StartError::InvalidCommand(_) => error(ErrorCode::InvalidCommand),
+            StartError::BadCwd { path, source } => {
+                let code = match source.kind() {
+                    std::io::ErrorKind::NotADirectory => ErrorCode::NotDirectory,
+                    std::io::ErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+                    _ => ErrorCode::ValidationFailed,
+                };
+                error(code).with("field", "cwd").with("path", path.to_string_lossy())
+            }
+            StartError::ProgramNotFound(program) => {
+                error(ErrorCode::CommandNotFound).with("command", program.as_str())
+            }
+            StartError::ProgramNotExecutable { program, .. } => {
+                error(ErrorCode::PermissionDenied).with("command", program.as_str())
+            }
+            StartError::ArgumentsTooLong => error(ErrorCode::InvalidCommand),
+            StartError::Limit(_) => error(ErrorCode::LimitNotSupported).with("field", "limits"),
+            StartError::AlreadyExists(id) => {
+                error(ErrorCode::ProcessAlreadyExists).with("processId", id.as_str())
+            }
+            StartError::Conflict(id) => error(ErrorCode::ExecutionConflict).with("executionId", id.as_str()),
+            StartError::TooManyExecutions(_) | StartError::QueueFull | StartError::OutOf { .. } => {
+                error(ErrorCode::LimitExceeded)
+            }
+            StartError::SessionGone(id) => error(ErrorCode::SessionDestroyed).with("sessionId", id.as_str()),
+            StartError::NoShell(_) => error(ErrorCode::NoShell),
+            StartError::NoSpace => error(ErrorCode::NoSpace),
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<ControlError> for ApiError {
+    fn from(e: ControlError) -> Self {
+        let message = e.to_string();
+        match e {
+            ControlError::Ended => Self::new(ErrorCode::ProcessEnded, message),
+            ControlError::StdinNotOpen => Self::new(ErrorCode::StdinNotOpen, message)
+                .suggest("start it with keepStdinOpen, and write before closing"),
+            ControlError::Running => Self::new(ErrorCode::ExecutionConflict, message),
+            ControlError::NoSuchSignal(_) => Self::invalid("signal", message),
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<SessionError> for ApiError {
+    fn from(e: SessionError) -> Self {
+        let message = e.to_string();
+        match e {
+            SessionError::AlreadyExists(id) => {
+                Self::new(ErrorCode::SessionAlreadyExists, message).with("sessionId", id.as_str())
+            }
+            SessionError::NotFound(id) => Self::no_session(id.as_str()),
+            SessionError::TooMany(_) => Self::new(ErrorCode::LimitExceeded, message),
+            SessionError::Start(e) => e.into(),
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<ReadError> for ApiError {
+    fn from(e: ReadError) -> Self {
+        match e {
+            ReadError::Removed => Self::new(ErrorCode::ProcessNotFound, e.to_string()),
+            _ => Self::internal(e),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! [`Feed`]: the record of an execution as server-sent events, read as the client takes them.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use sandcrab_api::event::{
+    CaughtUpEvent, CompleteEvent, ErrorEvent, ExecuteEvent, ExitEvent, GapEvent, OutputEvent, ProcessEvent,
+    ProcessInfoEvent, StartEvent,
+};
+use sandcrab_api::execute::Encoding;
+use sandcrab_api::{ErrorCode, Timestamp};
+use sandcrab_engine::{End, Entry, Event, Execution, Follower, ReadAt, ReadError, StartError, Stream};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::convert;
+use crate::cursor::Cursor;
+use crate::error::ApiError;
+use crate::launch::{Keeper, Launch};
+use crate::summary;
+use crate::text::Decoder;
+
+/// How long a stream may be silent before a comment keeps proxies from cutting it.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Events are gathered up to this size.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// What is told about an execution, and in which words.
+#[derive(Debug)]
+pub(crate) enum Story {
+    /// As a command that somebody waits for.
+    Command(Box<(Launch, Keeper)>),
+    /// As a process.
+    Process,
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    app: App,
+    execution: Execution,
+    follower: Follower,
+    story: Story,
+    encoding: Encoding,
+    decoders: [Decoder; 2],
+    /// Bytes of each stream that an earlier reader got, but did not send.
+    owed: [u8; 2],
+    /// Whether it waits for more.
+    follows: bool,
+    /// Written and not sent.
+    chunk: Vec<u8>,
+    opened: bool,
+    over: bool,
+}
+
+impl Feed {
+    pub(crate) fn new(
+        app: &App,
+        execution: &Execution,
+        story: Story,
+        since: Option<Cursor>,
+        encoding: Encoding,
+        follows: bool,
+    ) -> Result<Self, ApiError> {
+        let cursor = since.unwrap_or_default();
+        Ok(Self {
+            app: app.clone(),
+            execution: execution.clone(),
+            follower: execution.follow(cursor.position)?,
+            story,
+            encoding,
+            decoders: Default::default(),
+            owed: if encoding == Encoding::Utf8 { cursor.held } else { [0; 2] },
+            follows,
+            chunk: Vec::new(),
+            // Whoever resumes knows what it is.
+            opened: since.is_some(),
+            over: false,
+        })
+    }
+
+    pub(crate) fn respond(self) -> Response {
+        let pieces = stream::unfold(self, |mut feed| async move {
+            let chunk = feed.next_chunk().await?;
+            Some((Ok::<_, std::convert::Infallible>(chunk), feed))
+        });
+        events_response(Body::from_stream(pieces))
+    }
+
+    /// The next events; `None` after the last.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        if !self.opened {
+            self.opened = true;
+            if matches!(self.story, Story::Process) {
+                let info = self.execution.info();
+                let event = ProcessEvent::ProcessInfo(ProcessInfoEvent {
+                    process_id: info.id.to_string(),
+                    command: info.command.clone(),
+                    status: convert::status(&info.status),
+                    timestamp: Timestamp::now(),
+                });
+                self.send(&event);
+                return Some(self.take());
+            }
+        }
+        let heartbeat = Instant::now() + HEARTBEAT;
+        while self.chunk.is_empty() && !self.over {
+            let next = if self.follows {
+                let stopping = self.app.stopping.clone();
+                tokio::select! {
+                    biased;
+                    next = self.follower.next() => next,
+                    () = tokio::time::sleep_until(heartbeat) => return Some(Bytes::from_static(b": still here\n\n")),
+                    () = stopping.cut_off() => {
+                        self.fail(&ApiError::shutting_down(), None);
+                        break;
+                    }
+                }
+            } else {
+                self.follower.try_next()
+            };
+            self.write(next).await;
+            while self.chunk.len() < CHUNK_BYTES && !self.over && !self.chunk.is_empty() {
+                match self.follower.try_next() {
+                    Ok(None) => break,
+                    next => self.write(next).await,
+                }
+            }
+        }
+        (!self.chunk.is_empty()).then(|| self.take())
+    }
+
+    fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.chunk))
+    }
+
+    async fn write(&mut self, next: Result<Option<Entry>, ReadError>) {
+        match next {
+            Ok(Some(entry)) => self.entry(entry),
+            Ok(None) => self.finished().await,
+            Err(e) => self.fail(&e.into(), None),
+        }
+    }
+
+    fn entry(&mut self, entry: Entry) {
+        let timestamp = Timestamp::from(entry.time);
+        match entry.event {
+            Event::Started { pid } => {
+                if let Story::Command(command) = &self.story {
+                    let launch = &command.0;
+                    let event = ExecuteEvent::Start(StartEvent {
+                        command: launch.command.clone(),
+                        execution_id: self.execution.id().to_string(),
+                        pid: Some(pid),
+                        session_id: launch.session.clone(),
+                        timestamp,
+                    });
+                    self.send(&event);
+                }
+            }
+            Event::Output { stream, position, bytes } => self.output(stream, position, &bytes, timestamp),
+            Event::Gap { from, to } => {
+                self.flush(timestamp);
+                let gap = GapEvent { from, to, timestamp };
+                match self.story {
+                    Story::Command(_) => self.send(&ExecuteEvent::Gap(gap)),
+                    Story::Process => self.send(&ProcessEvent::Gap(gap)),
+                }
+            }
+            Event::Ended(end) => self.ended(&end, timestamp),
+            _ => {}
+        }
+    }
+
+    fn output(&mut self, stream: Stream, position: u64, bytes: &[u8], timestamp: Timestamp) {
+        let mut invalid = false;
+        let data = match self.encoding {
+            Encoding::Base64 => {
+                use base64::Engine;
+                base64::engine::general_purpose::STANDARD.encode(bytes)
+            }
+            Encoding::Utf8 => {
+                self.pay(stream, position);
+                let decoder = &mut self.decoders[index(stream)];
+                let mut text = String::with_capacity(bytes.len() + 4);
+                decoder.decode(bytes, &mut text);
+                invalid = decoder.replaced;
+                text
+            }
+        };
+        if !data.is_empty() {
+            self.send_output(stream, data, invalid, timestamp);
+        }
+    }
+
+    /// Reads again what an earlier reader held back, now that the position in the stream is known.
+    fn pay(&mut self, stream: Stream, position: u64) {
+        let owed = std::mem::take(&mut self.owed[index(stream)]);
+        if owed == 0 || u64::from(owed) > position {
+            return;
+        }
+        let mut bytes = [0; 3];
+        let bytes = &mut bytes[..usize::from(owed)];
+        let from = position - u64::from(owed);
+        if let Ok(mut reader) = self.execution.reader()
+            && let Ok(ReadAt::Bytes(n)) = reader.read(stream, from, bytes)
+        {
+            self.decoders[index(stream)].hold(&bytes[..n]);
+        }
+    }
+
+    /// What waits for the rest of a character will wait forever.
+    fn flush(&mut self, timestamp: Timestamp) {
+        if self.owed != [0; 2]
+            && let Ok((stdout, stderr)) = self.execution.reader().and_then(|reader| reader.totals())
+        {
+            self.pay(Stream::Stdout, stdout);
+            self.pay(Stream::Stderr, stderr);
+        }
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let mut text = String::new();
+            self.decoders[index(stream)].finish(&mut text);
+            if !text.is_empty() {
+                self.send_output(stream, text, true, timestamp);
+            }
+        }
+    }
+
+    fn send_output(&mut self, stream: Stream, data: String, invalid_utf8: bool, timestamp: Timestamp) {
+        let process_id = matches!(self.story, Story::Process).then(|| self.execution.id().to_string());
+        let event = OutputEvent { data, process_id, invalid_utf8, timestamp };
+        match (&self.story, stream) {
+            (Story::Command(_), Stream::Stdout) => self.send(&ExecuteEvent::Stdout(event)),
+            (Story::Command(_), Stream::Stderr) => self.send(&ExecuteEvent::Stderr(event)),
+            (Story::Process, Stream::Stdout) => self.send(&ProcessEvent::Stdout(event)),
+            (Story::Process, Stream::Stderr) => self.send(&ProcessEvent::Stderr(event)),
+        }
+    }
+
+    fn ended(&mut self, end: &End, timestamp: Timestamp) {
+        self.flush(timestamp);
+        match &mut self.story {
+            Story::Process => {
+                let event = ProcessEvent::Exit(ExitEvent {
+                    process_id: self.execution.id().to_string(),
+                    exit_code: convert::exit_code(end),
+                    data: String::new(),
+                    end: convert::end(end),
+                    usage: convert::usage(&end.usage),
+                    timestamp,
+                });
+                self.send(&event);
+            }
+            Story::Command(command) => {
+                let (launch, keeper) = &mut **command;
+                keeper.release();
+                if let Some(error) = summary::refusal(launch, end) {
+                    return self.fail(&error, Some(convert::exit_code(end)));
+                }
+                let event = ExecuteEvent::Complete(Box::new(CompleteEvent {
+                    exit_code: convert::exit_code(end),
+                    end: convert::end(end),
+                    usage: convert::usage(&end.usage),
+                    result: summary::summary(launch, end, timestamp),
+                    timestamp,
+                }));
+                self.send(&event);
+            }
+        }
+        self.over = true;
+    }
+
+    /// Nothing more is there: it was never started, or nobody wants to wait.
+    async fn finished(&mut self) {
+        if let Some(end) = self.execution.status().end().cloned() {
+            return self.ended(&end, Timestamp::now());
+        }
+        if self.follows {
+            let error = match self.execution.wait().await {
+                Ok(end) => return self.ended(&end, Timestamp::now()),
+                Err(e @ StartError::Lost) => ApiError::internal(e),
+                Err(e) => e.into(),
+            };
+            return self.fail(&error, None);
+        }
+        let timestamp = Timestamp::now();
+        let process_id = self.execution.id().to_string();
+        self.send(&ProcessEvent::CaughtUp(CaughtUpEvent { process_id, timestamp }));
+        self.over = true;
+    }
+
+    fn fail(&mut self, error: &ApiError, exit_code: Option<i32>) {
+        if error.code() == ErrorCode::InternalError {
+            tracing::error!(why = error.internal_message(), "a stream failed");
+        }
+        let event = ErrorEvent {
+            error: error.message().into(),
+            data: error.message().into(),
+            code: error.code(),
+            exit_code,
+            execution_id: Some(self.execution.id().to_string()),
+            timestamp: Timestamp::now(),
+        };
+        match self.story {
+            Story::Command(_) => self.send(&ExecuteEvent::Error(event)),
+            Story::Process => self.send(&ProcessEvent::Error(event)),
+        }
+        self.over = true;
+    }
+
+    fn send(&mut self, event: &impl Serialize) {
+        let held = std::array::from_fn(|at| self.decoders[at].held() + self.owed[at]);
+        let cursor = Cursor { position: self.follower.cursor(), held };
+        write_event(&mut self.chunk, Some(&cursor.to_string()), event);
+    }
+}
+
+fn index(stream: Stream) -> usize {
+    usize::from(stream == Stream::Stderr)
+}
+
+/// Appends one event.
+pub(crate) fn write_event(to: &mut Vec<u8>, id: Option<&str>, event: &impl Serialize) {
+    if let Some(id) = id {
+        to.extend_from_slice(b"id: ");
+        to.extend_from_slice(id.as_bytes());
+        to.push(b'\n');
+    }
+    to.extend_from_slice(b"data: ");
+    // Never fails: the wire's types have string keys only, and a Vec takes everything.
+    drop(serde_json::to_writer(&mut *to, event));
+    to.extend_from_slice(b"\n\n");
+}
+
+/// An answer that is a stream of events.
+pub(crate) fn events_response(body: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        // Proxies that gather answers are asked not to.
+        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    (headers, body).into_response()
+}

@@ -1,0 +1,165 @@
+//! What comes in: bodies, queries and path segments, each refused with the name of what is wrong.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use sandcrab_api::ErrorCode;
+use sandcrab_engine::{Execution, ExecutionId, Session, SessionId};
+use serde::de::DeserializeOwned;
+
+use crate::app::{App, Held};
+use crate::error::ApiError;
+
+/// The longest a header or a query value may be that names something.
+const MAX_NAME_BYTES: usize = 512;
+
+/// Reads a body whole, within the limits.
+pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held), ApiError> {
+    let limit = app.limits.body_bytes;
+    let too_large = || {
+        let message = format!("a body may have {limit} bytes at most; send large input through stdin");
+        ApiError::new(ErrorCode::BodyTooLarge, message).with("limit", limit)
+    };
+    let expected = hyper::body::Body::size_hint(&body);
+    if expected.lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let mut held = app.hold();
+    let mut first: Option<Bytes> = None;
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        held.grow(data.len())?;
+        let size = all.len() + first.as_ref().map_or(0, Bytes::len);
+        if size + data.len() > limit {
+            return Err(too_large());
+        }
+        match first.take() {
+            // Nearly every body comes in one piece, which need not be copied.
+            None if all.is_empty() => first = Some(data),
+            Some(before) => {
+                let exact = expected.exact().and_then(|n| usize::try_from(n).ok());
+                all.reserve(exact.unwrap_or(before.len() + data.len()));
+                all.extend_from_slice(&before);
+                all.extend_from_slice(&data);
+            }
+            None => all.extend_from_slice(&data),
+        }
+    }
+    Ok((first.unwrap_or_else(|| all.freeze()), held))
+}
+
+/// Reads JSON; nothing at all is an empty object.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+        let path = e.path().to_string();
+        let field = if matches!(path.as_str(), "." | "?") { "body" } else { &path };
+        ApiError::invalid(field, e.inner())
+    })?;
+    json.end().map_err(|e| ApiError::invalid("body", e))?;
+    Ok(value)
+}
+
+/// A JSON body, with its bytes for whoever wants to compare.
+pub(crate) struct Json<T> {
+    pub(crate) value: T,
+    pub(crate) bytes: Bytes,
+    /// Counted for as long as the request is under way.
+    pub(crate) held: Held,
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let (bytes, held) = read_body(app, request.into_body()).await?;
+        Ok(Self { value: parse(&bytes)?, bytes, held })
+    }
+}
+
+/// The query.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match Query::from_request_parts(parts, app).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(e) => Err(ApiError::invalid("query", e.body_text())),
+        }
+    }
+}
+
+async fn segment(parts: &mut Parts, app: &App) -> Result<String, ApiError> {
+    match Path::<String>::from_request_parts(parts, app).await {
+        Ok(Path(id)) => Ok(id),
+        Err(e) => Err(ApiError::invalid("path", e.body_text())),
+    }
+}
+
+/// The execution that the path names.
+pub(crate) struct OfProcess(pub(crate) Execution);
+
+impl FromRequestParts<App> for OfProcess {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let id = segment(parts, app).await?;
+        // What is no id cannot be there.
+        let found = id.parse::<ExecutionId>().ok().and_then(|id| app.engine.execution(&id));
+        found.map(Self).ok_or_else(|| ApiError::no_process(&id))
+    }
+}
+
+/// The session that the path names.
+pub(crate) struct OfSession(pub(crate) Session);
+
+impl FromRequestParts<App> for OfSession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let id = segment(parts, app).await?;
+        find_session(app, &id).map(Self)
+    }
+}
+
+/// The session with this id.
+pub(crate) fn find_session(app: &App, id: &str) -> Result<Session, ApiError> {
+    let found = id.parse::<SessionId>().ok().and_then(|id| app.engine.session(&id));
+    found.ok_or_else(|| ApiError::no_session(id))
+}
+
+/// Which session a request means: the one its body, else its header, else its query names. `None` is none.
+pub(crate) fn session_id(body: Option<String>, headers: &HeaderMap, query: Option<&str>) -> Option<String> {
+    let header = || headers.get(sandcrab_api::SESSION_HEADER)?.to_str().ok().map(str::to_owned);
+    let in_query = || {
+        let pairs: Vec<(String, String)> = serde_urlencoded(query?)?;
+        let find = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, id)| id.clone());
+        find("session").or_else(|| find("sessionId"))
+    };
+    body.or_else(header).or_else(in_query).filter(|id| !id.is_empty() && id != sandcrab_api::NO_SESSION)
+}
+
+fn serde_urlencoded(query: &str) -> Option<Vec<(String, String)>> {
+    let uri = format!("/?{query}").parse().ok()?;
+    Query::<Vec<(String, String)>>::try_from_uri(&uri).ok().map(|Query(pairs)| pairs)
+}
+
+/// A header that names something, bounded.
+pub(crate) fn name_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(|_| ApiError::invalid(name, "it must be visible ASCII"))?;
+    if text.is_empty() || text.len() > MAX_NAME_BYTES {
+        return Err(ApiError::invalid(name, format!("it must have 1 to {MAX_NAME_BYTES} bytes")));
+    }
+    Ok(Some(text))
+}

@@ -1,0 +1,268 @@
+//! From a request to an execution.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use base64::Engine as _;
+use sandcrab_api::execute::{
+    CommandRequest, Encoding, Leftovers, Limits, OnDisconnect, OnSessionEnd, Variables,
+};
+use sandcrab_api::session::OnShellExit;
+use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
+use sandcrab_engine::{
+    CommandSpec, Execution, ExecutionId, IdError, LeftoverPolicy, Session, SessionEndPolicy, Stdin,
+};
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::input::{self, Json};
+use crate::note::{self, ExecutionNote, SessionNote};
+
+/// Words in paths below `/api/process`, which therefore are no ids.
+const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
+
+/// How a command is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Somebody waits for it.
+    Command,
+    /// It runs in the background.
+    Process,
+}
+
+/// A command that was started, and what its request said about the answer.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) execution: Execution,
+    pub(crate) kind: Kind,
+    pub(crate) command: String,
+    pub(crate) args: Option<Vec<String>>,
+    pub(crate) session: Option<String>,
+    pub(crate) on_shell_exit: OnShellExit,
+    pub(crate) encoding: Encoding,
+    pub(crate) max_output_bytes: u64,
+    pub(crate) on_disconnect: OnDisconnect,
+}
+
+/// Starts what a request asks for. A process has really started when this returns; a session's command may wait for
+/// its turn.
+pub(crate) async fn launch(
+    app: &App,
+    request: Json<CommandRequest>,
+    headers: &HeaderMap,
+    query: Option<&str>,
+    kind: Kind,
+) -> Result<Launch, ApiError> {
+    app.check_open()?;
+    let Json { value: mut request, bytes, held } = request;
+    let kind = if request.background == Some(true) { Kind::Process } else { kind };
+    let session_id = input::session_id(request.session_id.take(), headers, query);
+    let session = session_id.as_deref().map(|id| input::find_session(app, id)).transpose()?;
+    let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
+    let mut spec = spec(app, &mut request, session.is_some(), &session_note, kind)?;
+    if let Some(key) = input::name_header(headers, IDEMPOTENCY_HEADER)? {
+        make_once(&mut spec, key, session_id.as_deref(), kind, &bytes);
+    }
+    drop(bytes);
+    let stdin = keep_open(&mut spec, request.keep_stdin_open == Some(true));
+    let execution = match (&session, kind) {
+        (None, _) => app.engine.start(spec).await?,
+        (Some(session), Kind::Command) => session.start(spec).await?,
+        (Some(session), Kind::Process) => session.start_process(spec).await?,
+    };
+    if let Some(bytes) = stdin {
+        let execution = execution.clone();
+        app.tasks.spawn(async move {
+            // A command that ends without reading all of it is no error.
+            drop(execution.write_stdin(bytes).await);
+            drop(held);
+        });
+    }
+    let on_shell_exit = session_note.on_shell_exit.unwrap_or_default();
+    Ok(Launch {
+        execution,
+        kind,
+        command: request.command,
+        args: request.args,
+        session: session_id,
+        on_shell_exit,
+        encoding: request.encoding.unwrap_or_default(),
+        max_output_bytes: request
+            .max_output_bytes
+            .or(session_note.max_output_bytes)
+            .or(app.defaults.max_output_bytes)
+            .unwrap_or(DEFAULT_OUTPUT_BYTES),
+        on_disconnect: request.on_disconnect.unwrap_or_default(),
+    })
+}
+
+fn spec(
+    app: &App,
+    request: &mut CommandRequest,
+    in_session: bool,
+    session: &SessionNote,
+    kind: Kind,
+) -> Result<CommandSpec, ApiError> {
+    let mut spec = match &request.args {
+        None => CommandSpec::shell(request.command.as_bytes()),
+        Some(args) if in_session => CommandSpec::shell(quoted(&request.command, args)),
+        Some(args) => CommandSpec::argv(std::iter::once(&request.command).chain(args)),
+    };
+    spec.background = kind == Kind::Process;
+    spec.id = id(request)?;
+    spec.env = variables(request.env.take());
+    spec.cwd = request.cwd.take().map(Into::into);
+    let timeout = request.timeout_ms.or(session.command_timeout_ms).map(Duration::from_millis);
+    spec.timeout = timeout.or(app.defaults.timeout);
+    spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis);
+    spec.limits = limits(request.limits.as_ref().unwrap_or(&Limits::default()));
+    spec.leftovers = match request.leftovers.unwrap_or_default() {
+        Leftovers::Keep => LeftoverPolicy::Keep,
+        Leftovers::Kill => LeftoverPolicy::Kill,
+        Leftovers::Adopt => LeftoverPolicy::Adopt,
+    };
+    spec.on_session_end = match request.on_session_end.unwrap_or_default() {
+        OnSessionEnd::Kill => SessionEndPolicy::Kill,
+        OnSessionEnd::Keep => SessionEndPolicy::Keep,
+    };
+    spec.keep_record = request.auto_cleanup == Some(false);
+    if let Some(encoding) = request.encoding {
+        spec.note = Some(note::write(&ExecutionNote { encoding: Some(encoding) }));
+    }
+    if let Some(stdin) = request.stdin.take() {
+        let bytes = match request.stdin_encoding.unwrap_or_default() {
+            Encoding::Utf8 => stdin.into_bytes(),
+            Encoding::Base64 => base64::engine::general_purpose::STANDARD
+                .decode(stdin)
+                .map_err(|e| ApiError::invalid("stdin", format!("it is not base64: {e}")))?,
+        };
+        spec.stdin = Stdin::Bytes(bytes);
+    }
+    Ok(spec)
+}
+
+fn id(request: &CommandRequest) -> Result<Option<ExecutionId>, ApiError> {
+    let (field, id) = match (&request.process_id, &request.execution_id) {
+        (Some(id), _) => ("processId", id),
+        (None, Some(id)) => ("executionId", id),
+        (None, None) => return Ok(None),
+    };
+    if RESERVED_IDS.contains(&id.as_str()) {
+        return Err(ApiError::invalid(field, format!("{id:?} is part of a route; choose another id")));
+    }
+    id.parse().map(Some).map_err(|e| bad_id(field, &e))
+}
+
+/// What is wrong with an id.
+pub(crate) fn bad_id(field: &str, e: &IdError) -> ApiError {
+    match e {
+        IdError::TooLong(_) => {
+            ApiError::new(ErrorCode::NameTooLong, format!("{field}: {e}")).with("field", field)
+        }
+        _ => ApiError::invalid(field, e),
+    }
+}
+
+/// Changes to an environment, as the engine takes them.
+pub(crate) fn variables(variables: Option<Variables>) -> Vec<(OsString, Option<OsString>)> {
+    let pairs = variables.unwrap_or_default().into_iter();
+    pairs.map(|(name, value)| (name.into(), value.map(Into::into))).collect()
+}
+
+fn limits(limits: &Limits) -> sandcrab_engine::Limits {
+    let Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes } = *limits;
+    sandcrab_engine::Limits {
+        memory_bytes,
+        cpu_seconds,
+        processes,
+        open_files,
+        file_size_bytes,
+        output_bytes,
+    }
+}
+
+/// A program and its arguments as shell text, each word quoted.
+fn quoted(command: &str, args: &[String]) -> String {
+    let mut text = String::new();
+    for word in std::iter::once(command).chain(args.iter().map(String::as_str)) {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push('\'');
+        text.push_str(&word.replace('\'', r"'\''"));
+        text.push('\'');
+    }
+    text
+}
+
+/// Lets an identical request with the same key find the execution that the first one started.
+fn make_once(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kind, body: &[u8]) {
+    let mut digest = Sha256::new();
+    for part in [format!("{kind:?}").as_bytes(), session.unwrap_or_default().as_bytes()] {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    digest.update(body);
+    spec.digest = Some(digest.finalize().to_vec());
+    if spec.id.is_none() {
+        let name: String = Sha256::digest(key).iter().take(20).map(|byte| format!("{byte:02x}")).collect();
+        // Never fails: hexadecimal digits make an id.
+        spec.id = format!("key-{name}").parse().ok();
+    }
+}
+
+/// Leaves standard input open if that was asked for; what was given is to be written once the command has started.
+fn keep_open(spec: &mut CommandSpec, keep: bool) -> Option<Vec<u8>> {
+    if !keep {
+        return None;
+    }
+    match std::mem::replace(&mut spec.stdin, Stdin::Open) {
+        Stdin::Bytes(bytes) if !bytes.is_empty() => Some(bytes),
+        _ => None,
+    }
+}
+
+/// Kills an execution when it is dropped before [`Keeper::release`]: its client has gone away.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    app: App,
+    execution: Option<Execution>,
+}
+
+impl Keeper {
+    pub(crate) fn new(app: &App, launch: &Launch) -> Self {
+        let kills = launch.on_disconnect == OnDisconnect::Kill;
+        Self { app: Arc::clone(app), execution: kills.then(|| launch.execution.clone()) }
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.execution = None;
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // It is us who go away when the server stops.
+        if let Some(execution) = self.execution.take()
+            && !self.app.stopping.is_stopping()
+        {
+            self.app.tasks.spawn(async move {
+                drop(execution.kill(crate::signal::TERM, sandcrab_engine::DEFAULT_GRACE).await);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted() {
+        let args = ["it's".to_owned(), String::new(), "$x; rm".to_owned()];
+        assert_eq!(quoted("echo", &args), r"'echo' 'it'\''s' '' '$x; rm'");
+    }
+}

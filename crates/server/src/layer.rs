@@ -1,0 +1,111 @@
+//! The outermost layer: every request gets an id, is let in or not, is counted, and every refusal gets its body.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sandcrab_api::{ErrorCode, REQUEST_ID_HEADER};
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// The longest request id that is taken over from a client.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+
+/// The id of a request; in its extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) HeaderValue);
+
+impl RequestId {
+    /// The client's own, if it is fit to be logged; else a new one.
+    fn of(headers: &HeaderMap) -> Self {
+        let own = headers.get(REQUEST_ID_HEADER).filter(|value| {
+            let fit = |byte: &u8| byte.is_ascii_graphic();
+            !value.is_empty() && value.len() <= MAX_REQUEST_ID_BYTES && value.as_bytes().iter().all(fit)
+        });
+        own.cloned().map_or_else(Self::new, Self)
+    }
+
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        static START: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+        // Unique within this server's life, and unlikely to meet one of another's.
+        let start = *START.get_or_init(|| {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(since.as_micros()).unwrap_or(0)
+        });
+        let id = format!("r-{start:x}-{:x}", COUNT.fetch_add(1, Ordering::Relaxed));
+        Self(HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("r-0")))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or("r-0")
+    }
+}
+
+/// In the extensions of a request that came over a socket which was let in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LetIn;
+
+/// The outermost layer.
+pub(crate) async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let id = RequestId::of(request.headers());
+    let cross_origin = app.gate.cross_origin_headers(request.headers());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let method = request.method().clone();
+    let mut response = if let Some(headers) = app.gate.preflight(&method, request.headers()) {
+        (StatusCode::NO_CONTENT, headers).into_response()
+    } else {
+        let let_in = request.extensions().get::<LetIn>().is_some();
+        match if let_in { Ok(()) } else { app.gate.check(request.uri(), request.headers()) } {
+            Ok(()) => {
+                request.extensions_mut().insert(id.clone());
+                next.run(request).await
+            }
+            Err(refusal) => refusal.into_response(),
+        }
+    };
+    let route = route.as_ref().map_or("", MatchedPath::as_str);
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        log(&error, &id, method.as_str(), route);
+        let operation = (!route.is_empty()).then(|| format!("{method} {route}"));
+        write_error(&mut response, error, &id, operation);
+    }
+    if let Some(headers) = cross_origin {
+        response.headers_mut().extend(headers);
+    }
+    app.metrics.request(&method, route, response.status(), begun.elapsed());
+    tracing::debug!(request = id.as_str(), %method, route, status = response.status().as_u16(), "answered");
+    response.headers_mut().insert(REQUEST_ID_HEADER, id.0);
+    response
+}
+
+fn log(error: &ApiError, id: &RequestId, method: &str, route: &str) {
+    if let Some(why) = error.internal_message() {
+        tracing::error!(request = id.as_str(), method, route, why, "failed");
+    }
+}
+
+fn write_error(response: &mut Response, error: ApiError, id: &RequestId, operation: Option<String>) {
+    let code = error.code();
+    let body = error.body(id.as_str(), operation);
+    let json = serde_json::to_vec(&body).unwrap_or_default();
+    *response.body_mut() = Body::from(json);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.remove(header::CONTENT_LENGTH);
+    match code {
+        ErrorCode::Unauthorized => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        ErrorCode::LimitExceeded | ErrorCode::ShuttingDown => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,98 @@
+//! [`Metrics`]: the server in numbers.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::app::AppState;
+
+/// Which requests are counted together. Routes, not paths: their number is bounded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: MethodLabel,
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct MethodLabel(Method);
+
+impl EncodeLabelValue for MethodLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        EncodeLabelValue::encode(&self.0.as_str(), encoder)
+    }
+}
+
+/// The server in numbers.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Histogram,
+    running: Gauge,
+    executions: Gauge,
+    sessions: Gauge,
+    connections: Gauge,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("sandcrab");
+        let requests = Family::default();
+        let buckets = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0, 60.0];
+        let durations = Histogram::new(buckets);
+        let [running, executions, sessions, connections] = std::array::from_fn(|_| Gauge::default());
+        registry.register("requests", "Requests that were answered", requests.clone());
+        registry.register(
+            "request_duration_seconds",
+            "From a request to the start of its answer",
+            durations.clone(),
+        );
+        registry.register("executions_running", "Executions that have not ended", running.clone());
+        registry.register("executions", "Executions there is a record of", executions.clone());
+        registry.register("sessions", "Sessions", sessions.clone());
+        registry.register("connections", "Open connections", connections.clone());
+        Self { registry, requests, durations, running, executions, sessions, connections }
+    }
+}
+
+impl Metrics {
+    /// A request was answered.
+    pub(crate) fn request(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+        // Methods of a client's own making would be labels without bound.
+        let known = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS, Method::HEAD];
+        let method = known.into_iter().find(|known| known == method).unwrap_or(Method::TRACE);
+        let labels =
+            RequestLabels { method: MethodLabel(method), route: route.into(), status: status.as_u16() };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.observe(took.as_secs_f64());
+    }
+
+    /// Everything, as Prometheus reads it.
+    pub(crate) fn write(&self, app: &AppState) -> String {
+        let set = |gauge: &Gauge, value: usize| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        let health = app.engine.health();
+        set(&self.running, health.running);
+        set(&self.sessions, health.sessions);
+        set(&self.executions, app.engine.executions().len());
+        set(&self.connections, app.connections.load(Ordering::Relaxed));
+        let mut text = String::new();
+        // Never fails: a String takes everything.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,47 @@
+//! What the server remembers of an execution or a session: a note in the engine's own record, so that a restart loses
+//! nothing.
+
+use sandcrab_api::execute::Encoding;
+use sandcrab_api::session::{OnShellExit, SessionRequest};
+use serde::{Deserialize, Serialize};
+
+/// Of an execution.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ExecutionNote {
+    /// How its output is written where the reader does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) encoding: Option<Encoding>,
+}
+
+/// Of a session.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SessionNote {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_output_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) on_shell_exit: Option<OnShellExit>,
+}
+
+impl SessionNote {
+    pub(crate) fn of(request: &SessionRequest) -> Self {
+        Self {
+            command_timeout_ms: request.command_timeout_ms,
+            max_output_bytes: request.max_output_size_bytes,
+            on_shell_exit: request.on_shell_exit,
+        }
+    }
+}
+
+/// A note as bytes.
+pub(crate) fn write(note: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(note).unwrap_or_default()
+}
+
+/// A note that was written here before. One of another version that cannot be read says nothing.
+pub(crate) fn read<T: Default + for<'de> Deserialize<'de>>(bytes: Option<&[u8]>) -> T {
+    bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
+}

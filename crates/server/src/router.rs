@@ -1,0 +1,89 @@
+//! The routes and the document that describes them, from one list.
+
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Uri;
+use axum::{Extension, Router};
+use sandcrab_api::ErrorCode;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::routes::{environment, events, execute, logs, output, process, service, session, socket, stdin};
+use crate::{document, layer};
+
+/// The API's description.
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Sandcrab",
+    description = "Runs commands, keeps shells, records every byte, and ends what it started.",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
+struct Api;
+
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(execute::execute))
+        .routes(routes!(execute::execute_stream))
+        .routes(routes!(process::start))
+        .routes(routes!(process::list))
+        .routes(routes!(process::kill_all))
+        .routes(routes!(process::cleanup))
+        .routes(routes!(process::get, process::kill))
+        .routes(routes!(process::send_signal))
+        .routes(routes!(process::wait))
+        .routes(routes!(stdin::write))
+        .routes(routes!(logs::logs))
+        .routes(routes!(logs::stream))
+        .routes(routes!(output::output))
+        .routes(routes!(session::create))
+        .routes(routes!(session::list))
+        .routes(routes!(session::delete))
+        .routes(routes!(session::get))
+        .routes(routes!(session::interrupt))
+        .routes(routes!(session::fork))
+        .routes(routes!(session::reset))
+        .routes(routes!(session::set_env))
+        .routes(routes!(environment::set))
+        .routes(routes!(service::ping))
+        .routes(routes!(service::version))
+        .routes(routes!(service::health))
+        .routes(routes!(service::metrics))
+        .routes(routes!(service::openapi))
+        .routes(routes!(events::events))
+}
+
+/// The document, as it is served and committed.
+pub(crate) fn openapi_json() -> String {
+    let (_, document) = routes().split_for_parts();
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    document::complete(&mut document);
+    format!("{document:#}\n")
+}
+
+/// Everything a client can reach.
+pub(crate) fn router(app: App) -> Router {
+    let (router, _) = routes().split_for_parts();
+    let router = router
+        .route("/ws", axum::routing::any(socket::socket))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        // Bodies have bounds of their own.
+        .layer(DefaultBodyLimit::disable());
+    let layer = axum::middleware::from_fn_with_state(app.clone(), layer::around);
+    let router = router.layer(layer).with_state(app);
+    // What comes over a socket takes the same way.
+    router.clone().layer(Extension(socket::Inside(router)))
+}
+
+async fn not_found(uri: Uri) -> ApiError {
+    let path: String = uri.path().chars().take(200).collect();
+    ApiError::new(ErrorCode::RouteNotFound, format!("there is no route {path}"))
+        .suggest("GET /openapi.json lists the routes")
+}
+
+async fn method_not_allowed(request: Request) -> ApiError {
+    let message = format!("{} does not take {}", request.uri().path(), request.method());
+    ApiError::new(ErrorCode::MethodNotAllowed, message).suggest("GET /openapi.json lists the routes")
+}

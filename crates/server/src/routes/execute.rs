@@ -1,0 +1,111 @@
+//! Running a command and waiting for it: `/api/execute`, `/api/execute/stream`.
+
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use sandcrab_api::Timestamp;
+use sandcrab_api::event::ExecuteEvent;
+use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
+use sandcrab_api::process::ProcessStarted;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::cursor::Cursor;
+use crate::error::ApiError;
+use crate::feed::{Feed, Story};
+use crate::input::{Json, Params};
+use crate::launch::{Keeper, Kind, Launch, launch};
+use crate::summary;
+
+/// Which session is meant, where the body does not say, and how often it may happen.
+#[derive(Debug, serde::Deserialize, IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "it documents headers that are read by name")]
+pub(crate) struct CommandHeaders {
+    /// The session to run it in.
+    #[param(rename = "X-Session-Id", required = false)]
+    session: Option<String>,
+    /// Requests with the same key and body start it once.
+    #[param(rename = "Idempotency-Key", required = false, max_length = 512)]
+    key: Option<String>,
+}
+
+/// Runs a command and answers when it has ended.
+#[utoipa::path(post, path = "/api/execute", operation_id = "execute", tag = "commands", params(CommandHeaders),
+    request_body = CommandRequest,
+    responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteAnswer)))]
+pub(crate) async fn execute(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    request: Json<CommandRequest>,
+) -> Result<Response, ApiError> {
+    let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
+    if launch.kind == Kind::Process {
+        return Ok(axum::Json(started(&launch)).into_response());
+    }
+    let mut keeper = Keeper::new(&app, &launch);
+    let end = wait(&app, &launch).await?;
+    keeper.release();
+    summary::respond(launch, &end)
+}
+
+/// Waits for the end of a command; gives up when the server's patience is over.
+async fn wait(app: &App, launch: &Launch) -> Result<std::sync::Arc<sandcrab_engine::End>, ApiError> {
+    tokio::select! {
+        biased;
+        end = launch.execution.wait() => Ok(end?),
+        () = app.stopping.cut_off() => {
+            let id = launch.execution.id();
+            let hint = format!("it goes on; ask for it when the server is back: GET /api/process/{id}");
+            Err(ApiError::shutting_down().with("executionId", id.as_str()).suggest(hint))
+        }
+    }
+}
+
+/// The answer to a start.
+pub(crate) fn started(launch: &Launch) -> ProcessStarted {
+    ProcessStarted {
+        success: true,
+        process_id: launch.execution.id().to_string(),
+        pid: launch.execution.info().pid,
+        command: launch.command.clone(),
+        timestamp: Timestamp::now(),
+    }
+}
+
+/// Where a stream goes on.
+#[derive(Debug, serde::Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Since {
+    /// A cursor that an event or an answer had.
+    since: Option<String>,
+}
+
+/// The cursor that a request goes on from: `Last-Event-ID`, else `since`.
+pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<Cursor>, ApiError> {
+    let last = crate::input::name_header(headers, "last-event-id")?;
+    last.or(since).map(str::parse).transpose()
+}
+
+/// Runs a command and streams what it writes, as it writes it. It goes on if the reader goes away, unless
+/// `onDisconnect` says otherwise.
+#[utoipa::path(post, path = "/api/execute/stream", operation_id = "executeStream", tag = "commands",
+    params(CommandHeaders, Since), request_body = CommandRequest,
+    responses((status = 200, description = "Events: `start`, output, then `complete` or `error`.",
+        body = ExecuteEvent, content_type = "text/event-stream")))]
+pub(crate) async fn execute_stream(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    Params(params): Params<Since>,
+    request: Json<CommandRequest>,
+) -> Result<Response, ApiError> {
+    let since = since(&headers, params.since.as_deref())?;
+    let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
+    let execution = launch.execution.clone();
+    let encoding = launch.encoding;
+    let keeper = Keeper::new(&app, &launch);
+    let story = Story::Command(Box::new((launch, keeper)));
+    Ok(Feed::new(&app, &execution, story, since, encoding, true)?.respond())
+}

@@ -1,0 +1,187 @@
+//! What a process has written, as text: `/api/process/{id}/logs` and `/api/process/{id}/stream`.
+
+use std::ops::Range;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use sandcrab_api::event::ProcessEvent;
+use sandcrab_api::execute::{Encoding, Truncated};
+use sandcrab_api::process::ProcessLogs;
+use sandcrab_api::{DEFAULT_OUTPUT_BYTES, Timestamp};
+use sandcrab_engine::{Execution, OutputReader, ReadAt, Stream};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::answer::AnswerOutput;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::feed::{Feed, Story};
+use crate::input::{OfProcess, Params};
+use crate::note::{self, ExecutionNote};
+use crate::routes::execute::since;
+
+/// How much is looked at together for ends of lines.
+const BLOCK_BYTES: u32 = 64 << 10;
+
+/// Which output to give, and how.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogOptions {
+    /// How it is written; as the process was started with if there is none.
+    #[param(inline)]
+    encoding: Option<Encoding>,
+    /// Only the last lines of each stream.
+    tail: Option<u64>,
+    /// Only what came after this cursor; the answer's cursor says how far it got.
+    since: Option<String>,
+}
+
+/// What a process has written so far, 10 MiB of each stream at most.
+#[utoipa::path(get, path = "/api/process/{id}/logs", operation_id = "getProcessLogs", tag = "processes",
+    params(("id" = String, Path, description = "Its id, or that of any execution."), LogOptions),
+    responses((status = 200, description = "What it has written.", body = ProcessLogs)))]
+pub(crate) async fn logs(
+    State(app): State<App>,
+    OfProcess(execution): OfProcess,
+    Params(options): Params<LogOptions>,
+) -> Result<Response, ApiError> {
+    let encoding = encoding(&execution, options.encoding);
+    let limit = app.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
+    let mut reader = execution.reader()?;
+    let mut cursor = reader.cursor_end()?;
+    let output = if let Some(since) = options.since.as_deref() {
+        let (ranges, reached) = ranges_since(&execution, since, limit)?;
+        cursor = reached;
+        AnswerOutput::ranges(reader, ranges, encoding, None)
+    } else if let Some(lines) = options.tail {
+        let (stdout, stderr) = reader.totals()?;
+        let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
+        let stderr = last_lines(&mut reader, Stream::Stderr, stderr, lines, limit)?;
+        let truncated = (stdout.start + stderr.start > 0).then_some(Truncated {
+            stdout: stdout.start,
+            stdout_after: 0,
+            stderr: stderr.start,
+            stderr_after: 0,
+        });
+        AnswerOutput::ranges(reader, [stdout, stderr], encoding, truncated)
+    } else {
+        AnswerOutput::head_and_tail(reader, limit, encoding)?
+    };
+    let logs = ProcessLogs {
+        stdout: String::new(),
+        stderr: String::new(),
+        invalid_utf8: false,
+        encoding: (encoding == Encoding::Base64).then_some(encoding),
+        success: true,
+        process_id: execution.id().to_string(),
+        truncated: output.truncated,
+        cursor,
+        timestamp: Timestamp::now(),
+    };
+    Ok(output.respond(StatusCode::OK, move |invalid_utf8| ProcessLogs { invalid_utf8, ..logs }))
+}
+
+fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
+    let note: ExecutionNote = note::read(execution.info().note.as_deref());
+    asked.or(note.encoding).unwrap_or_default()
+}
+
+/// What each stream has after a cursor, up to a limit, and the cursor after that.
+fn ranges_since(execution: &Execution, since: &str, limit: u64) -> Result<([Range<u64>; 2], u64), ApiError> {
+    let cursor: crate::cursor::Cursor = since.parse()?;
+    let mut follower = execution.follow(cursor.position)?;
+    let mut ranges: [Option<Range<u64>>; 2] = [None, None];
+    let mut reached = follower.cursor();
+    let mut size = 0;
+    while let Some(entry) = follower.try_next()? {
+        if let sandcrab_engine::Event::Output { stream, position, bytes } = entry.event {
+            size += bytes.len() as u64;
+            if size > limit && size > bytes.len() as u64 {
+                break;
+            }
+            let range = &mut ranges[usize::from(stream == Stream::Stderr)];
+            let held = u64::from(cursor.held[usize::from(stream == Stream::Stderr)]);
+            let end = position + bytes.len() as u64;
+            *range =
+                Some(range.as_ref().map_or(position.saturating_sub(held)..end, |before| before.start..end));
+        }
+        reached = entry.cursor;
+    }
+    Ok((ranges.map(Option::unwrap_or_default), reached))
+}
+
+/// Where the last lines of a stream begin, within a limit. A last line without its end counts as one.
+fn last_lines(
+    reader: &mut OutputReader,
+    stream: Stream,
+    total: u64,
+    lines: u64,
+    limit: u64,
+) -> Result<Range<u64>, ApiError> {
+    let earliest = total.saturating_sub(limit);
+    if lines == 0 {
+        return Ok(total..total);
+    }
+    let mut block = vec![0; BLOCK_BYTES as usize];
+    let mut found = 0;
+    let mut end = total;
+    while end > earliest {
+        let start = end.saturating_sub(BLOCK_BYTES.into()).max(earliest);
+        let mut at = start;
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(block.len());
+            let offset = usize::try_from(at - start).unwrap_or(0);
+            match reader.read(stream, at, &mut block[offset..offset + wanted])? {
+                ReadAt::Bytes(n) => at += n as u64,
+                // What lies before a gap is not shown as if it came right before what follows.
+                ReadAt::Gap { to } => return Ok(to.min(total)..total),
+                ReadAt::Nothing => return Ok(end..total),
+            }
+        }
+        let size = usize::try_from(end - start).unwrap_or(0);
+        for (offset, _) in block[..size].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let after = start + offset as u64 + 1;
+            if after == total {
+                continue;
+            }
+            found += 1;
+            if found == lines {
+                return Ok(after..total);
+            }
+        }
+        end = start;
+    }
+    Ok(earliest..total)
+}
+
+/// How to stream.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StreamOptions {
+    /// How output is written; as the process was started with if there is none.
+    #[param(inline)]
+    encoding: Option<Encoding>,
+    /// A cursor that an event or an answer had. `Last-Event-ID` does the same.
+    since: Option<String>,
+    /// `false`: only what is there already.
+    follow: Option<bool>,
+}
+
+/// Streams what a process has written and writes.
+#[utoipa::path(get, path = "/api/process/{id}/stream", operation_id = "streamProcess", tag = "processes",
+    params(("id" = String, Path, description = "Its id, or that of any execution."), StreamOptions,
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received.")),
+    responses((status = 200, description = "Events: `process_info`, output, then `exit`.",
+        body = ProcessEvent, content_type = "text/event-stream")))]
+pub(crate) async fn stream(
+    State(app): State<App>,
+    headers: HeaderMap,
+    OfProcess(execution): OfProcess,
+    Params(options): Params<StreamOptions>,
+) -> Result<Response, ApiError> {
+    let since = since(&headers, options.since.as_deref())?;
+    let encoding = encoding(&execution, options.encoding);
+    let follows = options.follow != Some(false);
+    Ok(Feed::new(&app, &execution, Story::Process, since, encoding, follows)?.respond())
+}

@@ -1,0 +1,12 @@
+//! The routes, one file per resource.
+
+pub(crate) mod environment;
+pub(crate) mod events;
+pub(crate) mod execute;
+pub(crate) mod logs;
+pub(crate) mod output;
+pub(crate) mod process;
+pub(crate) mod service;
+pub(crate) mod session;
+pub(crate) mod socket;
+pub(crate) mod stdin;

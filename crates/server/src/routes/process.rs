@@ -1,0 +1,216 @@
+//! Processes: started, listed, waited for, signalled, ended.
+
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use sandcrab_api::execute::CommandRequest;
+use sandcrab_api::process::{
+    CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted,
+    ProcessStatus, SignalRequest, Waiting,
+};
+use sandcrab_api::{ErrorCode, Timestamp};
+use sandcrab_engine::{DEFAULT_GRACE, Execution};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::input::{Json, OfProcess, Params};
+use crate::launch::{Kind, launch};
+use crate::routes::execute::{CommandHeaders, started};
+use crate::{convert, signal};
+
+/// How many processes are ended at a time.
+const KILLS_AT_ONCE: usize = 64;
+
+/// Starts a process and answers when it runs.
+#[utoipa::path(post, path = "/api/process/start", operation_id = "startProcess", tag = "processes",
+    params(CommandHeaders), request_body = CommandRequest,
+    responses((status = 200, description = "It has started.", body = ProcessStarted)))]
+pub(crate) async fn start(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    request: Json<CommandRequest>,
+) -> Result<axum::Json<ProcessStarted>, ApiError> {
+    let launch = launch(&app, request, &headers, query.as_deref(), Kind::Process).await?;
+    Ok(axum::Json(started(&launch)))
+}
+
+/// Which processes to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Filter {
+    /// Only those that stand there.
+    #[param(inline)]
+    status: Option<ProcessStatus>,
+    /// Only those of this session.
+    session_id: Option<String>,
+    /// Every execution, not only what was started in the background.
+    all: Option<bool>,
+}
+
+/// Lists processes, the oldest first.
+#[utoipa::path(get, path = "/api/process/list", operation_id = "listProcesses", tag = "processes", params(Filter),
+    responses((status = 200, description = "What there is.", body = ProcessList)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Params(filter): Params<Filter>,
+) -> Result<axum::Json<ProcessList>, ApiError> {
+    let wanted = |process: &Process| {
+        (filter.all == Some(true) || process.background)
+            && filter.status.is_none_or(|status| process.status == status)
+            && filter.session_id.as_ref().is_none_or(|id| process.session_id.as_ref() == Some(id))
+    };
+    let executions = app.engine.executions();
+    let processes = executions.iter().map(|execution| convert::process(&execution.info())).filter(wanted);
+    Ok(axum::Json(ProcessList { success: true, processes: processes.collect(), timestamp: Timestamp::now() }))
+}
+
+/// One process, with what can only be found out by looking at it.
+#[utoipa::path(get, path = "/api/process/{id}", operation_id = "getProcess", tag = "processes",
+    params(("id" = String, Path, description = "Its id, or that of any execution.")),
+    responses((status = 200, description = "The process.", body = ProcessAnswer)))]
+pub(crate) async fn get(OfProcess(execution): OfProcess) -> Result<axum::Json<ProcessAnswer>, ApiError> {
+    Ok(axum::Json(answer(&execution).await))
+}
+
+async fn answer(execution: &Execution) -> ProcessAnswer {
+    let mut process = convert::process(&execution.info());
+    if let Some(end) = execution.status().end() {
+        process.usage = Some(convert::usage(&end.usage));
+        process.leftovers = (end.leftover_count > 0).then(|| convert::names(&end.leftovers));
+    } else if let Ok(found) = execution.inspect().await {
+        // It may end at any moment, which is no reason to fail.
+        process.waiting = (found.waiting_for_input == Some(true)).then_some(Waiting::Input);
+        process.usage = found.usage.as_ref().map(convert::usage);
+    }
+    ProcessAnswer { success: true, process, timestamp: Timestamp::now() }
+}
+
+/// How to end a process.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct KillOptions {
+    /// The signal to begin with, by name or number; `SIGTERM` if there is none.
+    signal: Option<String>,
+    /// How long it has before SIGKILL, in milliseconds; 5,000 if there is none.
+    grace_ms: Option<u64>,
+}
+
+/// Ends a process and everything below it.
+#[utoipa::path(delete, path = "/api/process/{id}", operation_id = "killProcess", tag = "processes",
+    params(("id" = String, Path, description = "Its id, or that of any execution."), KillOptions),
+    responses((status = 200, description = "Nobody is left; or it had ended already.", body = KillAnswer)))]
+pub(crate) async fn kill(
+    OfProcess(execution): OfProcess,
+    Params(options): Params<KillOptions>,
+) -> Result<axum::Json<KillAnswer>, ApiError> {
+    let signal = options.signal.as_deref().map_or(Ok(signal::TERM), signal::from_text)?;
+    let grace = options.grace_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
+    let (killed, survivors) = convert::killed(execution.kill(signal, grace).await?);
+    Ok(axum::Json(KillAnswer {
+        success: survivors.is_empty(),
+        process_id: execution.id().to_string(),
+        killed,
+        survivors,
+        timestamp: Timestamp::now(),
+    }))
+}
+
+/// Whose processes to end.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OfWhom {
+    /// Only those of this session.
+    session_id: Option<String>,
+}
+
+/// Ends every background process that runs.
+#[utoipa::path(delete, path = "/api/process/kill-all", operation_id = "killAllProcesses", tag = "processes",
+    params(OfWhom), responses((status = 200, description = "They are gone.", body = CleanedAnswer)))]
+pub(crate) async fn kill_all(
+    State(app): State<App>,
+    Params(of): Params<OfWhom>,
+) -> Result<axum::Json<CleanedAnswer>, ApiError> {
+    use futures_util::StreamExt;
+    let wanted = |execution: &Execution| {
+        let info = execution.info();
+        let session = info.session.as_ref().map(sandcrab_engine::SessionId::as_str);
+        info.background
+            && info.status.end().is_none()
+            && (of.session_id.is_none() || session == of.session_id.as_deref())
+    };
+    let running: Vec<_> = app.engine.running().into_iter().filter(wanted).collect();
+    let kills = running.into_iter().map(|execution| async move {
+        execution.kill(signal::TERM, DEFAULT_GRACE).await.is_ok_and(|receipt| receipt.survivors.is_empty())
+    });
+    let ended = futures_util::stream::iter(kills).buffer_unordered(KILLS_AT_ONCE);
+    let cleaned_count = ended.filter(|ended| std::future::ready(*ended)).count().await;
+    Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
+}
+
+/// Removes the records of processes that have ended.
+#[utoipa::path(post, path = "/api/process/cleanup", operation_id = "cleanupProcesses", tag = "processes",
+    responses((status = 200, description = "They are removed.", body = CleanedAnswer)))]
+pub(crate) async fn cleanup(State(app): State<App>) -> Result<axum::Json<CleanedAnswer>, ApiError> {
+    let ended = |execution: &Execution| execution.info().background && execution.status().end().is_some();
+    let mut cleaned_count = 0;
+    for execution in app.engine.executions().into_iter().filter(ended) {
+        // One that still has output to come stays.
+        cleaned_count += usize::from(app.engine.forget(execution.id()).is_ok());
+    }
+    Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
+}
+
+/// Sends a signal to every process of an execution, and does nothing more.
+#[utoipa::path(post, path = "/api/process/{id}/signal", operation_id = "signalProcess", tag = "processes",
+    params(("id" = String, Path, description = "Its id, or that of any execution.")), request_body = SignalRequest,
+    responses((status = 200, description = "It was sent.", body = DoneAnswer)))]
+pub(crate) async fn send_signal(
+    OfProcess(execution): OfProcess,
+    request: Json<SignalRequest>,
+) -> Result<axum::Json<DoneAnswer>, ApiError> {
+    execution.signal(signal::from_value(&request.value.signal)?).await?;
+    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+}
+
+/// How long to wait.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WaitOptions {
+    /// In milliseconds; as long as it takes if there is none.
+    timeout_ms: Option<u64>,
+}
+
+/// Waits for the end of a process.
+#[utoipa::path(get, path = "/api/process/{id}/wait", operation_id = "waitForProcess", tag = "processes",
+    params(("id" = String, Path, description = "Its id, or that of any execution."), WaitOptions),
+    responses((status = 200, description = "It has ended.", body = ProcessAnswer)))]
+pub(crate) async fn wait(
+    State(app): State<App>,
+    OfProcess(execution): OfProcess,
+    Params(options): Params<WaitOptions>,
+) -> Result<axum::Json<ProcessAnswer>, ApiError> {
+    let limit = async {
+        match options.timeout_ms {
+            Some(limit) => tokio::time::sleep(Duration::from_millis(limit)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        end = execution.wait() => drop(end?),
+        () = limit => {
+            let message = "it has not ended within that time; it goes on";
+            return Err(ApiError::new(ErrorCode::WaitTimeout, message).with("processId", execution.id().as_str()));
+        }
+        () = app.stopping.cut_off() => return Err(ApiError::shutting_down()),
+    }
+    Ok(axum::Json(answer(&execution).await))
+}

@@ -1,0 +1,97 @@
+//! The server about itself: `/api/ping`, `/api/version`, `/api/health`, `/metrics`, `/openapi.json`.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use sandcrab_api::Timestamp;
+use sandcrab_api::service::{Counts, Health, Pong, ShellHealth, Version};
+use sandcrab_engine::CommandSpec;
+use tokio::sync::OnceCell;
+
+use crate::app::App;
+
+/// The version of the reference API that this one contains.
+const COMPATIBLE: &str = "0.12.7";
+
+/// Says that the server is there.
+#[utoipa::path(get, path = "/api/ping", operation_id = "ping", tag = "service",
+    responses((status = 200, description = "It is.", body = Pong)))]
+pub(crate) async fn ping() -> axum::Json<Pong> {
+    axum::Json(Pong {
+        success: true,
+        status: "healthy".into(),
+        message: "pong".into(),
+        timestamp: Timestamp::now(),
+    })
+}
+
+/// Says which server it is.
+#[utoipa::path(get, path = "/api/version", operation_id = "version", tag = "service",
+    responses((status = 200, description = "This one.", body = Version)))]
+pub(crate) async fn version() -> axum::Json<Version> {
+    axum::Json(Version {
+        success: true,
+        version: env!("CARGO_PKG_VERSION").into(),
+        compatible: COMPATIBLE.into(),
+        timestamp: Timestamp::now(),
+    })
+}
+
+/// Says what works here.
+#[utoipa::path(get, path = "/api/health", operation_id = "health", tag = "service",
+    responses((status = 200, description = "What works here.", body = Health)))]
+pub(crate) async fn health(State(app): State<App>) -> axum::Json<Health> {
+    let engine = app.engine.health();
+    let uptime = u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let stopping = app.stopping.is_stopping();
+    axum::Json(Health {
+        success: true,
+        status: if stopping { "stopping" } else { "healthy" }.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        uptime,
+        shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
+        cgroups: engine.cgroups,
+        landlock: engine.landlock.is_some(),
+        git: git(&app).await,
+        pty: std::path::Path::new("/dev/ptmx").exists(),
+        workspace: app.workspace.clone(),
+        counts: Counts {
+            running: engine.running,
+            executions: app.engine.executions().len(),
+            sessions: engine.sessions,
+            connections: app.connections.load(Ordering::Relaxed),
+        },
+        timestamp: Timestamp::now(),
+    })
+}
+
+/// The version of git, asked for once.
+async fn git(app: &App) -> Option<String> {
+    static VERSION: OnceCell<Option<String>> = OnceCell::const_new();
+    let ask = || async {
+        let outcome = app.engine.run(CommandSpec::argv(["git", "--version"])).await.ok()?;
+        drop(app.engine.forget(outcome.execution.id()));
+        Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned())
+    };
+    VERSION.get_or_init(ask).await.clone()
+}
+
+/// The server in numbers, for Prometheus.
+#[utoipa::path(get, path = "/metrics", operation_id = "metrics", tag = "service",
+    responses((status = 200, description = "Metrics.", body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    let kind = "text/plain; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], app.metrics.write(&app)).into_response()
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "service",
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object, content_type = "application/json")))]
+pub(crate) async fn openapi() -> Response {
+    static DOCUMENT: OnceLock<String> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(crate::router::openapi_json);
+    ([(header::CONTENT_TYPE, "application/json")], document.as_str()).into_response()
+}

@@ -1,0 +1,193 @@
+//! Sessions: made, listed, interrupted, copied, reset, deleted.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use futures_util::StreamExt;
+use sandcrab_api::Timestamp;
+use sandcrab_api::process::DoneAnswer;
+use sandcrab_api::session::{
+    DeleteSessionRequest, EnvRequest, ForkRequest, InterruptRequest, ResetRequest, Session as WireSession,
+    SessionAnswer, SessionCreated, SessionEnded, SessionList, SessionMade, SessionRequest,
+};
+use sandcrab_engine::{ControlError, KillReceipt, Session, SessionError, SessionId, SessionSpec};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::input::{Json, OfSession, find_session};
+use crate::launch::{bad_id, variables};
+use crate::note::{self, SessionNote};
+use crate::{convert, signal};
+
+/// How many sessions are asked at a time what they do.
+const ASKED_AT_ONCE: usize = 64;
+/// How long what is interrupted has before it is killed.
+const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
+
+/// Makes a session. An id whose shell has ended is replaced.
+#[utoipa::path(post, path = "/api/session/create", operation_id = "createSession", tag = "sessions",
+    request_body = SessionRequest, responses((status = 200, description = "It is there.", body = SessionCreated)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    request: Json<SessionRequest>,
+) -> Result<axum::Json<SessionCreated>, ApiError> {
+    app.check_open()?;
+    let request = request.value;
+    let spec = SessionSpec {
+        id: id(request.id.as_deref())?,
+        note: Some(note::write(&SessionNote::of(&request))),
+        name: request.name,
+        env: variables(request.env),
+        cwd: request.cwd.map(Into::into),
+    };
+    let cwd =
+        spec.cwd.as_ref().map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
+    let session = match app.engine.create_session(spec.clone()).await {
+        Err(SessionError::AlreadyExists(id)) if delete_dead(&app, &id).await => {
+            app.engine.create_session(spec).await?
+        }
+        made => made?,
+    };
+    Ok(axum::Json(created(&session, cwd)))
+}
+
+fn created(session: &Session, cwd: String) -> SessionCreated {
+    let id = session.id().to_string();
+    let data = SessionMade { id: id.clone(), cwd, created_at: session.created_at().into() };
+    SessionCreated { success: true, id, data, timestamp: Timestamp::now() }
+}
+
+fn id(id: Option<&str>) -> Result<Option<SessionId>, ApiError> {
+    match id {
+        Some(sandcrab_api::NO_SESSION) => {
+            Err(ApiError::invalid("id", "that word means no session; choose another id"))
+        }
+        Some("create" | "list" | "delete") => {
+            Err(ApiError::invalid("id", "that word is part of a route; choose another id"))
+        }
+        Some(id) => id.parse().map(Some).map_err(|e| bad_id("id", &e)),
+        None => Ok(None),
+    }
+}
+
+/// Deletes a session whose last command has ended its shell; says whether it did.
+async fn delete_dead(app: &App, id: &SessionId) -> bool {
+    let Some(session) = app.engine.session(id) else {
+        return false;
+    };
+    let dead = session.info().await.is_ok_and(|info| info.shell_ended && !info.busy && info.queued == 0);
+    dead && session.delete().await.is_ok()
+}
+
+async fn describe(session: &Session) -> Result<WireSession, ApiError> {
+    let info = session.info().await?;
+    Ok(WireSession {
+        id: info.id.to_string(),
+        name: info.name,
+        cwd: info.cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
+        created_at: info.created_at.into(),
+        busy: info.busy,
+        queued: info.queued,
+        restarts: info.restarts,
+    })
+}
+
+/// Lists sessions, the oldest first.
+#[utoipa::path(get, path = "/api/session/list", operation_id = "listSessions", tag = "sessions",
+    responses((status = 200, description = "What there is.", body = SessionList)))]
+pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<SessionList>, ApiError> {
+    let asked = app.engine.sessions().into_iter().map(|session| async move { describe(&session).await.ok() });
+    // One that is deleted meanwhile is not there any more.
+    let found = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE).filter_map(std::future::ready);
+    let sessions: Vec<_> = found.collect().await;
+    let data = sessions.iter().map(|session| session.id.clone()).collect();
+    Ok(axum::Json(SessionList { success: true, data, sessions, timestamp: Timestamp::now() }))
+}
+
+/// One session.
+#[utoipa::path(get, path = "/api/session/{id}", operation_id = "getSession", tag = "sessions",
+    params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "The session.", body = SessionAnswer)))]
+pub(crate) async fn get(OfSession(session): OfSession) -> Result<axum::Json<SessionAnswer>, ApiError> {
+    let session = describe(&session).await?;
+    Ok(axum::Json(SessionAnswer { success: true, session, timestamp: Timestamp::now() }))
+}
+
+/// Deletes a session at once, whatever runs in it. Its id is free when this answers.
+#[utoipa::path(post, path = "/api/session/delete", operation_id = "deleteSession", tag = "sessions",
+    request_body = DeleteSessionRequest,
+    responses((status = 200, description = "It is gone, with everything it ran.", body = SessionEnded)))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    request: Json<DeleteSessionRequest>,
+) -> Result<axum::Json<SessionEnded>, ApiError> {
+    let session = find_session(&app, &request.value.session_id)?;
+    let receipt = session.delete().await?;
+    Ok(axum::Json(ended(&session, receipt)))
+}
+
+fn ended(session: &Session, receipt: KillReceipt) -> SessionEnded {
+    let (killed, survivors) = convert::killed(receipt);
+    let session_id = session.id().to_string();
+    SessionEnded { success: survivors.is_empty(), session_id, killed, survivors, timestamp: Timestamp::now() }
+}
+
+/// Ends the running command and what it started. The shell keeps its state. Without a running command nothing happens.
+#[utoipa::path(post, path = "/api/session/{id}/interrupt", operation_id = "interruptSession", tag = "sessions",
+    params(("id" = String, Path, description = "Its id.")), request_body = InterruptRequest,
+    responses((status = 200, description = "Nothing runs any more.", body = SessionEnded)))]
+pub(crate) async fn interrupt(
+    OfSession(session): OfSession,
+    request: Json<InterruptRequest>,
+) -> Result<axum::Json<SessionEnded>, ApiError> {
+    let signal = request.value.signal.as_ref().map_or(Ok(signal::INT), signal::from_value)?;
+    let grace = request.value.grace_ms.map_or(INTERRUPT_GRACE, Duration::from_millis);
+    let receipt = match session.interrupt(signal, grace).await {
+        Err(ControlError::Ended) => KillReceipt::default(),
+        receipt => receipt?,
+    };
+    Ok(axum::Json(ended(&session, receipt)))
+}
+
+/// Makes a session with the same state.
+#[utoipa::path(post, path = "/api/session/{id}/fork", operation_id = "forkSession", tag = "sessions",
+    params(("id" = String, Path, description = "Its id.")), request_body = ForkRequest,
+    responses((status = 200, description = "The copy is there.", body = SessionCreated)))]
+pub(crate) async fn fork(
+    State(app): State<App>,
+    OfSession(session): OfSession,
+    request: Json<ForkRequest>,
+) -> Result<axum::Json<SessionCreated>, ApiError> {
+    app.check_open()?;
+    let copy = session.fork(id(request.value.id.as_deref())?).await?;
+    let cwd = copy
+        .info()
+        .await?
+        .cwd
+        .map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
+    Ok(axum::Json(created(&copy, cwd)))
+}
+
+/// Gives a session a fresh shell, with or without the state of the old one. What runs in it ends.
+#[utoipa::path(post, path = "/api/session/{id}/reset", operation_id = "resetSession", tag = "sessions",
+    params(("id" = String, Path, description = "Its id.")), request_body = ResetRequest,
+    responses((status = 200, description = "The shell is new.", body = DoneAnswer)))]
+pub(crate) async fn reset(
+    OfSession(session): OfSession,
+    request: Json<ResetRequest>,
+) -> Result<axum::Json<DoneAnswer>, ApiError> {
+    session.reset(request.value.restore.unwrap_or(false)).await?;
+    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+}
+
+/// Changes the environment of a session's shell, in its turn.
+#[utoipa::path(post, path = "/api/session/{id}/env", operation_id = "setSessionEnv", tag = "sessions",
+    params(("id" = String, Path, description = "Its id.")), request_body = EnvRequest,
+    responses((status = 200, description = "It is changed.", body = DoneAnswer)))]
+pub(crate) async fn set_env(
+    OfSession(session): OfSession,
+    request: Json<EnvRequest>,
+) -> Result<axum::Json<DoneAnswer>, ApiError> {
+    session.set_env(&variables(Some(request.value.vars))).await?;
+    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+}

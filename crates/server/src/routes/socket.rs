@@ -1,0 +1,252 @@
+//! The multiplexed WebSocket: `/ws`.
+//!
+//! Each request frame becomes a request to the same router that serves HTTP, so that there is one set of rules. Requests of
+//! one socket run side by side; their number is bounded, and so is what waits to be sent: a client that does not read
+//! holds up its own requests only.
+
+use std::collections::HashMap;
+
+use axum::body::Body;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
+use axum::response::Response;
+use axum::{Extension, Router};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use sandcrab_api::ErrorCode;
+use sandcrab_api::frame::{ClientFrame, ErrorFrame, RequestFrame, ResponseFrame, ServerFrame, StreamFrame};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tower::ServiceExt;
+
+use crate::access::TOKEN_PROTOCOL;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::layer::LetIn;
+
+/// Frames that wait to be sent.
+const WAITING_FRAMES: usize = 64;
+/// The largest answer that is sent in one frame; larger ones are for HTTP.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// The routes, for requests that come over a socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Inside(pub(crate) Router);
+
+/// Opens the socket.
+pub(crate) async fn socket(
+    State(app): State<App>,
+    Extension(Inside(router)): Extension<Inside>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (mut parts, _) = request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await.map_err(|_| {
+        ApiError::new(
+            ErrorCode::UpgradeRequired,
+            "this route speaks WebSocket; connect with a WebSocket client",
+        )
+    })?;
+    // The subprotocol that carries the token must be answered with one that was offered, and never with the token.
+    let offered = parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let offered: Vec<_> = offered
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|protocol| protocol.trim().to_owned())
+        .filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL))
+        .take(1)
+        .collect();
+    let limit = app.limits.body_bytes;
+    let upgrade = upgrade.protocols(offered).max_message_size(limit).max_frame_size(limit);
+    Ok(upgrade.on_upgrade(move |socket| serve(app, router, socket)))
+}
+
+/// Serves one socket to its end.
+async fn serve(app: App, router: Router, mut socket: WebSocket) {
+    let (sender, mut outgoing) = mpsc::channel::<ServerFrame>(WAITING_FRAMES);
+    let mut tasks = JoinSet::new();
+    let mut running: HashMap<String, AbortHandle> = HashMap::new();
+    let stopping = app.stopping.clone();
+    loop {
+        tokio::select! {
+            message = socket.recv() => {
+                let text = match message {
+                    Some(Ok(Message::Text(text))) => text,
+                    Some(Ok(Message::Binary(_))) => {
+                        let frame = protocol_error(None, "frames are text; send JSON");
+                        if send(&mut socket, &frame).await.is_err() {
+                            break;
+                        }
+                        continue;
+                    }
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+                };
+                running.retain(|_, task| !task.is_finished());
+                match serde_json::from_str(&text) {
+                    Ok(ClientFrame::Request(request)) => {
+                        let id = request.id.clone();
+                        let problem = if running.contains_key(&id) {
+                            Some("a request with this id is under way; use another id")
+                        } else if running.len() >= app.limits.requests_per_socket {
+                            Some("too many requests are under way on this socket; wait for some to end")
+                        } else {
+                            None
+                        };
+                        if let Some(problem) = problem {
+                            let mut frame = protocol_error(Some(id), problem);
+                            frame.code = ErrorCode::LimitExceeded;
+                            frame.status = frame.code.status();
+                            if send(&mut socket, &frame).await.is_err() {
+                                break;
+                            }
+                            continue;
+                        }
+                        let (router, sender) = (router.clone(), sender.clone());
+                        let task = tasks.spawn(async move { answer(router, request, &sender).await });
+                        running.insert(id, task);
+                    }
+                    Ok(ClientFrame::Cancel(cancel)) => {
+                        // Dropping a request is what a client that hangs up does.
+                        if let Some(task) = running.remove(&cancel.id) {
+                            task.abort();
+                        }
+                    }
+                    Err(e) => {
+                        let frame = protocol_error(None, &format!("that is no frame: {e}"));
+                        if send(&mut socket, &frame).await.is_err() {
+                            break;
+                        }
+                    }
+                }
+            }
+            Some(frame) = outgoing.recv() => {
+                let text = serde_json::to_string(&frame).unwrap_or_default();
+                if socket.send(Message::Text(text.into())).await.is_err() {
+                    break;
+                }
+            }
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
+            () = stopping.cut_off() => break,
+        }
+    }
+}
+
+async fn send(socket: &mut WebSocket, frame: &ErrorFrame) -> Result<(), axum::Error> {
+    let text = serde_json::to_string(&ServerFrame::Error(frame.clone())).unwrap_or_default();
+    socket.send(Message::Text(text.into())).await
+}
+
+fn protocol_error(id: Option<String>, message: &str) -> ErrorFrame {
+    let code = ErrorCode::ValidationFailed;
+    ErrorFrame { id, code, message: message.into(), status: code.status(), context: None }
+}
+
+/// Answers one request.
+async fn answer(router: Router, frame: RequestFrame, to: &mpsc::Sender<ServerFrame>) {
+    let id = frame.id.clone();
+    let request = match request(frame) {
+        Ok(request) => request,
+        Err(why) => {
+            drop(to.send(ServerFrame::Error(protocol_error(Some(id), &why))).await);
+            return;
+        }
+    };
+    let response = match router.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    let status = response.status().as_u16();
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
+    let body = if is_stream {
+        if stream(&id, response.into_body(), to).await.is_err() {
+            return;
+        }
+        None
+    } else {
+        match whole(response.into_body()).await {
+            Ok(bytes) if is_json => serde_json::from_slice(&bytes).ok(),
+            Ok(bytes) => Some(Value::String(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(why) => {
+                drop(to.send(ServerFrame::Error(protocol_error(Some(id), &why))).await);
+                return;
+            }
+        }
+    };
+    drop(to.send(ServerFrame::Response(ResponseFrame { id, status, body, done: true })).await);
+}
+
+/// The request that a frame describes.
+fn request(frame: RequestFrame) -> Result<Request, String> {
+    let method = Method::from_bytes(frame.method.as_bytes()).map_err(|_| "that is no method".to_owned())?;
+    let uri: Uri = frame.path.parse().map_err(|_| "that is no path".to_owned())?;
+    // Only what a path can say: who is asked was settled when the socket was opened.
+    let path =
+        uri.path_and_query().filter(|path| path.as_str().starts_with('/')).ok_or("a path begins with /")?;
+    if path.path() == "/ws" {
+        return Err("a socket cannot be opened over a socket".into());
+    }
+    let body = match &frame.body {
+        Some(body) => Body::from(serde_json::to_vec(body).unwrap_or_default()),
+        None => Body::empty(),
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = path.as_str().parse().map_err(|_| "that is no path".to_owned())?;
+    for (name, value) in frame.headers.unwrap_or_default() {
+        let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no header"))?;
+        let value = HeaderValue::from_str(&value).map_err(|_| format!("the value of {name} is none"))?;
+        request.headers_mut().append(name, value);
+    }
+    request.extensions_mut().insert(LetIn);
+    Ok(request)
+}
+
+async fn whole(mut body: Body) -> Result<Vec<u8>, String> {
+    let mut all = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| format!("the answer broke off: {e}"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if all.len() + data.len() > MAX_ANSWER_BYTES {
+            return Err(format!("the answer is longer than {MAX_ANSWER_BYTES} bytes; ask for it over HTTP"));
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all)
+}
+
+/// Sends the events of a stream, one frame each.
+async fn stream(
+    id: &str,
+    mut body: Body,
+    to: &mpsc::Sender<ServerFrame>,
+) -> Result<(), mpsc::error::SendError<ServerFrame>> {
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data): Result<Bytes, _> = frame.into_data() else { continue };
+        rest.extend_from_slice(&data);
+        let mut done = 0;
+        while let Some(length) = rest[done..].windows(2).position(|pair| pair == b"\n\n") {
+            let event = &rest[done..done + length];
+            to.send(ServerFrame::Stream(stream_frame(id, event))).await?;
+            done += length + 2;
+        }
+        rest.drain(..done);
+    }
+    Ok(())
+}
+
+/// An event of ours as a frame. A comment becomes one without data, which keeps the client patient.
+fn stream_frame(id: &str, event: &[u8]) -> StreamFrame {
+    let text = String::from_utf8_lossy(event);
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    StreamFrame {
+        id: id.into(),
+        event: None,
+        data: field("data: ").unwrap_or_default(),
+        event_id: field("id: "),
+    }
+}

@@ -1,0 +1,111 @@
+//! What a command did, as its answer says it.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use sandcrab_api::event::Summary;
+use sandcrab_api::execute::{Encoding, ExecuteResult};
+use sandcrab_api::session::OnShellExit;
+use sandcrab_api::{ErrorCode, Timestamp};
+use sandcrab_engine::{End, EndReason};
+
+use crate::answer::AnswerOutput;
+use crate::convert;
+use crate::error::ApiError;
+use crate::launch::Launch;
+
+/// The most bytes of each stream that an error carries.
+const ERROR_OUTPUT_BYTES: u64 = 1 << 20;
+
+/// The answer to a command that has ended.
+pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
+    if let Some(refusal) = refusal(&launch, end) {
+        return Ok(with_output(refusal, &launch)?.into_response());
+    }
+    let info = launch.execution.info();
+    let encoding = launch.encoding;
+    // A silent command's journal need not be read.
+    let (output, cursor) = if info.output_bytes == 0 {
+        (AnswerOutput::nothing(encoding), 0)
+    } else {
+        let reader = launch.execution.reader()?;
+        let cursor = reader.cursor_end()?;
+        (AnswerOutput::head_and_tail(reader, launch.max_output_bytes, encoding)?, cursor)
+    };
+    let ended_at = info.ended_at.map_or_else(Timestamp::now, Timestamp::from);
+    let result = ExecuteResult {
+        stdout: String::new(),
+        stderr: String::new(),
+        invalid_utf8: false,
+        encoding: (encoding == Encoding::Base64).then_some(encoding),
+        success: convert::exit_code(end) == 0,
+        exit_code: convert::exit_code(end),
+        command: launch.command,
+        args: launch.args,
+        duration: convert::millis(end.usage.wall),
+        timestamp: ended_at,
+        session_id: launch.session,
+        execution_id: launch.execution.id().to_string(),
+        end: convert::end(end),
+        usage: convert::usage(&end.usage),
+        truncated: output.truncated,
+        leftovers: (end.leftover_count > 0).then(|| convert::names(&end.leftovers)),
+        leftover_count: (end.leftover_count > 0).then_some(end.leftover_count),
+        session_restarted: end.restored.is_some().then_some(true),
+        restored_state_age: end.restored.map(convert::millis),
+        shell_ended: end.shell_ended.then_some(true),
+        cursor,
+    };
+    Ok(output.respond(StatusCode::OK, move |invalid_utf8| ExecuteResult { invalid_utf8, ..result }))
+}
+
+/// The same for the end of a stream.
+pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summary {
+    Summary {
+        success: convert::exit_code(end) == 0,
+        exit_code: convert::exit_code(end),
+        command: launch.command.clone(),
+        duration: convert::millis(end.usage.wall),
+        execution_id: launch.execution.id().to_string(),
+        session_id: launch.session.clone(),
+        leftovers: (end.leftover_count > 0).then(|| convert::names(&end.leftovers)),
+        leftover_count: (end.leftover_count > 0).then_some(end.leftover_count),
+        session_restarted: end.restored.is_some().then_some(true),
+        truncated: None,
+        timestamp,
+    }
+}
+
+/// What is answered instead of a result: the command ended its session's shell, or the session ended under it.
+pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
+    let session = launch.session.as_deref()?;
+    let error = if end.shell_ended {
+        if launch.on_shell_exit == OnShellExit::Restore {
+            return None;
+        }
+        let message = "the command ended the session's shell; the next command finds it restored";
+        ApiError::new(ErrorCode::SessionTerminated, message)
+            .suggest("create the session with onShellExit \"restore\" to get its result instead")
+    } else if end.reason == EndReason::SessionEnded {
+        let message = "the session was deleted or reset while the command ran or waited for its turn";
+        ApiError::new(ErrorCode::SessionDestroyed, message)
+    } else {
+        return None;
+    };
+    let error = error.with("sessionId", session).with("exitCode", convert::exit_code(end));
+    Some(error.with("executionId", launch.execution.id().as_str()))
+}
+
+fn with_output(error: ApiError, launch: &Launch) -> Result<ApiError, ApiError> {
+    let limit = launch.max_output_bytes.min(ERROR_OUTPUT_BYTES);
+    let output = launch.execution.output(usize::try_from(limit).unwrap_or(usize::MAX))?;
+    let text = |bytes: Vec<u8>| match launch.encoding {
+        Encoding::Utf8 => String::from_utf8_lossy(&bytes).into_owned(),
+        Encoding::Base64 => {
+            use base64::Engine;
+            base64::engine::general_purpose::STANDARD.encode(bytes)
+        }
+    };
+    let omitted = output.stdout.omitted + output.stderr.omitted;
+    let error = error.with("stdout", text(output.stdout.bytes)).with("stderr", text(output.stderr.bytes));
+    Ok(if omitted > 0 { error.with("truncatedBytes", omitted) } else { error })
+}

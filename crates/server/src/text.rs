@@ -1,0 +1,236 @@
+//! Bytes as text: UTF-8 that is never cut inside a character, and JSON strings written in pieces.
+
+use sandcrab_api::execute::Encoding;
+
+/// Turns pieces of a byte stream into text. A character that is cut at the end of a piece waits for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    /// The start of a character, three bytes at most.
+    held: Vec<u8>,
+    /// Bytes that are not UTF-8 were replaced in the last piece.
+    pub(crate) replaced: bool,
+}
+
+impl Decoder {
+    /// How many bytes wait for the next piece.
+    pub(crate) fn held(&self) -> u8 {
+        // Three at most.
+        u8::try_from(self.held.len()).unwrap_or(0)
+    }
+
+    /// Puts back the bytes that waited when the stream was cut.
+    pub(crate) fn hold(&mut self, bytes: &[u8]) {
+        self.held = bytes.to_vec();
+    }
+
+    /// The text that is complete with this piece.
+    pub(crate) fn decode(&mut self, piece: &[u8], text: &mut String) {
+        self.replaced = false;
+        let mut rest = piece;
+        // The character that waits is completed first, one byte at a time.
+        while !self.held.is_empty() {
+            let Some((byte, after)) = rest.split_first() else { return };
+            let mut longer = self.held.clone();
+            longer.push(*byte);
+            match str::from_utf8(&longer) {
+                Ok(character) => {
+                    text.push_str(character);
+                    self.held.clear();
+                    rest = after;
+                }
+                Err(e) if e.error_len().is_none() => {
+                    self.held = longer;
+                    rest = after;
+                }
+                // The byte belongs to something else.
+                Err(_) => self.finish(text),
+            }
+        }
+        loop {
+            match str::from_utf8(rest) {
+                Ok(valid) => return text.push_str(valid),
+                Err(e) => {
+                    let (valid, bad) = rest.split_at(e.valid_up_to());
+                    // Never fails: that much was found to be valid.
+                    text.push_str(str::from_utf8(valid).unwrap_or_default());
+                    let Some(length) = e.error_len() else {
+                        self.held = bad.to_vec();
+                        return;
+                    };
+                    text.push(char::REPLACEMENT_CHARACTER);
+                    self.replaced = true;
+                    rest = &bad[length..];
+                }
+            }
+        }
+    }
+
+    /// Nothing more comes: what waits will never be complete.
+    pub(crate) fn finish(&mut self, text: &mut String) {
+        if !self.held.is_empty() {
+            self.held.clear();
+            text.push(char::REPLACEMENT_CHARACTER);
+            self.replaced = true;
+        }
+    }
+}
+
+/// Writes the bytes of one stream as the inside of a JSON string, piece by piece.
+#[derive(Debug)]
+pub(crate) enum StringWriter {
+    Text {
+        decoder: Decoder,
+        text: String,
+        replaced: bool,
+    },
+    /// Base64 comes in groups of three bytes; up to two wait for the next piece.
+    Base64 {
+        held: Vec<u8>,
+    },
+}
+
+impl StringWriter {
+    pub(crate) fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Utf8 => {
+                Self::Text { decoder: Decoder::default(), text: String::new(), replaced: false }
+            }
+            Encoding::Base64 => Self::Base64 { held: Vec::new() },
+        }
+    }
+
+    pub(crate) fn write(&mut self, piece: &[u8], to: &mut Vec<u8>) {
+        match self {
+            Self::Text { decoder, text, replaced } => {
+                text.clear();
+                decoder.decode(piece, text);
+                *replaced |= decoder.replaced;
+                escape(text.as_bytes(), to);
+            }
+            Self::Base64 { held } => {
+                let wanted = (3 - held.len()) % 3;
+                let (first, rest) = piece.split_at(wanted.min(piece.len()));
+                held.extend_from_slice(first);
+                if held.len() < 3 && !held.is_empty() {
+                    return;
+                }
+                base64_to(held, to);
+                held.clear();
+                let (whole, last) = rest.split_at(rest.len() - rest.len() % 3);
+                base64_to(whole, to);
+                held.extend_from_slice(last);
+            }
+        }
+    }
+
+    /// The stream is over. Says whether bytes were replaced.
+    pub(crate) fn finish(self, to: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Text { mut decoder, mut text, replaced } => {
+                text.clear();
+                decoder.finish(&mut text);
+                escape(text.as_bytes(), to);
+                replaced || decoder.replaced
+            }
+            Self::Base64 { held } => {
+                base64_to(&held, to);
+                false
+            }
+        }
+    }
+}
+
+fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
+    use base64::Engine;
+    let engine = base64::engine::general_purpose::STANDARD;
+    let start = to.len();
+    to.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    // Never fails: the room is exactly what is needed.
+    let written = engine.encode_slice(bytes, &mut to[start..]).unwrap_or(0);
+    to.truncate(start + written);
+}
+
+/// How many bytes are looked at together.
+const RUN: usize = 32;
+
+/// Appends UTF-8 text as the inside of a JSON string.
+pub(crate) fn escape(text: &[u8], to: &mut Vec<u8>) {
+    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    to.reserve(text.len() + text.len() / 16);
+    let mut rest = text;
+    while !rest.is_empty() {
+        // Long runs without anything special are the rule: looked at as a whole, they cost little.
+        let mut plain = 0;
+        while let Some(run) = rest.get(plain..plain + RUN) {
+            if run.iter().fold(false, |any, byte| any | special(byte)) {
+                break;
+            }
+            plain += RUN;
+        }
+        plain += rest[plain..].iter().position(special).unwrap_or(rest.len() - plain);
+        to.extend_from_slice(&rest[..plain]);
+        let Some(byte) = rest.get(plain) else { return };
+        match byte {
+            b'"' => to.extend_from_slice(b"\\\""),
+            b'\\' => to.extend_from_slice(b"\\\\"),
+            b'\n' => to.extend_from_slice(b"\\n"),
+            b'\r' => to.extend_from_slice(b"\\r"),
+            b'\t' => to.extend_from_slice(b"\\t"),
+            other => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                let (high, low) = (usize::from(other >> 4), usize::from(other & 15));
+                to.extend_from_slice(&[b'\\', b'u', b'0', b'0', HEX[high], HEX[low]]);
+            }
+        }
+        rest = &rest[plain + 1..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(encoding: Encoding, pieces: &[&[u8]]) -> String {
+        let mut writer = StringWriter::new(encoding);
+        let mut json = vec![b'"'];
+        for piece in pieces {
+            writer.write(piece, &mut json);
+        }
+        writer.finish(&mut json);
+        json.push(b'"');
+        serde_json::from_slice(&json).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_the_same_however_it_is_cut(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..200),
+                ".{0,80}".prop_map(String::into_bytes),
+            ],
+            cuts in proptest::collection::vec(0usize..200, 0..8),
+        ) {
+            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.push(0);
+            cuts.push(bytes.len());
+            cuts.sort_unstable();
+            let pieces: Vec<_> = cuts.windows(2).map(|ends| &bytes[ends[0]..ends[1]]).collect();
+            prop_assert_eq!(written(Encoding::Utf8, &pieces), String::from_utf8_lossy(&bytes));
+            use base64::Engine;
+            let exact = base64::engine::general_purpose::STANDARD.decode(written(Encoding::Base64, &pieces)).unwrap();
+            prop_assert_eq!(exact, bytes);
+        }
+    }
+
+    #[test]
+    fn a_character_in_two_pieces_is_no_replacement() {
+        let mut decoder = Decoder::default();
+        let mut text = String::new();
+        decoder.decode(&"€".as_bytes()[..2], &mut text);
+        assert_eq!((text.as_str(), decoder.held()), ("", 2));
+        decoder.decode(&"€a".as_bytes()[2..], &mut text);
+        assert_eq!((text.as_str(), decoder.held(), decoder.replaced), ("€a", 0, false));
+    }
+}
