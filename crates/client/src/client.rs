@@ -133,7 +133,7 @@ impl Client {
 
     /// Sends a request; an answer that refuses is an error.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = request.send().await.map_err(|e| self.failed(e))?;
+        let response = request.send().await.map_err(|e| self.failed(&e))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -150,7 +150,7 @@ impl Client {
 
     async fn read(&self, mut response: Response) -> Result<BytesMut, ClientError> {
         let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(e))? {
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e))? {
             if body.len() + chunk.len() > MAX_ANSWER_BYTES {
                 return Err(self.nonsense(format!("it has more than {MAX_ANSWER_BYTES} bytes")));
             }
@@ -160,7 +160,7 @@ impl Client {
     }
 
     /// An error of the connection.
-    pub(crate) fn failed(&self, error: reqwest::Error) -> ClientError {
+    pub(crate) fn failed(&self, error: &reqwest::Error) -> ClientError {
         let address = self.inner.address.to_string();
         if error.is_connect() {
             ClientError::Unreachable { address, source: innermost(error) }

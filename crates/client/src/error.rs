@@ -86,8 +86,8 @@ impl ClientError {
 }
 
 /// The innermost reason of an error of the HTTP library: the outer ones repeat the address.
-pub(crate) fn innermost(error: reqwest::Error) -> Cause {
-    let mut cause: &dyn std::error::Error = &error;
+pub(crate) fn innermost(error: &reqwest::Error) -> Cause {
+    let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }

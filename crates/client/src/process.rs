@@ -79,7 +79,7 @@ pub struct RawOutput {
 impl RawOutput {
     /// The next bytes; `None` after the last.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
-        self.response.chunk().await.map_err(|e| self.client.failed(e))
+        self.response.chunk().await.map_err(|e| self.client.failed(&e))
     }
 }
 

@@ -210,7 +210,7 @@ impl<T: StreamEvent> Events<T> {
     async fn receive(&mut self) -> Result<(), ClientError> {
         let Some(response) = &mut self.response else { return Ok(()) };
         let chunk: Option<Bytes> = match timeout(LONGEST_SILENCE, response.chunk()).await {
-            Ok(read) => read.map_err(|e| self.client.failed(e))?,
+            Ok(read) => read.map_err(|e| self.client.failed(&e))?,
             Err(_) => return Err(self.client.cut("it has been silent for too long")),
         };
         // The last event has not come, or nobody would be reading.

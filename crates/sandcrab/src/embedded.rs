@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use sandcrab_client::{Address, Client};
+use sandcrab_engine::{Engine, ShellDriver};
 use sandcrab_server::{Listen, ServeError, Server, ServerConfig};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -13,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 
+const SIGTERM: i32 = 15;
 /// How long what still runs has after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 /// How long the last answers may take.
@@ -23,6 +25,7 @@ const DRAIN_WINDOW: Duration = Duration::from_secs(1);
 pub(crate) struct Embedded {
     client: Client,
     stop: oneshot::Sender<()>,
+    engine: Engine,
     served: JoinSet<Result<(), ServeError>>,
     folder: TempDir,
 }
@@ -36,10 +39,11 @@ impl Embedded {
         config.listen = Listen::Unix(socket.clone());
         config.access.token = None;
         config.drain_window = DRAIN_WINDOW;
-        config.stop_executions = Some(STOP_GRACE);
-        // There will be one command, and nobody waits for a second.
+        // There will be one command and no session: a plain shell is as good, and need not be tried out first.
         config.engine.ready_shells = 0;
+        config.engine.shell_driver = ShellDriver::Portable;
         let server = Server::start(config).await.map_err(Failure::embedded)?;
+        let engine = server.engine().clone();
         let (stop, stopped) = oneshot::channel();
         let mut served = JoinSet::new();
         served.spawn(server.run(async {
@@ -47,7 +51,7 @@ impl Embedded {
             drop(stopped.await);
         }));
         let client = Client::connect_to(Address::unix(socket), None)?;
-        Ok(Self { client, stop, served, folder })
+        Ok(Self { client, stop, engine, served, folder })
     }
 
     /// A client of it.
@@ -57,7 +61,9 @@ impl Embedded {
 
     /// Stops it, ends what still runs, and removes what it kept.
     pub(crate) async fn stop(self) {
-        let Self { client, stop, mut served, folder } = self;
+        let Self { client, stop, engine, mut served, folder } = self;
+        engine.stop_all(SIGTERM, STOP_GRACE).await;
+        drop(engine);
         // Its connections would be waited for.
         drop(client);
         // It may have stopped by itself.

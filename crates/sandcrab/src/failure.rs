@@ -106,7 +106,8 @@ impl Failure {
             Some(text.to_owned())
         };
         match self {
-            Self::Client(error @ ClientError::Api(body)) => error.hint().or_else(|| of_code(body.code)),
+            // The server's own talk of requests, not of commands.
+            Self::Client(error @ ClientError::Api(body)) => of_code(body.code).or_else(|| error.hint()),
             Self::Client(ClientError::Unreachable { .. }) => Some(
                 "start a server with `sandcrab serve`, or say where one is with --url or SANDCRAB_URL"
                     .to_owned(),

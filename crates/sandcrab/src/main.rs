@@ -72,6 +72,6 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         Command::Wait(args) => commands::wait::run(args, global, output).await,
         Command::Session(args) => commands::session::run(args, global, output).await,
         Command::Health(_) => commands::health::run(global, output).await,
-        Command::Completions(args) => commands::completions::run(args, output),
+        Command::Completions(args) => commands::completions::run(&args, output),
     }
 }

@@ -16,10 +16,9 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: CompletionsArgs, output: Output) -> Result<u8, Failure> {
-    let CompletionsArgs { shell } = args;
+pub(crate) fn run(args: &CompletionsArgs, output: Output) -> Result<u8, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "sandcrab", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::command(), "sandcrab", &mut script);
     output.bytes(&script)?;
     Ok(0)
 }

@@ -67,7 +67,7 @@ impl Interrupts {
             if let Some(signal) = signal {
                 signal.recv().await;
             } else {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::select! {
