@@ -82,6 +82,8 @@ codes! {
     StdinNotOpen = "STDIN_NOT_OPEN", 409, 66;
     /// The process has ended, so this cannot be done to it.
     ProcessEnded = "PROCESS_ENDED", 409, 66;
+    /// The command waits for its turn, so this cannot be done to it yet.
+    ProcessNotStarted = "PROCESS_NOT_STARTED", 409, 66;
     /// The session was deleted while the request was on its way.
     SessionDestroyed = "SESSION_DESTROYED", 410, 65;
     /// The command ended its session's shell.
@@ -96,8 +98,12 @@ codes! {
     LimitExceeded = "LIMIT_EXCEEDED", 429, 75;
     /// Our bug.
     InternalError = "INTERNAL_ERROR", 500, 70;
+    /// The command's supervisor was killed while it started it; it may or may not have run.
+    ExecutionLost = "EXECUTION_LOST", 502, 75;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503, 69;
+    /// What runs was started by an older version, which cannot do this.
+    NotSupported = "NOT_SUPPORTED", 501, 69;
     /// There is no shell on this machine that could run it.
     NoShell = "NO_SHELL", 501, 69;
     /// The state directory's disk is full.

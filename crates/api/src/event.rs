@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::execute::{End, ProcessName, Truncated, Usage};
+use crate::execute::{End, ProcessName, Usage};
 use crate::process::{Process, ProcessStatus};
 use crate::{ErrorCode, Timestamp};
 
@@ -79,9 +79,6 @@ pub struct Summary {
     /// Whether the session's shell had to be restored before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_restarted: Option<bool>,
-    /// What the stream left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub truncated: Option<Truncated>,
     /// When it ended.
     pub timestamp: Timestamp,
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// A server keeps what it runs, and every byte it wrote, for whoever asks by its id: `sandcrab serve` starts one, and
 /// the other commands use it. `sandcrab run` also works without.
 #[derive(Debug, Parser)]
-#[command(name = "sandcrab", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "sandcrab", bin_name = "sandcrab", version, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalOptions,
@@ -78,8 +78,10 @@ impl GlobalOptions {
     }
 }
 
+/// What can be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(Box<commands::serve::ServeArgs>),
     Run(commands::run::RunArgs),
     Exec(commands::exec::ExecArgs),
     Ps(commands::ps::PsArgs),

@@ -1,11 +1,9 @@
 //! What a command to run looks like on the command line; shared by `run`, `exec` and `session exec`.
 
-use std::time::Duration;
-
 use clap::Args;
 use sandcrab_api::execute::{CommandRequest, Variables};
 
-use crate::units::{milliseconds, parse_duration};
+use crate::quantity::Span;
 
 /// The command, and what it gets.
 #[derive(Debug, Args)]
@@ -20,8 +18,8 @@ pub(crate) struct CommandArgs {
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
     /// The longest it may run, such as 500ms, 5s, 2m; then it is ended, with exit code 124.
-    #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
-    timeout: Option<Duration>,
+    #[arg(short, long, value_name = "DURATION")]
+    timeout: Option<Span>,
     #[command(flatten)]
     words: Words,
 }
@@ -42,7 +40,7 @@ impl CommandArgs {
         let env = variables(self.env, self.unset_env);
         request.env = (!env.is_empty()).then_some(env);
         request.cwd = self.cwd;
-        request.timeout_ms = self.timeout.map(milliseconds);
+        request.timeout_ms = self.timeout.map(Span::milliseconds);
         request
     }
 }

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use sandcrab_client::{Address, Client};
 
+use crate::address_file::AddressFile;
 use crate::failure::Failure;
-use crate::state_dir::default_state_dir;
+use crate::places;
 
 /// The variable that holds a token.
 const TOKEN_VARIABLE: &str = "SANDCRAB_TOKEN";
 /// Where a server listens that was not told otherwise.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:7070";
-/// The file in the state directory that says where its server listens.
-const ADDRESS_FILE: &str = "address";
+/// What names the state directory instead of the default.
+const STATE_DIR_VARIABLE: &str = "SANDCRAB_STATE_DIR";
 /// The file in the state directory that holds the token.
 const TOKEN_FILE: &str = "token";
 /// The largest of those files that is read.
@@ -33,8 +34,20 @@ pub(crate) struct Connection<'a> {
 impl Connection<'_> {
     /// A client of the server that was named, or of the default one. Whether it is there shows later.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let address = self.address()?;
-        let token = self.token(&address)?;
+        let state_dir = state_dir();
+        let noted = state_dir.as_deref().and_then(AddressFile::read);
+        let address: Address = match (self.url, noted) {
+            (Some(url), _) => url.parse().map_err(Failure::address)?,
+            (None, Some(address)) => address,
+            // Nobody has said that this is ours: it gets no token that was not given for it.
+            (None, None) => {
+                let address = DEFAULT_ADDRESS.parse().map_err(Failure::address)?;
+                return Ok(Client::connect_to(address, self.given_token()?.as_deref())?);
+            }
+        };
+        // This machine's token is none of another machine's business.
+        let own = state_dir.filter(|_| address.is_local()).and_then(|dir| own_token(&dir));
+        let token = self.given_token()?.or(own);
         Ok(Client::connect_to(address, token.as_deref())?)
     }
 
@@ -48,34 +61,26 @@ impl Connection<'_> {
         Ok(is_there.then_some(client))
     }
 
-    fn address(&self) -> Result<Address, Failure> {
-        if let Some(url) = self.url {
-            return url.parse().map_err(Failure::address);
-        }
-        let noted = default_state_dir().and_then(|dir| read(&dir.join(ADDRESS_FILE)).ok());
-        let noted = noted.and_then(|text| text.trim().parse().ok());
-        match noted {
-            Some(address) => Ok(address),
-            None => DEFAULT_ADDRESS.parse().map_err(Failure::address),
-        }
-    }
-
-    fn token(&self, address: &Address) -> Result<Option<String>, Failure> {
+    /// The token of the file or variable that somebody gave.
+    fn given_token(&self) -> Result<Option<String>, Failure> {
         if let Some(path) = self.token_file {
             let text = read(path).map_err(|e| Failure::unreadable(path, &e))?;
             return Ok(Some(text.trim().to_owned()));
         }
-        if let Ok(token) = std::env::var(TOKEN_VARIABLE)
-            && !token.is_empty()
-        {
-            return Ok(Some(token));
-        }
-        // This machine's token is none of another machine's business.
-        let dir: Option<PathBuf> = if address.is_local() { default_state_dir() } else { None };
-        // A server without access control has none.
-        let text = dir.and_then(|dir| read(&dir.join(TOKEN_FILE)).ok());
-        Ok(text.map(|text| text.trim().to_owned()).filter(|token| !token.is_empty()))
+        Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()))
     }
+}
+
+/// The state directory of the default server.
+fn state_dir() -> Option<PathBuf> {
+    let given = std::env::var_os(STATE_DIR_VARIABLE).filter(|dir| !dir.is_empty());
+    given.map(PathBuf::from).or_else(places::state_dir)
+}
+
+/// The token in a state directory; a server that asks for none has none.
+fn own_token(state_dir: &Path) -> Option<String> {
+    let text = read(&state_dir.join(TOKEN_FILE)).ok()?;
+    Some(text.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
 fn read(path: &Path) -> std::io::Result<String> {

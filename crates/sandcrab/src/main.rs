@@ -12,6 +12,7 @@
 //!
 //! Talking to a server takes one thread; only an embedded server gets more.
 
+mod address_file;
 mod cli;
 mod command_line;
 mod commands;
@@ -19,10 +20,11 @@ mod connection;
 mod embedded;
 mod failure;
 mod output;
+mod places;
+mod quantity;
 mod relay;
-mod state_dir;
+mod serve;
 mod table;
-mod units;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,11 @@ fn main() -> ExitCode {
     sandcrab_engine::init();
     let Cli { global, command } = Cli::parse();
     let output = Output::new(global.json);
+    // It has processes and threads of its own.
+    let command = match command {
+        Command::Serve(args) => return commands::serve::run(*args),
+        other => other,
+    };
     match start(command, &global, output) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -64,6 +71,7 @@ fn start(command: Command, global: &GlobalOptions, output: Output) -> Result<u8,
 
 async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     match command {
+        Command::Serve(_) => Ok(0),
         Command::Run(args) => commands::run::run(args, global, output).await,
         Command::Exec(args) => commands::exec::run(args, global, output).await,
         Command::Ps(args) => commands::ps::run(args, global, output).await,

@@ -1,5 +1,7 @@
 //! Tables for people: aligned columns, wrapped to a terminal, whole lines elsewhere.
 
+use std::time::Duration;
+
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 use sandcrab_api::process::ProcessStatus;
 
@@ -51,4 +53,29 @@ pub(crate) fn status(status: ProcessStatus) -> Cell {
         ProcessStatus::Error => ("error", Color::Red),
     };
     Cell::new(word).fg(colour)
+}
+
+/// A duration in two digits or so: `12ms`, `3.4s`, `5m`, `2h`, `9d`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        1..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let show = |ms| duration(Duration::from_millis(ms));
+        assert_eq!([show(0), show(999), show(1_500), show(60_000)], ["0ms", "999ms", "1.5s", "60s"]);
+        assert_eq!([show(300_000), show(7_200_000), show(864_000_000)], ["5m", "2h", "10d"]);
+    }
 }

@@ -147,6 +147,7 @@ impl From<StartError> for ApiError {
             }
             StartError::SessionGone(id) => error(ErrorCode::SessionDestroyed).with("sessionId", id.as_str()),
             StartError::NoShell(_) => error(ErrorCode::NoShell),
+            StartError::Lost => error(ErrorCode::ExecutionLost),
             StartError::NoSpace => error(ErrorCode::NoSpace),
             _ => Self::internal(message),
         }
@@ -158,6 +159,12 @@ impl From<ControlError> for ApiError {
         let message = e.to_string();
         match e {
             ControlError::Ended => Self::new(ErrorCode::ProcessEnded, message),
+            ControlError::NotStarted => Self::new(ErrorCode::ProcessNotStarted, message),
+            ControlError::SessionGone(id) => {
+                Self::new(ErrorCode::SessionDestroyed, message).with("sessionId", id.as_str())
+            }
+            ControlError::Unsupported => Self::new(ErrorCode::NotSupported, message),
+            ControlError::Busy => Self::new(ErrorCode::LimitExceeded, message),
             ControlError::StdinNotOpen => Self::new(ErrorCode::StdinNotOpen, message)
                 .suggest("start it with keepStdinOpen, and write before closing"),
             ControlError::Running => Self::new(ErrorCode::ExecutionConflict, message),

@@ -13,7 +13,7 @@ use sandcrab_api::event::{
 };
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::{End, Entry, Event, Execution, Follower, ReadAt, ReadError, StartError, Stream};
+use sandcrab_engine::{End, Entry, Event, Execution, Follower, ReadAt, ReadError, Stream};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -286,7 +286,6 @@ impl Feed {
         if self.follows {
             let error = match self.execution.wait().await {
                 Ok(end) => return self.ended(&end, Timestamp::now()),
-                Err(e @ StartError::Lost) => ApiError::internal(e),
                 Err(e) => e.into(),
             };
             return self.fail(&error, None);

@@ -70,7 +70,6 @@ pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summa
         leftovers: (end.leftover_count > 0).then(|| convert::names(&end.leftovers)),
         leftover_count: (end.leftover_count > 0).then_some(end.leftover_count),
         session_restarted: end.restored.is_some().then_some(true),
-        truncated: None,
         timestamp,
     }
 }

@@ -9,7 +9,6 @@ use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table;
-use crate::units::show_duration;
 
 /// Show how the server is, and what works there.
 #[derive(Debug, Args)]
@@ -38,7 +37,7 @@ fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
         ("server", address.to_owned()),
         ("status", health.status.clone()),
         ("version", health.version.clone()),
-        ("up for", show_duration(Duration::from_millis(health.uptime))),
+        ("up for", table::duration(Duration::from_millis(health.uptime))),
         ("workspace", health.workspace.clone()),
         ("running", counts.running.to_string()),
         ("records", counts.executions.to_string()),

@@ -1,7 +1,5 @@
 //! `sandcrab kill`.
 
-use std::time::Duration;
-
 use clap::Args;
 use sandcrab_api::execute::ProcessName;
 use sandcrab_api::process::KilledProcess;
@@ -10,8 +8,8 @@ use sandcrab_client::KillOptions;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::quantity::Span;
 use crate::table;
-use crate::units::parse_duration;
 
 /// The exit code if somebody could not be ended.
 const EXIT_SURVIVORS: u8 = 1;
@@ -28,12 +26,12 @@ pub(crate) struct KillArgs {
     #[arg(short, long, value_name = "SIGNAL", default_value = "SIGTERM")]
     signal: String,
     /// How long it has before SIGKILL, such as 500ms, 5s.
-    #[arg(short, long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
-    grace: Duration,
+    #[arg(short, long, value_name = "DURATION", default_value = "5s")]
+    grace: Span,
 }
 
 pub(crate) async fn run(args: KillArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
-    let options = KillOptions { signal: Some(args.signal), grace: Some(args.grace) };
+    let options = KillOptions { signal: Some(args.signal), grace: Some(args.grace.0) };
     let answer = global.client()?.kill(&args.id, &options).await?;
     if output.json {
         output.document(&answer)?;

@@ -7,5 +7,6 @@ pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ps;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod wait;

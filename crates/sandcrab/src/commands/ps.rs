@@ -12,7 +12,6 @@ use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table;
-use crate::units::show_duration;
 
 /// List what runs.
 ///
@@ -57,8 +56,8 @@ fn row(process: &Process) -> Vec<Cell> {
         text(process.pid.map(|pid| pid.to_string())),
         table::status(process.status),
         text(process.exit_code.map(|code| code.to_string())),
-        Cell::new(format!("{} ago", show_duration(since(process.start_time, now)))),
-        Cell::new(show_duration(since(process.start_time, end))),
+        Cell::new(format!("{} ago", table::duration(since(process.start_time, now)))),
+        Cell::new(table::duration(since(process.start_time, end))),
         text(process.session_id.clone()),
         Cell::new(table::plain(&process.command)),
     ]

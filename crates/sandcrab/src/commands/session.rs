@@ -1,6 +1,6 @@
 //! `sandcrab session`.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
 use sandcrab_api::session::{InterruptRequest, OnShellExit, SessionEnded, SessionMade, SessionRequest};
@@ -11,9 +11,9 @@ use crate::command_line::{CommandArgs, parse_variable, variables};
 use crate::commands::kill;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::quantity::Span;
 use crate::relay::relay;
 use crate::table;
-use crate::units::{milliseconds, parse_duration, show_duration};
 
 /// Shells that keep their state: folder, variables, functions, options.
 #[derive(Debug, Args)]
@@ -52,8 +52,8 @@ struct CreateArgs {
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
     /// The timeout of commands that do not bring their own, such as 5s, 2m.
-    #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
-    timeout: Option<Duration>,
+    #[arg(short, long, value_name = "DURATION")]
+    timeout: Option<Span>,
     /// A command that ends the shell (`exit 3`) is like any other; without this it is an error.
     #[arg(long)]
     restore: bool,
@@ -77,8 +77,8 @@ struct InterruptArgs {
     #[arg(short, long, value_name = "SIGNAL", default_value = "SIGINT")]
     signal: String,
     /// How long what runs has before SIGKILL, such as 500ms, 5s.
-    #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
-    grace: Option<Duration>,
+    #[arg(short, long, value_name = "DURATION")]
+    grace: Option<Span>,
 }
 
 /// Make a session with the same state, and print its id.
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: SessionArgs, global: &GlobalOptions, output: Outpu
             relay(&client, request, output).await
         }
         SessionCommand::Interrupt(args) => {
-            let grace_ms = args.grace.map(milliseconds);
+            let grace_ms = args.grace.map(Span::milliseconds);
             let request = InterruptRequest { signal: Some(args.signal.into()), grace_ms };
             ended(output, &client.interrupt(&args.id, &request).await?)
         }
@@ -144,7 +144,7 @@ impl CreateArgs {
             name: self.name,
             env: (!env.is_empty()).then_some(env),
             cwd: self.cwd,
-            command_timeout_ms: self.timeout.map(milliseconds),
+            command_timeout_ms: self.timeout.map(Span::milliseconds),
             max_output_size_bytes: None,
             on_shell_exit: self.restore.then_some(OnShellExit::Restore),
         }
@@ -184,7 +184,7 @@ async fn list(client: &Client, output: Output) -> Result<u8, Failure> {
             if session.busy { "busy" } else { "idle" }.to_owned(),
             session.queued.to_string(),
             session.restarts.to_string(),
-            format!("{} ago", show_duration(age)),
+            format!("{} ago", table::duration(age)),
             session.cwd.as_deref().map_or_else(|| "-".to_owned(), table::plain),
         ]);
     }

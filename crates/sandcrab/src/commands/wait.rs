@@ -1,7 +1,5 @@
 //! `sandcrab wait`.
 
-use std::time::Duration;
-
 use clap::Args;
 use sandcrab_api::execute::EndReason;
 use sandcrab_api::process::Process;
@@ -10,7 +8,8 @@ use crate::cli::GlobalOptions;
 use crate::commands::kill::signal_name;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::units::{parse_duration, show_duration};
+use crate::quantity::Span;
+use crate::table;
 
 /// What the exit code of a process is whose end is not known.
 const EXIT_UNKNOWN: u8 = 255;
@@ -21,12 +20,12 @@ pub(crate) struct WaitArgs {
     /// The process, or any execution.
     id: String,
     /// The longest to wait, such as 500ms, 5s; then the exit code is 75, and the process goes on.
-    #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
-    timeout: Option<Duration>,
+    #[arg(short, long, value_name = "DURATION")]
+    timeout: Option<Span>,
 }
 
 pub(crate) async fn run(args: WaitArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
-    let process = global.client()?.wait(&args.id, args.timeout).await?;
+    let process = global.client()?.wait(&args.id, args.timeout.map(|span| span.0)).await?;
     if output.json {
         output.document(&process)?;
     } else {
@@ -51,7 +50,7 @@ fn sentence(process: &Process) -> String {
         Some((EndReason::Lost, _)) | None => "was lost".to_owned(),
     };
     let took = process.end_time.and_then(|end| {
-        end.to_system_time().duration_since(process.start_time.to_system_time()).ok().map(show_duration)
+        end.to_system_time().duration_since(process.start_time.to_system_time()).ok().map(table::duration)
     });
     let after = took.map(|took| format!(" after {took}")).unwrap_or_default();
     format!("{} {how}{after}, exit code {code}", process.id)

@@ -2,7 +2,7 @@
 
 use sandcrab_api::ErrorCode;
 
-use crate::support::{Program, Scene};
+use crate::stage::{Program, Scene};
 
 const EXIT_CODES: &str = include_str!("../../../../docs/exit-codes.md");
 
@@ -11,7 +11,7 @@ fn a_server_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", home.path().join("none").display());
     for args in [["ps"].as_slice(), &["run", "true"], &["exec", "true"], &["health"]] {
-        let mut command = crate::support::sandcrab(home.path());
+        let mut command = crate::stage::sandcrab(home.path());
         let finished = Program::start(command.env("SANDCRAB_URL", &socket).args(args)).finish().with_code(69);
         assert!(finished.stderr.starts_with("error: failed to reach the server at unix:"), "{finished:?}");
         assert!(finished.stderr.contains("\nhint: start a server with `sandcrab serve`"), "{finished:?}");
@@ -32,7 +32,7 @@ fn a_program_that_is_no_server() {
         String::from_utf8_lossy(&request[..length]).into_owned()
     });
     let home = tempfile::tempdir().unwrap();
-    let mut command = crate::support::sandcrab(home.path());
+    let mut command = crate::stage::sandcrab(home.path());
     let finished = Program::start(command.args(["--url", &address, "ps"])).finish().with_code(76);
     assert!(finished.stderr.contains("makes no sense"), "{finished:?}");
     answering.join().unwrap();
@@ -94,11 +94,11 @@ fn a_command_line_that_makes_no_sense() {
         &["logs", "x", "--stdout", "--stderr"],
         &["completions", "nope"],
     ] {
-        let finished = Program::start(crate::support::sandcrab(home.path()).args(args)).finish().with_code(2);
+        let finished = Program::start(crate::stage::sandcrab(home.path()).args(args)).finish().with_code(2);
         assert!(finished.stderr.starts_with("error: "), "{finished:?}");
     }
     let finished =
-        Program::start(crate::support::sandcrab(home.path()).args(["--url", "ftp://x", "ps"])).finish();
+        Program::start(crate::stage::sandcrab(home.path()).args(["--url", "ftp://x", "ps"])).finish();
     assert!(finished.with_code(64).stderr.contains("write http://HOST:PORT or unix:PATH"));
 }
 
@@ -110,7 +110,7 @@ fn the_token_of_this_machine_stays_here() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let heard = |host: &str| {
-        let mut command = crate::support::sandcrab(home.path());
+        let mut command = crate::stage::sandcrab(home.path());
         command.env("SANDCRAB_STATE_DIR", home.path()).env("SANDCRAB_URL", format!("http://{host}:{port}"));
         let program = Program::start(command.arg("ps"));
         let (mut stream, _) = listener.accept().unwrap();

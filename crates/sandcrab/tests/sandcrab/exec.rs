@@ -1,6 +1,6 @@
 //! `sandcrab exec` on a server.
 
-use crate::support::{Program, Scene};
+use crate::stage::{Program, Scene};
 
 #[test]
 fn output_and_exit_code_pass_through() {

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::support::Program;
+use crate::stage::Program;
 
 /// Every subcommand that the program itself lists, and theirs.
 fn pages() -> Vec<(String, String)> {
@@ -31,7 +31,9 @@ fn collect(path: &[&str], pages: &mut Vec<(String, String)>) {
 
 fn help(path: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
-    let mut command = crate::support::sandcrab(home.path());
+    let mut command = crate::stage::sandcrab(home.path());
+    // The help shows what variables are set to.
+    command.env_remove("SANDCRAB_STATE_DIR");
     let finished = Program::start(command.args(path).arg("--help")).finish().with_code(0);
     finished.text().to_owned()
 }
@@ -76,7 +78,7 @@ fn the_document_is_made_of_it() {
 fn completions_are_made_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let home = tempfile::tempdir().unwrap();
-        let mut command = crate::support::sandcrab(home.path());
+        let mut command = crate::stage::sandcrab(home.path());
         let finished = Program::start(command.args(["completions", shell])).finish().with_code(0);
         assert!(finished.text().contains("interrupt"), "{shell}");
     }

@@ -2,7 +2,7 @@
 
 use sandcrab_api::execute::CommandRequest;
 
-use crate::support::{Scene, is_alive};
+use crate::stage::{Scene, is_alive};
 
 /// Starts a process in the background.
 fn start(scene: &Scene, id: &str, command: &str) {
@@ -95,7 +95,7 @@ fn kill_prints_its_receipt() {
     let scene = Scene::new();
     let pid = scene.file("pid");
     start(&scene, "tree", &format!("setsid sleep 600 & echo $! > {}; sleep 601", pid.display()));
-    crate::support::eventually("the process", || {
+    crate::stage::eventually("the process", || {
         std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'))
     });
     let receipt = scene.run(&["kill", "tree", "--signal", "KILL", "--grace", "0s"]).with_code(0);

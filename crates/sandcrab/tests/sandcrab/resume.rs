@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::support::Scene;
+use crate::stage::Scene;
 
 /// A command that writes numbered lines for long enough to be cut off in between.
 const SLOW_LINES: &str = "for i in $(seq 1 400); do echo line $i; echo $i >&2; sleep 0.005; done; exit 5";

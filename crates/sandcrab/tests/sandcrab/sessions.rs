@@ -1,6 +1,6 @@
 //! `sandcrab session`.
 
-use crate::support::Scene;
+use crate::stage::Scene;
 
 #[test]
 fn a_session_keeps_its_state() {

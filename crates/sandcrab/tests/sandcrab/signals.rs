@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Program, Scene, eventually, is_alive};
+use crate::stage::{Program, Scene, eventually, is_alive};
 
 /// Less than the command has after a first Ctrl-C.
 const AT_ONCE: Duration = Duration::from_secs(8);
@@ -27,7 +27,7 @@ fn ctrl_c_interrupts_the_command() {
 #[test]
 fn ctrl_c_ends_the_whole_tree_of_an_embedded_server() {
     let home = tempfile::tempdir().unwrap();
-    let mut command = crate::support::sandcrab(home.path());
+    let mut command = crate::stage::sandcrab(home.path());
     std::fs::create_dir(home.path().join("state")).unwrap();
     std::fs::write(home.path().join("state/address"), "unix:/nonexistent").unwrap();
     command.env("SANDCRAB_STATE_DIR", home.path().join("state"));

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Program, Scene};
+use crate::stage::{Program, Scene};
 
 /// Runs the program on a terminal of its own.
 fn on_terminal(scene: &Scene, arguments: &str, no_colour: &str) -> String {

@@ -36,7 +36,7 @@ impl Scene {
     /// Starts the server, on the port it had if it had one.
     pub(crate) fn start(&mut self) {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "support::host::host_process", "--nocapture"])
+            .args(["--exact", "stage::host::host_process", "--nocapture"])
             .env(HOST, self.dir.path().join("state"))
             .env(HOST_LISTEN, self.address.to_string())
             // As long as it is open, the server is wanted.

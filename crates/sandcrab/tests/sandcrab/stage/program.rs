@@ -89,7 +89,7 @@ pub(crate) fn sandcrab(home: &Path) -> Command {
             command.env(name, value);
         }
     }
-    command.env("HOME", home).env("XDG_STATE_HOME", home.join("none"));
+    command.env("HOME", home).env("SANDCRAB_STATE_DIR", home.join("none"));
     command
 }
 
