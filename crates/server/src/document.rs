@@ -78,7 +78,7 @@ fn refine(value: &mut Value) {
                 *media = json!({ "schema": { "type": "string", "format": "binary" } });
             }
             if let Some(media) = fields.get_mut("text/event-stream") {
-                *media = json!({ "schema": event(media["schema"].take()) });
+                *media = json!({ "schema": event(&media["schema"]) });
             }
         }
         _ => {}
@@ -86,7 +86,7 @@ fn refine(value: &mut Value) {
 }
 
 /// One event of a stream, as its fields, whose `data` is JSON of this schema.
-fn event(schema: Value) -> Value {
+fn event(schema: &Value) -> Value {
     let text = json!({ "type": "string" });
     let data = json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": schema });
     json!({
