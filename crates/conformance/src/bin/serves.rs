@@ -2,7 +2,6 @@
 //!
 //! `serves STATE_DIR LISTEN [SETTING=NUMBER]...`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
 //! base URL, and ends with everything it runs on SIGTERM.
-#![expect(clippy::print_stdout, reason = "this is a program")]
 
 use std::error::Error;
 use std::io::Write;

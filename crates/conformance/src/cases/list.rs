@@ -90,6 +90,8 @@ macro_rules! every_case {
                 killing_all
                 cleaning_up
                 it_goes_with_its_session_or_not
+                one_that_is_lost
+                one_that_waits_for_its_turn
             }
             protocol {
                 a_connection_is_kept

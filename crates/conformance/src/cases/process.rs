@@ -70,7 +70,7 @@ pub(super) async fn the_list(target: Target) {
     assert!(ids(&list("?all=true".to_owned()).await).contains(&executed));
     let failed = ids(&list("?status=failed".to_owned()).await);
     assert!(failed.contains(&ended) && !failed.contains(&running));
-    assert_eq!(ids(&list(format!("?sessionId={session}")).await), [running.clone()]);
+    assert_eq!(ids(&list(format!("?sessionId={session}")).await), [running.as_str()]);
     target.delete_session(&session).await;
 }
 
@@ -203,4 +203,35 @@ pub(super) async fn it_goes_with_its_session_or_not(target: Target) {
     assert_eq!(target.ended(&goes).await["status"], "killed");
     assert_eq!(target.process(&stays).await["status"], "running");
     target.kill(&stays).await;
+}
+
+/// When its supervisor is killed nobody knows what became of it; what it wrote is kept, and the server goes on.
+pub(super) async fn one_that_is_lost(target: Target) {
+    let id = target.start(json!({"command": "echo before; kill -9 $PPID; sleep 300"})).await;
+    let process = target.ended(&id).await;
+    assert_eq!((&process["status"], &process["end"]["reason"]), (&json!("error"), &json!("lost")));
+    target.until_gone(&process["pid"]).await;
+    assert_eq!(target.shell("echo next").await["stdout"], "next\n");
+}
+
+/// What waits for its turn cannot be signalled yet; it can be killed.
+pub(super) async fn one_that_waits_for_its_turn(target: Target) {
+    let session = target.new_session().await;
+    let path = format!("/api/session/{session}");
+    let mut waiting = Vec::new();
+    let id = fresh("queued");
+    for (queued, id) in [fresh("running"), id.clone()].into_iter().enumerate() {
+        let body = json!({"command": "sleep 300", "sessionId": session, "executionId": id});
+        let mut connection = target.connect().await;
+        connection.send(&Request::post("/api/execute", &body)).await.expect("sent");
+        waiting.push(connection);
+        let wanted =
+            |answer: &Value| answer["session"]["busy"] == true && answer["session"]["queued"] == queued;
+        target.until(&path, wanted).await;
+    }
+    assert_eq!(target.process(&id).await["status"], "starting");
+    let answer = target.post(format!("/api/process/{id}/signal"), json!({"signal": "TERM"})).await;
+    answer.refused(409, "PROCESS_NOT_STARTED");
+    target.kill(&id).await;
+    target.delete_session(&session).await;
 }

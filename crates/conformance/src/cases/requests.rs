@@ -4,14 +4,13 @@ use serde_json::{Value, json};
 
 use crate::http::{Request, Target};
 
-const BODIES: [&str; 7] = [
+const BODIES: [&str; 6] = [
     "/api/execute",
     "/api/execute/stream",
     "/api/process/start",
     "/api/session/create",
     "/api/session/delete",
     "/api/env",
-    "/api/process/nobody/signal",
 ];
 
 fn raw(path: &str, body: impl Into<Vec<u8>>) -> Request {
@@ -24,7 +23,10 @@ pub(super) async fn json_that_is_none(target: Target) {
         for body in ["{", "[]", "\"x\"", "{\"command\":\"true\"} x", "\u{0}", deep.as_str()] {
             target.send(raw(path, body)).await.refused(400, "VALIDATION_FAILED");
         }
-        target.send(raw(path, &b"{\"command\":\"\xff\",\"id\":\"\xff\"}"[..])).await.refused(400, "VALIDATION_FAILED");
+        target
+            .send(raw(path, &b"{\"command\":\"\xff\",\"id\":\"\xff\"}"[..]))
+            .await
+            .refused(400, "VALIDATION_FAILED");
     }
 }
 

@@ -37,17 +37,12 @@ async fn read_with_cuts(
     let mut last: Option<String> = None;
     let mut cuts = 0;
     loop {
-        let mut path = format!("/api/process/{id}/stream?encoding={encoding}");
-        let mut request = Request::get(path.as_str());
-        if let Some(last) = &last {
-            request = match by {
-                By::Header => request.header("last-event-id", last),
-                By::Query => {
-                    path.push_str(&format!("&since={last}"));
-                    Request::get(path)
-                }
-            };
-        }
+        let path = format!("/api/process/{id}/stream?encoding={encoding}");
+        let request = match (&last, by) {
+            (None, _) => Request::get(path),
+            (Some(last), By::Header) => Request::get(path).header("last-event-id", last),
+            (Some(last), By::Query) => Request::get(format!("{path}&since={last}")),
+        };
         let mut events = target.stream(request).await;
         let mut left = 1 + dice.below(6);
         loop {

@@ -1,7 +1,9 @@
 //! The conformance suite against a server of our own, and what needs to be in control of one: crashes, limits and load.
 #![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
+mod complete;
 mod crash;
+mod http2;
 mod limits;
 mod load;
 mod stopping;

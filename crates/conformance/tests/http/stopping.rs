@@ -9,7 +9,7 @@ use crate::support::ServerProcess;
 
 #[tokio::test]
 async fn running_requests_finish_and_new_work_is_refused() {
-    let mut server = ServerProcess::start(&["drain-ms=20000"]).await;
+    let mut server = ServerProcess::start(&["drain-ms=20000", "keep-executions=1"]).await;
     let target = server.target.clone();
     let gate = server.folder().join("open");
     let id = fresh("running");

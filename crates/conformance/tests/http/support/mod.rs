@@ -113,8 +113,17 @@ impl ServerProcess {
 }
 
 impl Drop for ServerProcess {
-    /// Supervisors that no server can find any more end what they have, and themselves.
+    /// A server that is asked to stops with what it runs. Supervisors that no server can find any more end what they
+    /// have, and themselves, but take their time.
     fn drop(&mut self) {
+        // One that was waited for has no process id any more.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::TERM);
+        }
+        let deadline = Instant::now() + PATIENCE / 3;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(AGAIN);
+        }
         drop(self.child.kill());
         drop(self.child.wait());
         drop(std::fs::remove_dir_all(&self.state));
