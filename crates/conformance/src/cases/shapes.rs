@@ -7,7 +7,8 @@ pub(super) const EXECUTE: &str = "success:flag exitCode:int stdout:text stderr:t
 pub(super) const END: &str = "reason:text signal?:int";
 pub(super) const USAGE: &str = "userMs:number systemMs:number wallMs:number maxRssBytes:int";
 pub(super) const TRUNCATED: &str = "stdout:int stdoutAfter:int stderr:int stderrAfter:int";
-pub(super) const STARTED: &str = "success:flag processId:text pid?:int command:text timestamp:time";
+pub(super) const STARTED: &str =
+    "success:flag processId:text executionId:text pid?:int command:text timestamp:time";
 pub(super) const PROCESS: &str = "id:text pid?:int command:text status:text startTime:time endTime?:time exitCode?:int \
      end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list";
 pub(super) const ONE_PROCESS: &str = "success:flag process:object timestamp:time";
