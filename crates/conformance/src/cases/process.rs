@@ -207,9 +207,17 @@ pub(super) async fn it_goes_with_its_session_or_not(target: Target) {
 
 /// When its supervisor is killed nobody knows what became of it; what it wrote is kept, and the server goes on.
 pub(super) async fn one_that_is_lost(target: Target) {
-    let id = target.start(json!({"command": "echo before; kill -9 $PPID; sleep 300"})).await;
+    // One that is killed before the start is answered is refused with `EXECUTION_LOST` instead.
+    let command = "echo before; read line; kill -9 $PPID; sleep 300";
+    let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;
+    let logs = format!("/api/process/{id}/logs");
+    target.until(&logs, |logs| logs["stdout"] == "before\n").await;
+    let request = Request::new("POST", format!("/api/process/{id}/stdin")).body("go\n");
+    // The supervisor may be gone before it can say that it has written.
+    target.send(request).await;
     let process = target.ended(&id).await;
     assert_eq!((&process["status"], &process["end"]["reason"]), (&json!("error"), &json!("lost")));
+    assert_eq!(target.get(logs).await.ok()["stdout"], "before\n");
     target.until_gone(&process["pid"]).await;
     assert_eq!(target.shell("echo next").await["stdout"], "next\n");
 }

@@ -257,8 +257,8 @@ async fn insist(target: Target, file: std::path::PathBuf, commands: usize) {
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         };
-        assert_eq!(result["stdout"], "out\n");
-        assert_eq!(crate::support::lines_of(&file), number + 1);
+        let runs = crate::support::lines_of(&file);
+        assert_eq!((result["stdout"].as_str(), runs), (Some("out\n"), number + 1), "{result}");
     }
 }
 
