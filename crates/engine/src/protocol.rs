@@ -97,6 +97,10 @@ pub(crate) struct Command {
     /// Shell text that runs first, unrecorded: a session's state for a process started from it.
     #[n(10)]
     pub(crate) prelude: Option<Bytes>,
+    /// Whether to record that it was taken before anything is done with it, so that a command that nobody ever had
+    /// can be told from one that is lost.
+    #[n(11)]
+    pub(crate) record_taken: Option<bool>,
 }
 
 impl Command {
@@ -120,6 +124,7 @@ impl Command {
             limits: spec.limits.clone(),
             leftovers: spec.leftovers,
             prelude: None,
+            record_taken: spec.digest.is_some().then_some(true),
         }
     }
 }

@@ -85,6 +85,14 @@ impl Inner {
         dead.retain(|nonce| living.iter().all(|living| living.link.nonce != *nonce));
         self.catch_up(&living).await;
         self.quit_idle(&living);
+        // Whoever asked for one that nobody ever had, and asks again, shall have it run.
+        lost.retain(|tracked| {
+            let never_taken = tracked.fixed.digest.is_some() && !self.was_taken(tracked);
+            if never_taken {
+                self.discard(tracked);
+            }
+            !never_taken
+        });
         self.clean_up(dead, lost, self.state.same_instance).await;
     }
 
@@ -179,6 +187,14 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Whether a supervisor has had it, which the first thing in its journal says.
+    fn was_taken(&self, tracked: &Tracked) -> bool {
+        let Ok(mut reader) = self.reader(tracked.journal) else {
+            return true;
+        };
+        !matches!(reader.next(), Ok(None))
     }
 
     /// Looks for an end in the journal; says whether there is one.

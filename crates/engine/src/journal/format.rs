@@ -52,6 +52,8 @@ pub(crate) mod kind {
     pub(crate) const ENDED: u8 = 5;
     /// No more output follows.
     pub(crate) const CLOSED: u8 = 6;
+    /// A supervisor has it, and may start it at any moment. Only where the engine asks for it.
+    pub(crate) const TAKEN: u8 = 7;
 
     /// Whether an event of this kind outlives the segment it was written to.
     pub(crate) fn is_sticky(kind: u8) -> bool {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::event_loop::{EndingTask, Purpose, Supervisor};
 use super::job::{Job, raw};
 use crate::end::{EndReason, KillReceipt, Usage};
-use crate::journal::{JournalWriter, Slot};
+use crate::journal::{JournalWriter, Slot, kind};
 use crate::process_tree::{Ending, Scope, Tag, Waiting, usage_of, waits_for_input};
 use crate::protocol::{Answer, Bytes, Command, Envelope, Inspection, Refusal, Request, Role, Stage};
 
@@ -59,8 +59,13 @@ impl Supervisor {
 
     /// Opens the journal of a new job.
     pub(super) fn new_job(&mut self, command: Command, now: Instant) -> Result<Job, Refusal> {
-        let journal = JournalWriter::open(&self.context.folders.journals, Slot(command.slot))
+        let mut journal = JournalWriter::open(&self.context.folders.journals, Slot(command.slot))
             .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("open the journal: {e}") })?;
+        if command.record_taken == Some(true) {
+            journal
+                .append_event(kind::TAKEN, &[])
+                .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("write the journal: {e}") })?;
+        }
         self.commands += 1;
         Ok(Job::new(command, Tag::new(self.nonce, self.commands), journal, now))
     }

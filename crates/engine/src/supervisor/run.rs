@@ -439,6 +439,7 @@ impl Supervisor {
             limits: Limits::default(),
             leftovers: LeftoverPolicy::Keep,
             prelude: None,
+            record_taken: None,
         };
         let mut job = self.new_job(command, now)?;
         for pid in std::iter::once(pid).chain(walk::descendants(pid)) {

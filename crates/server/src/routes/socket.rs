@@ -48,15 +48,15 @@ pub(crate) async fn socket(
             "this route speaks WebSocket; connect with a WebSocket client",
         )
     })?;
-    // The subprotocol that carries the token must be answered with one that was offered, and never with the token.
+    // Browsers insist on one of the subprotocols they offered; the one with the token only if there is no other.
     let offered = parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-    let offered: Vec<_> = offered
+    let mut offered: Vec<_> = offered
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(|protocol| protocol.trim().to_owned())
-        .filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL))
-        .take(1)
         .collect();
+    offered.sort_by_key(|protocol| protocol.starts_with(TOKEN_PROTOCOL));
+    offered.truncate(1);
     let limit = app.limits.body_bytes;
     let upgrade = upgrade.protocols(offered).max_message_size(limit).max_frame_size(limit);
     Ok(upgrade.on_upgrade(move |socket| serve(app, router, socket)))
