@@ -37,22 +37,17 @@ pub(crate) struct AppState {
 }
 
 impl AppState {
-    pub(crate) fn new(
-        engine: Engine,
-        config: &crate::ServerConfig,
-        stopping: Stopping,
-        connections: Arc<AtomicUsize>,
-    ) -> App {
+    pub(crate) fn new(engine: Engine, config: &crate::ServerConfig) -> App {
         Arc::new(Self {
             engine,
             gate: Gate::new(&config.access, &config.listen),
             defaults: config.defaults.clone(),
             limits: config.limits.clone(),
-            stopping,
+            stopping: Stopping::default(),
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),
             started: Instant::now(),
-            connections,
+            connections: Arc::default(),
             workspace: config.engine.cwd.to_string_lossy().into_owned(),
             environment: tokio::sync::Mutex::new(()),
             held: AtomicUsize::new(0),

@@ -18,6 +18,7 @@ mod access;
 mod answer;
 mod app;
 mod config;
+mod connections;
 mod convert;
 mod cursor;
 mod document;
@@ -27,6 +28,7 @@ mod feed;
 mod input;
 mod launch;
 mod layer;
+mod listening;
 mod metrics;
 mod note;
 mod router;
@@ -38,6 +40,7 @@ mod summary;
 mod text;
 
 pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};
+pub use listening::Listening;
 pub use server::{ServeError, Server};
 
 /// The OpenAPI 3.1 document of this server, as it is served at `/openapi.json` and committed beside the code.

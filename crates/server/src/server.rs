@@ -1,16 +1,23 @@
 //! [`Server`]: listens, serves, drains.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
-use sandcrab_engine::{Engine, OpenError};
-use tokio::net::{TcpListener, UnixListener};
+use sandcrab_engine::{Engine, OpenError, StopSummary};
 
 use crate::app::{App, AppState};
 use crate::config::{Listen, ServerConfig};
-use crate::stopping::Stopping;
+use crate::connections::{Connections, Drain};
+use crate::listening::Listening;
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+/// How long what goes on after its request has when the server stops.
+const LAST_TASKS_TIME: Duration = Duration::from_secs(1);
 
 /// Why a server could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -35,62 +42,92 @@ pub enum ServeError {
     NotASocket(PathBuf),
 }
 
-#[derive(Debug)]
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
     app: App,
-    engine: Engine,
-    listener: Listener,
-    address: Listen,
+    listening: Listening,
+    config: ServerConfig,
 }
 
 impl Server {
     /// Opens the state directory and listens.
     pub async fn start(config: ServerConfig) -> Result<Self, ServeError> {
-        let mut engine_config = config.engine.clone();
-        crate::environment::restore(&engine_config.state_dir, &mut engine_config.env)
-            .map_err(ServeError::Environment)?;
-        let engine = Engine::open(engine_config).await?;
-        let stopping = Stopping::default();
-        let app = AppState::new(engine.clone(), &config, stopping.clone(), Arc::default());
-        let failed = |source| ServeError::Listen { listen: config.listen.to_string(), source };
-        let (listener, address) = match &config.listen {
-            Listen::Tcp(address) => {
-                let listener = TcpListener::bind(address).await.map_err(failed)?;
-                let address = Listen::Tcp(listener.local_addr().map_err(failed)?);
-                (Listener::Tcp(listener), address)
-            }
-            Listen::Unix(path) => {
-                let listener = UnixListener::bind(path).map_err(failed)?;
-                (Listener::Unix(listener), config.listen.clone())
-            }
-        };
-        Ok(Self { app, engine, listener, address })
+        // In this order: who has the state directory is the better thing to be told than who has the port.
+        let engine = open_engine(&config).await?;
+        let listening = Listening::bind(&config.listen).await?;
+        Ok(Self::new(engine, listening, config))
+    }
+
+    /// Opens the state directory and goes on with a socket on which somebody listened before.
+    pub async fn start_on(config: ServerConfig, listening: Listening) -> Result<Self, ServeError> {
+        let engine = open_engine(&config).await?;
+        Ok(Self::new(engine, listening, config))
+    }
+
+    fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Self {
+        config.listen = listening.address().clone();
+        Self { app: AppState::new(engine, &config), listening, config }
     }
 
     /// Where it listens, with the port it got.
     pub fn address(&self) -> &Listen {
-        &self.address
+        self.listening.address()
+    }
+
+    /// The socket it listens on.
+    pub fn listening(&self) -> &Listening {
+        &self.listening
     }
 
     /// The engine behind it.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        &self.app.engine
+    }
+
+    /// How many connections are open, now and later.
+    pub fn connections(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.app.connections)
     }
 
     /// Serves until `stop` is ready, then drains: no new work, running requests finish within the window.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
-        let router = crate::router::router(self.app.clone());
-        let served = match self.listener {
-            Listener::Tcp(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
-            Listener::Unix(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
+        self.run_until(stop, pending()).await
+    }
+
+    /// The same; when `hurry` is ready, nothing is waited for any more.
+    pub async fn run_until(
+        self,
+        stop: impl Future<Output = ()> + Send,
+        hurry: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let Self { app, listening, config } = self;
+        let router = crate::router::router(Arc::clone(&app));
+        let connections = Arc::clone(&app.connections);
+        let clients = Connections::new(router, config.limits.connections, connections, app.stopping.clone());
+        let drain = Drain {
+            window: config.drain_window,
+            first: end_executions(&app.engine, SIGTERM, config.stop_executions),
+            hurried: end_executions(&app.engine, SIGKILL, config.stop_executions.map(|_| Duration::ZERO)),
         };
-        served.map_err(|source| ServeError::Listen { listen: self.address.to_string(), source })
+        clients.run(listening, stop, drain, hurry).await;
+        app.tasks.close();
+        drop(tokio::time::timeout(LAST_TASKS_TIME, app.tasks.wait()).await);
+        Ok(())
+    }
+}
+
+/// Opens the engine with the environment as it was changed last.
+async fn open_engine(config: &ServerConfig) -> Result<Engine, ServeError> {
+    let mut config = config.engine.clone();
+    crate::environment::restore(&config.state_dir, &mut config.env).map_err(ServeError::Environment)?;
+    Ok(Engine::open(config).await?)
+}
+
+/// Ends what runs, if there is a grace period for it.
+async fn end_executions(engine: &Engine, signal: i32, grace: Option<Duration>) {
+    if let Some(grace) = grace {
+        let StopSummary { ended, survivors } = engine.stop_all(signal, grace).await;
+        tracing::info!(ended, survivors, "ended what was running");
     }
 }

@@ -4,34 +4,34 @@ use tokio_util::sync::CancellationToken;
 
 /// Whether the server is stopping, and whether its patience is over. A handle.
 #[derive(Debug, Clone, Default)]
-pub struct Stopping {
+pub(crate) struct Stopping {
     stopping: CancellationToken,
     over: CancellationToken,
 }
 
 impl Stopping {
     /// No new work from now on.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.stopping.cancel();
     }
 
     /// What still runs is cut off.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.over.cancel();
     }
 
     /// Whether new work is refused.
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }
 
     /// Waits until new work is refused.
-    pub async fn begun(&self) {
+    pub(crate) async fn begun(&self) {
         self.stopping.cancelled().await;
     }
 
     /// Waits until what still runs is cut off.
-    pub async fn cut_off(&self) {
+    pub(crate) async fn cut_off(&self) {
         self.over.cancelled().await;
     }
 }

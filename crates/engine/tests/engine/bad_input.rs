@@ -389,7 +389,7 @@ async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded()
     let (mut at, mut gaps, mut last) = (0, 0, Vec::new());
     while let Some(entry) = follower.next().await.unwrap() {
         match entry.event {
-            Event::Output { stream: Stream::Stdout, bytes } => {
+            Event::Output { stream: Stream::Stdout, bytes, .. } => {
                 at += bytes.len() as u64;
                 last = bytes;
             }

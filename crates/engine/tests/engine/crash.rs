@@ -64,8 +64,8 @@ async fn follow(execution: &Execution) -> (String, String) {
     let mut follower = execution.follow(0).unwrap();
     while let Some(entry) = follower.next_late().await.unwrap() {
         match entry.event {
-            Event::Output { stream: Stream::Stdout, bytes } => streams.0.extend(bytes),
-            Event::Output { stream: Stream::Stderr, bytes } => streams.1.extend(bytes),
+            Event::Output { stream: Stream::Stdout, bytes, .. } => streams.0.extend(bytes),
+            Event::Output { stream: Stream::Stderr, bytes, .. } => streams.1.extend(bytes),
             Event::Gap { from, to } => panic!("a gap from {from} to {to}"),
             _ => {}
         }

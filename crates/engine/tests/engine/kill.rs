@@ -95,7 +95,7 @@ struct Neighbours {
 
 impl Neighbours {
     async fn new(scene: &Scene) -> Self {
-        let execution = scene.engine.start(CommandSpec::shell("sleep 110; :")).await.unwrap();
+        let execution = scene.engine.start(CommandSpec::shell("sleep 1000; :")).await.unwrap();
         let process = process_of(&execution);
         Self { stranger: Stranger::new(), execution, process }
     }
@@ -119,7 +119,7 @@ struct Earlier {
 impl Earlier {
     async fn new(scene: &Scene) -> Self {
         let session = scene.session().await;
-        let text = "kept=yes; env -i setsid sleep 100 >/dev/null 2>&1 & echo $$";
+        let text = "kept=yes; env -i setsid sleep 1000 >/dev/null 2>&1 & echo $$";
         let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
         let [leftover] = outcome.end.leftovers.as_slice() else { panic!("{:?}", outcome.end) };
         let leftover = Seen::of(leftover.pid).unwrap();

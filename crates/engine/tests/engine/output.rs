@@ -50,7 +50,7 @@ async fn follow(execution: &Execution, reader: Reader) -> (u64, u64) {
     let mut overtaken = false;
     while let Some(entry) = follower.next().await.unwrap() {
         match entry.event {
-            Event::Output { stream, bytes } => {
+            Event::Output { stream, bytes, .. } => {
                 assert_eq!(stream, Stream::Stdout);
                 check_flood(cursor, &bytes);
                 cursor += bytes.len() as u64;
@@ -152,7 +152,7 @@ async fn two_streams_at_once_stay_apart_and_in_order() {
     let mut follower = outcome.execution.follow(0).unwrap();
     let mut streams = [Vec::new(), Vec::new()];
     while let Some(entry) = follower.next().await.unwrap() {
-        if let Event::Output { stream, bytes } = entry.event {
+        if let Event::Output { stream, bytes, .. } = entry.event {
             streams[stream as usize].extend(bytes);
         }
     }

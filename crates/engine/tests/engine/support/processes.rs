@@ -160,7 +160,7 @@ pub(crate) struct Stranger {
 impl Stranger {
     pub(crate) fn new() -> Self {
         let mut command = Command::new("sleep");
-        let child = command.arg("120").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let child = command.arg("1000").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let seen = Seen::of(child.id()).unwrap();
         Self { child, seen }
     }

@@ -1,0 +1,181 @@
+//! The server: what the parent starts.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use sandcrab_engine::OpenError;
+use sandcrab_server::{Listening, ServeError, Server};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use super::CANNOT_RUN;
+use super::lifeline::{self, Lifeline, Message};
+use super::settings::{Settings, SettingsError};
+use super::{log, start_lines};
+use crate::commands::serve::ServeArgs;
+
+/// How long what was cut off may take to go.
+const LAST_MOMENTS: Duration = Duration::from_secs(1);
+
+/// Why the server ended, or was never there.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error("this is for the parent to start; run `sandcrab serve`: {0}")]
+    NoParent(io::Error),
+    #[error("failed to {doing}: {source}")]
+    Os { doing: &'static str, source: io::Error },
+}
+
+impl Failure {
+    /// What tells the parent whether to try again.
+    fn code(&self) -> u8 {
+        match self {
+            Self::Settings(_)
+            | Self::NoParent(_)
+            | Self::Serve(
+                ServeError::Engine(OpenError::InUse { .. })
+                | ServeError::Listen { .. }
+                | ServeError::NotASocket(_)
+                | ServeError::Environment(_),
+            ) => CANNOT_RUN,
+            _ => 1,
+        }
+    }
+}
+
+/// Serves below a parent until told to stop.
+pub(crate) fn run(args: ServeArgs) -> ExitCode {
+    match serve(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody may be there to read it.
+            drop(writeln!(io::stderr(), "sandcrab: {failure}"));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn serve(args: ServeArgs) -> Result<(), Failure> {
+    let (lifeline, message) = lifeline::take().map_err(Failure::NoParent)?;
+    let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
+    let mut settings = Settings::resolve(args, is_below_init)?;
+    log::start(std::mem::take(&mut settings.log), settings.log_format);
+    let runtime = tokio::runtime::Runtime::new();
+    let runtime = runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })?;
+    let served = runtime.block_on(async {
+        let watched = |source| Failure::Os { doing: "watch the parent", source };
+        let lifeline = Lifeline::new(lifeline).map_err(watched)?;
+        serve_below(&lifeline, message, settings).await
+    });
+    runtime.shutdown_timeout(LAST_MOMENTS);
+    served
+}
+
+async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) -> Result<(), Failure> {
+    let Settings { server: config, token_file, .. } = settings;
+    let handled = |source| Failure::Os { doing: "handle signals", source };
+    let mut stops = Stops::new().map_err(handled)?;
+    let user = signal(SignalKind::user_defined1()).map_err(handled)?;
+    let access = config.access.clone();
+    let is_first = message.socket.is_none();
+    let server = match message.socket {
+        Some(socket) => start_on(config, socket).await?,
+        None => Server::start(config).await?,
+    };
+    let shared = server.listening().share();
+    let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
+    kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
+    if is_first {
+        start_lines::print(server.address(), &access, &token_file);
+    } else {
+        let running = server.engine().health().running;
+        tracing::warn!(running, "{}; this one has taken over what runs", message.text);
+    }
+    let states = write_state(user, server.engine().clone(), server.connections());
+    let (counter, count) = watch::channel(0);
+    tokio::select! {
+        served = server.run_until(counted(count.clone(), 1), counted(count, 2)) => Ok(served?),
+        () = stops.count(counter) => Ok(()),
+        () = states => Ok(()),
+        // As if it had crashed: what it ran goes on.
+        () = lifeline.ended() => {
+            tracing::error!("the parent is gone; stopping at once");
+            Ok(())
+        }
+    }
+}
+
+/// Goes on with a socket; if it is not what is configured now, with a new one.
+async fn start_on(config: sandcrab_server::ServerConfig, socket: OwnedFd) -> Result<Server, ServeError> {
+    match Listening::inherited(socket, &config.listen) {
+        Ok(listening) => Server::start_on(config, listening).await,
+        Err(_) => Server::start(config).await,
+    }
+}
+
+/// Writes a line about the server's state to the log whenever it is asked to; never returns.
+async fn write_state(
+    mut user: Signal,
+    engine: sandcrab_engine::Engine,
+    connections: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+) {
+    loop {
+        user.recv().await;
+        let health = engine.health();
+        let connections = connections.load(Ordering::Relaxed);
+        let (running, sessions) = (health.running, health.sessions);
+        tracing::info!(running, sessions, connections, "as it is");
+    }
+}
+
+/// The signals that stop a server.
+#[derive(Debug)]
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Stops {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hangup.recv() => "SIGHUP",
+        }
+    }
+
+    /// Counts them; never returns.
+    async fn count(&mut self, counter: watch::Sender<u32>) {
+        loop {
+            let signal = self.next().await;
+            counter.send_modify(|count| *count = count.saturating_add(1));
+            match *counter.borrow() {
+                1 => tracing::info!(signal, "stopping"),
+                _ => tracing::warn!(signal, "stopping at once"),
+            }
+        }
+    }
+}
+
+/// Waits until so many have been counted.
+async fn counted(mut counter: watch::Receiver<u32>, many: u32) {
+    // Its sender lives as long as the server.
+    drop(counter.wait_for(|count| *count >= many).await);
+}

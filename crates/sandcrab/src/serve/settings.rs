@@ -1,0 +1,184 @@
+//! [`Settings`]: what a server runs with, put together from what people said.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandcrab_engine::{MIN_JOURNAL_BYTES, Retention};
+use sandcrab_server::{Access, Defaults, Listen, ServerConfig};
+use tracing_subscriber::EnvFilter;
+
+use super::config_file::{self, FileError};
+use super::log::{self, LogFormat};
+use super::places;
+use super::quantity::Span;
+use super::token::{self, TokenError};
+use crate::commands::serve::ServeArgs;
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
+/// What the platform of the reference gives.
+const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(15 * 60);
+const DEFAULT_LOG: &str = "info";
+
+/// Why a server cannot run as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SettingsError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error("cannot listen on {text:?}: {why}; write HOST:PORT or unix:PATH, as in {DEFAULT_LISTEN}")]
+    Listen { text: String, why: String },
+    #[error(
+        "--no-auth on {0} would let everybody who can reach it run commands; listen on a loopback address or a unix \
+         socket, or give --trust-network as well"
+    )]
+    Exposed(SocketAddr),
+    #[error("there is no HOME to keep anything in; give --state-dir")]
+    NoStateDir,
+    #[error("the workspace {} cannot be used: {why}; give a folder that is there", path.display())]
+    Workspace { path: PathBuf, why: String },
+    #[error("--journal-bytes {given} is too small; give at least {MIN_JOURNAL_BYTES}")]
+    Journal { given: u64 },
+    #[error("the variable {name} is {value:?}; it must be a whole number")]
+    Variable { name: &'static str, value: String },
+    #[error("--{0} 0 would let nobody in; give at least 1")]
+    Zero(&'static str),
+    #[error("{0}")]
+    Log(String),
+}
+
+/// What a server runs with.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) server: ServerConfig,
+    pub(super) token_file: PathBuf,
+    pub(super) log: EnvFilter,
+    pub(super) log_format: LogFormat,
+}
+
+impl Settings {
+    /// Reads the file, puts everything together, and makes the state directory and the token if they are not there.
+    pub(super) fn resolve(args: ServeArgs, is_below_init: bool) -> Result<Self, SettingsError> {
+        let file = config_file::read(args.config.as_deref())?;
+        let args = args.or(file);
+        let listen = parse_listen(args.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?;
+        let log = log::filter(args.log.as_deref().unwrap_or(DEFAULT_LOG)).map_err(SettingsError::Log)?;
+        let log_format = args.log_format.unwrap_or_default();
+        check_exposed(&listen, &args)?;
+        let state_dir =
+            absolute(args.state_dir.clone().or_else(places::state_dir).ok_or(SettingsError::NoStateDir)?);
+        let workspace = workspace(args.workspace.clone())?;
+        let defaults = defaults(&args)?;
+        token::make_state_dir(&state_dir)?;
+        let token_file = absolute(args.token_file.clone().unwrap_or_else(|| state_dir.join("token")));
+        let token = match args.no_auth {
+            Some(true) => None,
+            _ => Some(token::read_or_make(&token_file)?),
+        };
+        let mut server = ServerConfig::new(state_dir, "");
+        server.listen = listen;
+        server.access = Access {
+            token,
+            allowed_hosts: args.allow_host.clone().unwrap_or_default(),
+            allowed_origins: args.allow_origin.clone().unwrap_or_default(),
+        };
+        server.defaults = defaults;
+        server.engine.cwd = workspace;
+        let is_ending = args.stop_executions.unwrap_or(is_below_init);
+        server.stop_executions = is_ending.then(|| args.stop_grace.map_or(DEFAULT_STOP_GRACE, |span| span.0));
+        apply_limits(&mut server, &args)?;
+        Ok(Self { server, token_file, log, log_format })
+    }
+}
+
+fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), SettingsError> {
+    let size = |size: super::Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    set(&mut server.drain_window, args.drain_window.map(|span| span.0));
+    set(&mut server.limits.connections, args.max_connections);
+    set(&mut server.limits.body_bytes, args.max_body_bytes.map(size));
+    // One body of the largest size must always fit.
+    server.limits.held_body_bytes = server.limits.held_body_bytes.max(server.limits.body_bytes);
+    let engine = &mut server.engine;
+    set(&mut engine.journal_bytes, args.journal_bytes.map(|size| size.0));
+    set(&mut engine.ready_shells, args.ready_shells);
+    set(&mut engine.max_executions, args.max_executions);
+    set(&mut engine.max_sessions, args.max_sessions);
+    let Retention { max_age, max_count, max_total_bytes } = &mut engine.retention;
+    set(max_age, args.retention_age.map(|span| span.0));
+    set(max_count, args.retention_count);
+    set(max_total_bytes, args.retention_bytes.map(|size| size.0));
+    if engine.journal_bytes < MIN_JOURNAL_BYTES {
+        return Err(SettingsError::Journal { given: engine.journal_bytes });
+    }
+    if server.limits.connections == 0 {
+        return Err(SettingsError::Zero("max-connections"));
+    }
+    Ok(())
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// A path that stays true whatever the working directory is.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn workspace(given: Option<PathBuf>) -> Result<PathBuf, SettingsError> {
+    let path = absolute(given.or_else(places::workspace).unwrap_or_else(|| "/".into()));
+    let refused = |why: String| SettingsError::Workspace { path: path.clone(), why };
+    let found = std::fs::metadata(&path).map_err(|error| refused(error.to_string()))?;
+    if found.is_dir() { Ok(path) } else { Err(refused("it is no folder".into())) }
+}
+
+/// What commands get that do not say: what was asked for, else what the reference's variables say.
+fn defaults(args: &ServeArgs) -> Result<Defaults, SettingsError> {
+    let millis = || variable("COMMAND_TIMEOUT_MS");
+    let timeout = match args.command_timeout {
+        Some(Span(timeout)) => Some(timeout),
+        None => millis()?.map(Duration::from_millis),
+    };
+    let max_output_bytes = match args.max_output_bytes {
+        Some(size) => Some(size.0),
+        None => variable("MAX_OUTPUT_SIZE_BYTES")?,
+    };
+    Ok(Defaults { timeout: timeout.filter(|timeout| !timeout.is_zero()), max_output_bytes })
+}
+
+fn variable(name: &'static str) -> Result<Option<u64>, SettingsError> {
+    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let value = value.to_string_lossy().into_owned();
+    value.parse().map(Some).map_err(|_| SettingsError::Variable { name, value })
+}
+
+fn parse_listen(text: &str) -> Result<Listen, SettingsError> {
+    let refused = |why: &str| SettingsError::Listen { text: text.to_owned(), why: why.to_owned() };
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() {
+            return Err(refused("the path is missing"));
+        }
+        return Ok(Listen::Unix(absolute(Path::new(path).to_owned())));
+    }
+    let mut addresses = text.to_socket_addrs().map_err(|error| refused(&error.to_string()))?;
+    addresses.next().map(Listen::Tcp).ok_or_else(|| refused("the name has no address"))
+}
+
+fn check_exposed(listen: &Listen, args: &ServeArgs) -> Result<(), SettingsError> {
+    match listen {
+        Listen::Tcp(address)
+            if args.no_auth == Some(true)
+                && args.trust_network != Some(true)
+                && !address.ip().to_canonical().is_loopback() =>
+        {
+            Err(SettingsError::Exposed(*address))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

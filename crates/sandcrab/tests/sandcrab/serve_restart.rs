@@ -1,0 +1,106 @@
+//! Servers and parents that are killed.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use sandcrab_engine::EndReason;
+
+use crate::support::{Place, children, ended, eventually, id, is_alive, send, stat};
+
+#[test]
+fn a_killed_server_is_back_within_two_seconds_and_nothing_is_lost() {
+    let place = Place::new();
+    let go = place.file("go");
+    place.begin("long", "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 7");
+    let serve = place.serve(&[]);
+    let before = serve.server();
+    let killed = Instant::now();
+    send(before, Signal::KILL);
+    // Who connects meanwhile waits; nobody is refused.
+    assert!(serve.answers());
+    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
+    assert_ne!(serve.server(), before);
+    let log = serve.log();
+    assert!(log.contains("was ended by signal 9") && log.contains("running=1"), "{log}");
+    std::fs::write(go, "").unwrap();
+    serve.stop();
+    place.with_engine(async |engine| {
+        let execution = engine.execution(&id("long")).unwrap();
+        let end = execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(7)));
+        assert_eq!(execution.output(100).unwrap().stdout.bytes, b"before\nafter\n");
+    });
+}
+
+#[test]
+fn a_server_that_crashes_again_and_again_is_given_up() {
+    let place = Place::new();
+    let mut serve = place.serve(&[]);
+    let mut last = 0;
+    let status = eventually("it gives up", || {
+        let server = children(serve.child.id()).into_iter().find(|pid| {
+            *pid != last
+                && std::fs::read(format!("/proc/{pid}/cmdline"))
+                    .is_ok_and(|l| l.starts_with(b"sandcrab-server"))
+        });
+        if let Some(server) = server {
+            send(server, Signal::KILL);
+            last = server;
+        }
+        serve.child.try_wait().unwrap()
+    });
+    assert_eq!(status.code(), Some(137));
+    let log = serve.log();
+    assert!(log.contains("was ended by signal 9, for the 8th time within a minute; giving up"), "{log}");
+}
+
+#[test]
+fn when_the_parent_is_killed_the_server_goes_and_the_work_stays() {
+    let place = Place::new();
+    place.begin("long", "echo begun; exec sleep 300");
+    let mut serve = place.serve(&["--stop-executions"]);
+    let server = serve.server();
+    serve.signal(Signal::KILL);
+    ended(&mut serve.child);
+    eventually("the server is gone", || (!is_alive(server)).then_some(()));
+    let next = place.serve(&[]);
+    assert!(next.answers());
+    next.stop();
+    place.with_engine(async |engine| assert_eq!(engine.health().running, 1));
+}
+
+#[test]
+fn what_a_crashed_server_leaves_is_reaped() {
+    let place = Place::new();
+    place.begin("long", "echo begun; exec sleep 300");
+    let serve = place.serve(&[]);
+    let parent = serve.child.id();
+    // Started by a server of its own, and so below the parent when that is killed.
+    send(serve.server(), Signal::KILL);
+    assert!(serve.answers());
+    let is_clean = || {
+        let below = children(parent);
+        let is_zombie = |pid: &u32| stat(*pid).is_some_and(|(state, _)| state == 'Z');
+        (!below.is_empty() && !below.iter().any(is_zombie)).then_some(below)
+    };
+    assert_eq!(eventually("nobody is left to be reaped", is_clean), [serve.server()]);
+    serve.stop();
+}
+
+#[test]
+fn a_wish_to_stop_between_two_servers_is_not_lost() {
+    let place = Place::new();
+    place.begin("polite", "trap 'echo bye; exit 3' TERM; echo begun; while :; do sleep 0.01; done");
+    let mut serve = place.serve(&["--stop-executions"]);
+    // Stopped, so that the parent is sure to find both.
+    serve.signal(Signal::STOP);
+    send(serve.server(), Signal::KILL);
+    serve.signal(Signal::TERM);
+    serve.signal(Signal::CONT);
+    let status = ended(&mut serve.child);
+    assert_eq!(status.code(), Some(0), "{}", serve.log());
+    place.with_engine(async |engine| {
+        let execution = engine.execution(&id("polite")).unwrap();
+        assert_eq!(execution.wait().await.unwrap().exit_code, Some(3));
+    });
+}

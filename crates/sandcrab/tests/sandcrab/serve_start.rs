@@ -1,0 +1,125 @@
+//! How `sandcrab serve` starts, and when it does not.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+
+use crate::support::{Place, Serve, ended, eventually, is_alive, mode, ping};
+
+#[test]
+fn it_says_where_it_listens_and_keeps_the_token_to_itself() {
+    let place = Place::new();
+    let serve = place.serve(&["--log", "trace"]);
+    assert!(serve.address.starts_with("http://127.0.0.1:"), "{}", serve.address);
+    let token_file = place.state().join("token");
+    assert_eq!(serve.line(), format!("token in {} (Authorization: Bearer …)", token_file.display()));
+    assert!(serve.answers());
+    assert_eq!((mode(&token_file), mode(&place.state())), (0o600, 0o700));
+    let token = std::fs::read_to_string(&token_file).unwrap();
+    assert_eq!(token.trim().len(), 64);
+    serve.signal(Signal::USR1);
+    eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
+    assert!(!serve.log().contains(token.trim()));
+    serve.stop();
+    // The next start has the same.
+    place.serve(&[]).stop();
+    assert_eq!(std::fs::read_to_string(&token_file).unwrap(), token);
+}
+
+#[test]
+fn a_log_in_json_is_json() {
+    let place = Place::new();
+    let serve = place.serve(&["--log-format", "json"]);
+    serve.signal(Signal::USR1);
+    eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
+    for line in serve.log().lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(entry["message"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn a_unix_socket_is_private_replaced_when_dead_and_removed_in_the_end() {
+    let place = Place::new();
+    let (path, listen) = (place.file("s"), format!("unix:{}", place.file("s").display()));
+    let mut serve = place.serve(&["--listen", &listen]);
+    assert_eq!(serve.address, listen);
+    assert!(serve.answers());
+    assert_eq!(mode(&path), 0o600);
+    // With another state directory, the socket is what is in the way.
+    let mut second = place.command();
+    second.args(["--listen", &listen, "--state-dir"]).arg(place.file("other"));
+    let (code, said) = place.refused(&mut second);
+    assert!(code == Some(2) && said.contains("stop who has it"), "{said}");
+    assert!(serve.answers());
+    let server = serve.server();
+    serve.child.kill().unwrap();
+    ended(&mut serve.child);
+    eventually("the server is gone", || (!is_alive(server)).then_some(()));
+    assert!(path.exists() && ping(&listen).is_none());
+    let serve = place.serve(&["--listen", &listen]);
+    assert!(serve.answers());
+    serve.stop();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_second_one_on_the_same_state_directory_is_refused() {
+    let place = Place::new();
+    let serve = place.serve(&[]);
+    let (code, said) = place.refused(&mut place.command());
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("another engine uses") && said.contains("choose another state directory"),
+        "{said}"
+    );
+    assert!(serve.answers());
+    serve.stop();
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused() {
+    let (place, other) = (Place::new(), Place::new());
+    let serve = other.serve(&[]);
+    let address = serve.address.strip_prefix("http://").unwrap();
+    let (code, said) = place.refused(place.command().args(["--listen", address]));
+    assert_eq!(code, Some(2));
+    assert!(said.contains(address) && said.contains("choose another address"), "{said}");
+    serve.stop();
+}
+
+#[test]
+fn a_token_that_others_can_read_is_refused() {
+    let place = Place::new();
+    let token = place.file("secret");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+    std::fs::set_permissions(&token, Permissions::from_mode(0o644)).unwrap();
+    let (code, said) = place.refused(place.command().arg("--token-file").arg(&token));
+    assert_eq!(code, Some(2));
+    assert!(said.contains("chmod 600") && !said.contains("0123456789abcdef"), "{said}");
+    std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    let serve = Serve::start(&place, place.command().arg("--token-file").arg(&token));
+    assert!(serve.line().contains("secret") && !place.state().join("token").exists());
+    serve.stop();
+}
+
+#[test]
+fn without_a_token_it_says_so_and_not_to_the_world() {
+    let place = Place::new();
+    let (code, said) = place.refused(place.command().args(["--no-auth", "--listen", "0.0.0.0:0"]));
+    assert!(code == Some(2) && said.contains("--trust-network"), "{said}");
+    let serve = place.serve(&["--no-auth"]);
+    assert!(serve.line().contains("no token is needed"));
+    assert!(serve.answers() && !place.state().join("token").exists());
+    serve.stop();
+}
+
+#[test]
+fn the_parent_is_one_thread() {
+    let place = Place::new();
+    let serve = place.serve(&[]);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", serve.child.id())).unwrap();
+    assert_eq!(tasks.count(), 1);
+    serve.stop();
+}

@@ -1,0 +1,334 @@
+//! [`Connections`]: accepts, serves and lets go of clients.
+//!
+//! Every connection is a tracked task and holds one of a bounded number of places; beyond that, who connects waits in
+//! the kernel's queue. A socket is counted until it is closed, also after a WebSocket took it over.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tower::Service;
+
+use crate::listening::{Accepted, Listening};
+use crate::stopping::Stopping;
+
+/// How long the first request of a connection may take to arrive.
+const FIRST_REQUEST_TIME: Duration = Duration::from_secs(30);
+/// How long the head of a later one may take, idling included: longer than clients keep idle connections, so that it
+/// is they who close them and no request meets a closed one.
+const NEXT_REQUEST_TIME: Duration = Duration::from_secs(120);
+/// How long to wait when the machine has no descriptor or memory for another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long those have who came while the server was stopping, once it has nothing else to wait for.
+const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
+
+/// Whether connections are kept for a next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Open,
+    /// The server is stopping: one request each.
+    OneRequest,
+}
+
+/// What is done between the wish to stop and the end.
+#[derive(Debug)]
+pub(crate) struct Drain<F, H> {
+    /// Done first; requests that it makes finish get their answers.
+    pub(crate) first: F,
+    /// How long running requests have after that.
+    pub(crate) window: Duration,
+    /// Done instead of all this when there is no time.
+    pub(crate) hurried: H,
+}
+
+/// What serves clients.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    router: Router,
+    places: Arc<Semaphore>,
+    open: Arc<AtomicUsize>,
+    stopping: Stopping,
+    tasks: TaskTracker,
+}
+
+impl Connections {
+    /// Room for so many connections; `open` shows how many there are.
+    pub(crate) fn new(router: Router, most: usize, open: Arc<AtomicUsize>, stopping: Stopping) -> Self {
+        let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { router, places, open, stopping, tasks: TaskTracker::new() }
+    }
+
+    /// Serves until `stop` is ready, then drains; in a hurry when `hurry` is ready.
+    ///
+    /// While it drains it goes on to accept, so that clients are told why they are refused, and can still look. What
+    /// came before has the window to finish; a connection that idles is closed at once.
+    pub(crate) async fn run(
+        &self,
+        listening: Listening,
+        stop: impl Future<Output = ()>,
+        drain: Drain<impl Future<Output = ()>, impl Future<Output = ()>>,
+        hurry: impl Future<Output = ()>,
+    ) {
+        // Whoever drops this future wants the connections gone, too.
+        let cut = CutOnDrop(&self.stopping);
+        let (early, late) = (TaskTracker::new(), TaskTracker::new());
+        early.close();
+        late.close();
+        self.accept(&listening, Keep::Open, &early, stop).await;
+        self.stopping.begin();
+        let patient = async {
+            drain.first.await;
+            drop(timeout(drain.window, early.wait()).await);
+        };
+        let drained = async {
+            tokio::select! {
+                () = patient => true,
+                () = hurry => {
+                    drain.hurried.await;
+                    false
+                }
+            }
+        };
+        let is_patient = self.accept(&listening, Keep::OneRequest, &late, drained).await;
+        listening.close();
+        if is_patient {
+            drop(timeout(LAST_ANSWERS_TIME, late.wait()).await);
+        }
+        drop(cut);
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Accepts and serves until `until` is ready, and returns what it gives. Sockets are tracked by `sockets`.
+    async fn accept<T>(
+        &self,
+        listening: &Listening,
+        keep: Keep,
+        sockets: &TaskTracker,
+        until: impl Future<Output = T>,
+    ) -> T {
+        let mut until = pin!(until);
+        let accepting = async {
+            let mut is_failing = false;
+            loop {
+                // Never closed.
+                let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+                match listening.accept().await {
+                    Ok(accepted) => {
+                        is_failing = false;
+                        self.open.fetch_add(1, Ordering::Relaxed);
+                        let open = Arc::clone(&self.open);
+                        self.serve(accepted, keep, Open { open, _place: place, _socket: sockets.token() });
+                    }
+                    Err(error) if is_of_one_client(&error) => {}
+                    Err(error) => {
+                        if !is_failing {
+                            tracing::warn!(%error, "failed to accept a connection; trying on");
+                        }
+                        is_failing = true;
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            result = &mut until => result,
+            () = accepting => until.await,
+        }
+    }
+
+    fn serve(&self, accepted: Accepted, keep: Keep, open: Open) {
+        let (router, stopping) = (self.router.clone(), self.stopping.clone());
+        let builder = builder(&self.tasks, keep);
+        match accepted {
+            Accepted::Tcp(stream) => {
+                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, router, stopping, keep));
+            }
+            Accepted::Unix(stream) => {
+                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, router, stopping, keep));
+            }
+        }
+    }
+}
+
+/// Cuts the connections off when it goes.
+#[derive(Debug)]
+struct CutOnDrop<'a>(&'a Stopping);
+
+impl Drop for CutOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.cut();
+    }
+}
+
+/// Whether it is this one client's trouble and not ours.
+fn is_of_one_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
+    let mut builder = Builder::new(Tracked(tasks.clone()));
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(NEXT_REQUEST_TIME)
+        .keep_alive(keep == Keep::Open);
+    builder.http2().timer(TokioTimer::new());
+    builder
+}
+
+/// Serves one client until he is done, or the server's patience is over.
+async fn serve_one<S>(
+    builder: Builder<Tracked>,
+    stream: Counted<S>,
+    router: Router,
+    stopping: Stopping,
+    keep: Keep,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&has_asked);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        asks.store(true, Ordering::Relaxed);
+        let mut router = router.clone();
+        async move { Ok::<_, Infallible>(answer(&mut router, request).await) }
+    });
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let mut is_told = keep == Keep::OneRequest;
+    let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_TIME));
+    let mut is_first_due = true;
+    let mut cut_at = None;
+    loop {
+        tokio::select! {
+            // What goes wrong on a connection is its client's to know.
+            _ = connection.as_mut() => return,
+            () = stopping.cut_off(), if cut_at.is_none() => {
+                // Whoever waits is told why he waits no longer.
+                is_told = true;
+                is_first_due = false;
+                cut_at = Some(Instant::now() + LAST_ANSWERS_TIME);
+                connection.as_mut().graceful_shutdown();
+            }
+            () = tokio::time::sleep_until(cut_at.unwrap_or_else(Instant::now)), if cut_at.is_some() => return,
+            () = stopping.begun(), if !is_told => {
+                is_told = true;
+                if has_asked.load(Ordering::Relaxed) {
+                    connection.as_mut().graceful_shutdown();
+                } else {
+                    // The request may be on its way, and shall be answered.
+                    is_first_due = true;
+                    first_request.as_mut().reset(Instant::now() + LAST_ANSWERS_TIME);
+                }
+            }
+            () = first_request.as_mut(), if is_first_due => {
+                is_first_due = false;
+                if !has_asked.load(Ordering::Relaxed) {
+                    return;
+                }
+                if is_told {
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// A router is always ready.
+async fn answer(router: &mut Router, request: Request<Incoming>) -> axum::response::Response {
+    match router.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Runs what HTTP/2 does at the same time as tracked tasks.
+#[derive(Debug, Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> hyper::rt::Executor<F> for Tracked
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, task: F) {
+        drop(self.0.spawn(task));
+    }
+}
+
+/// A connection's place.
+#[derive(Debug)]
+struct Open {
+    open: Arc<AtomicUsize>,
+    _place: OwnedSemaphorePermit,
+    _socket: TaskTrackerToken,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A socket that has a place until it is closed, whoever holds it then.
+#[derive(Debug)]
+struct Counted<S> {
+    stream: S,
+    _open: Open,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests;
