@@ -34,7 +34,7 @@ enum Source {
     /// From memory: the two streams as they are.
     Memory([Vec<u8>; 2]),
     /// From the journal: ranges of the two streams, in the order they are written.
-    Journal(OutputReader, [Vec<Range<u64>>; 2]),
+    Journal(Box<OutputReader>, [Vec<Range<u64>>; 2]),
 }
 
 /// The output that an answer carries.
@@ -95,7 +95,7 @@ impl AnswerOutput {
             stderr_after: stderr.head.end,
         });
         let plans = [stdout, stderr].map(|plan| vec![plan.head, plan.tail]);
-        Ok(Self { source: Source::Journal(reader, plans), encoding, truncated })
+        Ok(Self { source: Source::Journal(Box::new(reader), plans), encoding, truncated })
     }
 
     /// One range of each stream.
@@ -105,7 +105,7 @@ impl AnswerOutput {
         encoding: Encoding,
         truncated: Option<Truncated>,
     ) -> Self {
-        let source = Source::Journal(reader, ranges.map(|range| vec![range]));
+        let source = Source::Journal(Box::new(reader), ranges.map(|range| vec![range]));
         Self { source, encoding, truncated }
     }
 

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Session, SessionSpec};
+
 use super::program::{Program, Server};
 use super::turns::{Part, take_turns, timed};
 use super::{Connection, bare, expect, post, request};
 use crate::bench::floors::{BareBash, bash_spawn_once};
-use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table};
+use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
 
 /// Rounds and samples a round of what takes microseconds.
 const SHORT_ROUNDS: usize = 40;
@@ -40,12 +42,14 @@ pub(super) fn push(
     let mut bash = BareBash::start()?;
     let [mut to_floor, mut to_ping, mut to_exec] = [floor.connect()?, server.connect()?, server.connect()?];
     let bare_request = request("GET", "/");
-    let [bare, pinged, trip, run] = take_turns(
+    let alone = Alone::start()?;
+    let [bare, pinged, trip, through_engine, run] = take_turns(
         SHORT_ROUNDS,
         [
             Part::new(SHORT_SAMPLES, || timed(|| to_floor.ask_size(&bare_request))),
             Part::new(SHORT_SAMPLES, || timed(|| to_ping.ask_size(&ping))),
             Part::new(SHORT_SAMPLES, || Ok(bash.round_trip()?)),
+            Part::new(SHORT_SAMPLES, || alone.run()),
             Part::new(SHORT_SAMPLES, || exec_once(&mut to_exec, &exec)),
         ],
     )?;
@@ -73,12 +77,14 @@ pub(super) fn push(
         Row::new("floor: bare hyper handler, p99", Measure::Time(bare.p99)),
         Row::new("floor: the client's own processor time, a request", Measure::Time(own)),
         Row::new("floor: bare bash round trip, p50", time(trip)),
+        Row::new("floor: session `true` through the engine alone, p50", time(through_engine)),
         Row::new("floor: spawning bash, p50", time(spawn)),
         Row::new("`GET /api/ping`, p50", time(pinged)).floor(time(bare)).bar(Bar::AtMostTimesFloor(1.5)),
         Row::new("`GET /api/ping`, p99", Measure::Time(pinged.p99)).floor(Measure::Time(bare.p99)),
         Row::new("session `true`, p50, to bare bash + ping", time(run))
             .floor(after(trip))
             .bar(Bar::AtMostTimesFloor(2.0)),
+        Row::new("session `true`, p50, to the engine alone + ping", time(run)).floor(after(through_engine)),
         Row::new("session `true`, p99, to its p50", Measure::Time(run.p99))
             .floor(time(run))
             .bar(Bar::AtMostTimesFloor(4.0)),
@@ -146,6 +152,40 @@ fn kill(connection: &mut Connection) -> Result<Duration, FigureError> {
     let time = begun.elapsed();
     expect(String::from_utf8(receipt)?.contains(r#""command":"sleep 60""#), "a kill ended nothing")?;
     Ok(time)
+}
+
+/// A session of an engine without a server.
+struct Alone {
+    runtime: tokio::runtime::Runtime,
+    engine: Engine,
+    session: Session,
+    _directory: tempfile::TempDir,
+}
+
+impl Alone {
+    fn start() -> Result<Self, FigureError> {
+        let directory = tempfile::tempdir()?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        let engine = runtime.block_on(Engine::open(EngineConfig::new(directory.path())))?;
+        let session = runtime.block_on(engine.create_session(SessionSpec::new()))?;
+        Ok(Self { runtime, engine, session, _directory: directory })
+    }
+
+    /// Runs a command from a task, as a server does.
+    fn run(&self) -> Result<Duration, FigureError> {
+        let session = self.session.clone();
+        self.runtime.block_on(self.runtime.spawn(async move {
+            let start = Instant::now();
+            session.run(CommandSpec::shell("true")).await?;
+            Ok(start.elapsed())
+        }))?
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.runtime.block_on(delete_everything(&self.engine));
+    }
 }
 
 /// How long this thread itself is on a processor for a request.

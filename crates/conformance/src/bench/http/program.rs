@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::{env, fs};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::{Connection, post, request};
 use crate::bench::FigureError;
 
@@ -15,7 +17,7 @@ const ADDRESS_PREFIX: &str = "listening on http://";
 /// How many lines it may say before.
 const MAX_LINES: usize = 16;
 
-/// A server in a process of its own; killed when it is dropped.
+/// A server in a process of its own; told to end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -78,7 +80,10 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        drop(self.child.kill());
+        // SIGTERM, so that a server's parent takes the server along.
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
         drop(self.child.wait());
     }
 }
@@ -103,9 +108,9 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it on a state directory of its own.
     pub(crate) fn start(state_dir: &Path) -> Result<Self, FigureError> {
-        let program = env::current_exe()?.with_file_name("examples").join("serve");
-        let mut command = Command::new(program);
-        command.arg(state_dir).arg("-");
+        let mut command = Command::new(env::current_exe()?.with_file_name("sandcrab"));
+        command.args(["serve", "--no-auth", "--listen", "127.0.0.1:0", "--log", "warn", "--state-dir"]);
+        command.arg(state_dir);
         Ok(Self { program: Program::start(command)? })
     }
 
