@@ -14,7 +14,7 @@ use crate::Timestamp;
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $exit:literal;)*) => {
         /// Why a request was refused.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ErrorCode {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
         }
@@ -115,6 +115,19 @@ impl fmt::Display for ErrorCode {
         f.write_str(self.as_str())
     }
 }
+
+// By hand: what is derived would have the names of the variants, not the words on the wire.
+impl utoipa::PartialSchema for ErrorCode {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::Type::String)
+            .enum_values(Some(Self::ALL.iter().map(|code| code.as_str())))
+            .description(Some("Why a request was refused."))
+            .into()
+    }
+}
+
+impl ToSchema for ErrorCode {}
 
 /// The body of every answer that refuses something.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

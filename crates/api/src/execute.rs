@@ -132,7 +132,7 @@ pub struct CommandRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
     /// Limits on what it may use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub limits: Option<Limits>,
     /// What becomes of what it leaves running.
     #[serde(default, skip_serializing_if = "Option::is_none")]

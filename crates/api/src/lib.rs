@@ -20,12 +20,14 @@ pub mod error;
 pub mod event;
 pub mod execute;
 pub mod frame;
+mod object;
 pub mod process;
 pub mod service;
 pub mod session;
 mod time;
 
 pub use error::{ErrorBody, ErrorCode};
+pub use object::Object;
 pub use time::Timestamp;
 
 /// The id that, in place of a session's, asks for no session.

@@ -80,6 +80,8 @@ pub struct ProcessStarted {
     pub success: bool,
     /// Its id.
     pub process_id: String,
+    /// The same, under the name that every execution's answer has it.
+    pub execution_id: String,
     /// Its process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -154,8 +156,17 @@ pub struct CleanedAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignalRequest {
     /// The signal.
-    #[schema(value_type = String, example = "SIGTERM")]
+    #[schema(schema_with = name_or_number)]
     pub signal: serde_json::Value,
+}
+
+fn name_or_number() -> utoipa::openapi::schema::Object {
+    use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Integer]))
+        .description(Some("The signal."))
+        .examples(["SIGTERM"])
+        .build()
 }
 
 /// Something was done.

@@ -13,6 +13,8 @@ use std::ptr;
 use std::time::Duration;
 
 use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -276,4 +278,11 @@ pub(crate) fn reap_one(pid: Pid) -> bool {
     let mut status = 0;
     // SAFETY: the pointer is valid for writing.
     unsafe { libc::waitpid(pid.as_raw_nonzero().get(), &raw mut status, 0) > 0 }
+}
+
+/// Has the runtime watch a descriptor for this and nothing else.
+pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is owned by what is returned, so it is open and stays the same for as long as it is
+    // registered.
+    unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
 }

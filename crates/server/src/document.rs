@@ -1,4 +1,5 @@
-//! What completes the OpenAPI document: refusals, links between operations, and the token.
+//! What completes the OpenAPI document: refusals, links between operations, the token, and what derived schemas
+//! cannot say.
 
 use sandcrab_api::ErrorCode;
 use serde_json::{Map, Value, json};
@@ -28,6 +29,10 @@ const OF_SESSION: &[&str] =
 /// What takes the session in its body.
 const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess"];
 
+/// What may be asked without a body.
+const WITHOUT_BODY: [&str; 5] =
+    ["createSession", "interruptSession", "forkSession", "resetSession", "writeStdin"];
+
 /// Completes the document.
 pub(crate) fn complete(document: &mut Value) {
     document["security"] = json!([{ "token": [] }]);
@@ -45,8 +50,50 @@ pub(crate) fn complete(document: &mut Value) {
                 }
             }
             link(operation);
+            // A header or a query cannot be null: it is left out.
+            for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+                if parameter["schema"]["type"] == json!(["string", "null"]) {
+                    parameter["schema"]["type"] = "string".into();
+                }
+            }
+            if operation["operationId"].as_str().is_some_and(|id| WITHOUT_BODY.contains(&id)) {
+                operation["requestBody"]["required"] = false.into();
+            }
         }
     }
+    refine(document);
+}
+
+/// Says of bytes, events and unsigned numbers what they are.
+fn refine(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(refine),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(refine);
+            // A signed format would forbid the upper half.
+            if fields.get("minimum").is_some_and(|least| least == 0) {
+                fields.remove("format");
+            }
+            if let Some(media) = fields.get_mut("application/octet-stream") {
+                *media = json!({ "schema": { "type": "string", "format": "binary" } });
+            }
+            if let Some(media) = fields.get_mut("text/event-stream") {
+                *media = json!({ "schema": event(&media["schema"]) });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// One event of a stream, as its fields, whose `data` is JSON of this schema.
+fn event(schema: &Value) -> Value {
+    let text = json!({ "type": "string" });
+    let data = json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": schema });
+    json!({
+        "type": "object",
+        "properties": { "id": text, "event": text, "data": data },
+        "required": ["data"]
+    })
 }
 
 fn schema<T: utoipa::PartialSchema>() -> Value {

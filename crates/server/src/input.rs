@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use sandcrab_api::ErrorCode;
+use sandcrab_api::{ErrorCode, Object};
 use sandcrab_engine::{Execution, ExecutionId, Session, SessionId};
 use serde::de::DeserializeOwned;
 
@@ -53,11 +53,15 @@ pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held)
     Ok((first.unwrap_or_else(|| all.freeze()), held))
 }
 
-/// Reads JSON; nothing at all is an empty object.
+/// Reads a JSON object; nothing at all is an empty one.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    // A list would be taken for the fields in their order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(ApiError::invalid("body", "it must be a JSON object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
         let field = if matches!(path.as_str(), "." | "?") { "body" } else { &path };
         ApiError::invalid(field, e.inner())

@@ -99,6 +99,29 @@ pub(crate) async fn launch(
     })
 }
 
+/// Starts a command for a client that waits for it, and watches over what becomes of it when the client goes away.
+pub(crate) async fn launch_kept(
+    app: &App,
+    request: Json<CommandRequest>,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Result<(Launch, Keeper), ApiError> {
+    let kills = request.value.on_disconnect == Some(OnDisconnect::Kill);
+    let (app, headers, query) = (Arc::clone(app), headers.clone(), query.map(str::to_owned));
+    let tasks = app.tasks.clone();
+    let launched = async move {
+        let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
+        let keeper = Keeper::new(&app, &launch);
+        Ok((launch, keeper))
+    };
+    if kills {
+        // A client that goes away while it starts would leave it running, with nobody to end it.
+        tasks.spawn(launched).await.map_err(ApiError::internal)?
+    } else {
+        launched.await
+    }
+}
+
 fn spec(
     app: &App,
     request: &mut CommandRequest,

@@ -94,6 +94,7 @@ fn log(error: &ApiError, id: &RequestId, method: &str, route: &str) {
 fn write_error(response: &mut Response, error: ApiError, id: &RequestId, operation: Option<String>) {
     let code = error.code();
     let body = error.body(id.as_str(), operation);
+    let size = body.context.get("size").map(ToString::to_string).unwrap_or_default();
     let json = serde_json::to_vec(&body).unwrap_or_default();
     *response.body_mut() = Body::from(json);
     let headers = response.headers_mut();
@@ -105,6 +106,11 @@ fn write_error(response: &mut Response, error: ApiError, id: &RequestId, operati
         }
         ErrorCode::LimitExceeded | ErrorCode::ShuttingDown => {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        ErrorCode::RangeNotSatisfiable => {
+            if let Ok(range) = HeaderValue::from_str(&format!("bytes */{size}")) {
+                headers.insert(header::CONTENT_RANGE, range);
+            }
         }
         _ => {}
     }

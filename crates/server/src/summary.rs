@@ -70,16 +70,17 @@ pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summa
 /// What is answered instead of a result: the command ended its session's shell, or the session ended under it.
 pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
     let session = launch.session.as_deref()?;
-    let error = if end.shell_ended {
+    // The shell goes with its session, so this comes first.
+    let error = if end.reason == EndReason::SessionEnded {
+        let message = "the session was deleted or reset while the command ran or waited for its turn";
+        ApiError::new(ErrorCode::SessionDestroyed, message)
+    } else if end.shell_ended {
         if launch.on_shell_exit == OnShellExit::Restore {
             return None;
         }
         let message = "the command ended the session's shell; the next command finds it restored";
         ApiError::new(ErrorCode::SessionTerminated, message)
             .suggest("create the session with onShellExit \"restore\" to get its result instead")
-    } else if end.reason == EndReason::SessionEnded {
-        let message = "the session was deleted or reset while the command ran or waited for its turn";
-        ApiError::new(ErrorCode::SessionDestroyed, message)
     } else {
         return None;
     };

@@ -3,6 +3,9 @@
 //! Sending never waits: what the socket does not take at once is queued and sent by the link's own
 //! task, so that a caller that goes away cannot leave half a frame behind. One task per link reads
 //! answers and events and hands them to whoever they are for.
+//!
+//! The socket is watched for reading only. One that is watched for both, as the runtime's own streams are, wakes a
+//! worker each time the supervisor has read something, for nothing.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,14 +15,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
-use tokio::net::UnixStream;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
+};
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::Inner;
 use super::execution::Tracked;
 use crate::protocol::{Answer, FrameBuffer, FrameError, Request, frame};
 use crate::supervisor::zygote::{continue_stopped, socket_address};
+use crate::sys;
 
 /// The most bytes that wait to be taken by one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
@@ -51,7 +59,7 @@ pub(super) struct Link {
     pub(super) generation: u64,
     /// The supervisor's process; 0 as long as it is not known.
     pid: AtomicU32,
-    stream: UnixStream,
+    socket: AsyncFd<OwnedFd>,
     unsent: Mutex<Vec<u8>>,
     /// Told when there is something to send, or when the link is to end.
     wake: Notify,
@@ -80,12 +88,12 @@ impl Link {
         generation: u64,
     ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
-        let stream = UnixStream::from_std(socket.into())?;
+        let socket = sys::watch(socket, Interest::READABLE)?;
         Ok(Arc::new(Self {
             nonce,
             generation,
             pid: AtomicU32::new(0),
-            stream,
+            socket,
             unsent: Mutex::default(),
             wake: Notify::new(),
             next: AtomicU64::new(1),
@@ -104,7 +112,7 @@ impl Link {
 
     /// Whether the supervisor is gone, even if the link's own task has not noticed yet.
     pub(super) fn is_hung_up(&self) -> bool {
-        let mut fds = [PollFd::new(&self.stream, PollFlags::empty())];
+        let mut fds = [PollFd::new(self.socket.get_ref(), PollFlags::empty())];
         let polled = poll(&mut fds, Some(&Timespec::default()));
         self.is_over() || (polled == Ok(1) && fds[0].revents().contains(PollFlags::HUP))
     }
@@ -174,9 +182,9 @@ impl Link {
         let mut unsent = lock(&self.unsent);
         if unsent.is_empty() {
             while !bytes.is_empty() {
-                match self.stream.try_write(bytes) {
+                match self.send_some(bytes) {
                     Ok(n) => bytes = &bytes[n..],
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(Errno::AGAIN) => break,
                     Err(_) => return Err(LinkError::Gone),
                 }
             }
@@ -193,14 +201,24 @@ impl Link {
         Ok(())
     }
 
+    fn send_some(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        rustix::io::retry_on_intr(|| send(self.socket.get_ref(), bytes, SendFlags::NOSIGNAL))
+    }
+
+    /// Waits until the socket takes more. It is watched for that only for so long.
+    async fn writable(&self) -> io::Result<()> {
+        let socket = sys::watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)?;
+        socket.writable().await.map(drop)
+    }
+
     fn send_more(&self) -> io::Result<()> {
         let mut unsent = lock(&self.unsent);
         let mut sent = 0;
         while sent < unsent.len() {
-            match self.stream.try_write(&unsent[sent..]) {
+            match self.send_some(&unsent[sent..]) {
                 Ok(n) => sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
+                Err(Errno::AGAIN) => break,
+                Err(e) => return Err(e.into()),
             }
         }
         unsent.drain(..sent);
@@ -232,12 +250,13 @@ impl Link {
         loop {
             let busy = !lock(&self.unsent).is_empty();
             tokio::select! {
-                readable = self.stream.readable() => {
-                    if readable.is_err() || self.receive(&mut frames, &mut chunk, &engine).is_err() {
+                readable = self.socket.readable() => {
+                    let received = readable.and_then(|ready| self.receive(ready, &mut frames, &mut chunk, &engine));
+                    if received.is_err() {
                         break;
                     }
                 }
-                writable = self.stream.writable(), if busy => {
+                writable = self.writable(), if busy => {
                     if writable.is_err() || self.send_more().is_err() {
                         break;
                     }
@@ -256,15 +275,20 @@ impl Link {
 
     fn receive(
         self: &Arc<Self>,
+        mut ready: AsyncFdReadyGuard<'_, OwnedFd>,
         frames: &mut FrameBuffer,
         chunk: &mut Vec<u8>,
         engine: &Weak<Inner>,
     ) -> io::Result<()> {
         chunk.resize(4 << 10, 0);
         loop {
-            match self.stream.try_read(chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => {
+            match recv(self.socket.get_ref(), &mut chunk[..], RecvFlags::empty()) {
+                Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((_, n)) => {
+                    if n < chunk.len() {
+                        // That was all; whatever has come since, or its end, makes it ready again.
+                        ready.clear_ready();
+                    }
                     frames.extend(&chunk[..n]);
                     self.dispatch(frames, engine)?;
                     if n < chunk.len() {
@@ -274,8 +298,12 @@ impl Link {
                         chunk.resize(64 << 10, 0);
                     }
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
+                Err(Errno::AGAIN) => {
+                    ready.clear_ready();
+                    break;
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
             }
         }
         // Ten thousand idle links must not each keep a buffer.

@@ -30,7 +30,7 @@ mod tasks;
 mod validate;
 mod zygote;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +49,7 @@ pub use stop::StopSummary;
 
 use crate::command::CommandSpec;
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, JournalReader, JournalStore};
+use crate::journal::{Claimed, Finished, JournalReader, JournalStore};
 use crate::process_tree::CgroupChoice;
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
@@ -70,9 +70,8 @@ type TaskOf<T> = tokio::sync::oneshot::Receiver<T>;
 struct Registry {
     executions: HashMap<ExecutionId, Arc<Tracked>>,
     unfinished: usize,
-    /// Those of which nothing more will come, oldest first, and how many bytes they have on disk.
-    finished: VecDeque<Arc<Tracked>>,
-    finished_bytes: u64,
+    /// Those of which nothing more will come.
+    finished: Finished<Arc<Tracked>>,
     sessions: HashMap<SessionId, Arc<SessionState>>,
     /// Ids of sessions that are being made.
     creating: HashSet<SessionId>,
@@ -344,9 +343,14 @@ impl Inner {
         Ok(lock(&self.store).reader(journal)?)
     }
 
+    /// Gives up a journal, without keeping others from the store meanwhile.
     fn retire(&self, journal: Claimed) {
+        let Some(retiring) = lock(&self.store).begin_retiring(journal) else {
+            return;
+        };
         // What cannot be retired now is found and retired by the next engine.
-        drop(lock(&self.store).retire(journal));
+        let retired = retiring.work(&journal).ok().flatten();
+        lock(&self.store).end_retiring(journal, retired);
     }
 }
 

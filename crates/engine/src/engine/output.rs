@@ -245,7 +245,6 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
 
     use super::super::reader::OutputReader;
     use super::*;
@@ -284,7 +283,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = JournalStore::open(dir.path()).unwrap();
         let journal = store.claim(b"spec", crate::journal::MIN_JOURNAL_BYTES).unwrap();
-        let mut writer = JournalWriter::open(store.dir().as_fd(), journal.slot).unwrap();
+        let mut writer = JournalWriter::open(store.dir(), journal.slot).unwrap();
         let mut written = [Vec::new(), Vec::new()];
         for (number, (stream, size)) in pieces.iter().enumerate() {
             let bytes: Vec<u8> =

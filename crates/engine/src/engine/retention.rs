@@ -18,8 +18,10 @@ const AGE_GRAIN: Duration = Duration::from_millis(100);
 
 impl Registry {
     fn finish(&mut self, tracked: Arc<Tracked>) {
-        self.finished_bytes += tracked.bytes_on_disk.load(Ordering::Acquire);
-        self.finished.push_back(tracked);
+        let ended_at = tracked.state.borrow().ended_at.unwrap_or(tracked.fixed.created_at);
+        let bytes = tracked.bytes_on_disk.load(Ordering::Acquire);
+        let record = journal::FinishedRecord { ended_at, bytes, keep: tracked.fixed.keep };
+        self.finished.insert(tracked.journal, record, tracked);
     }
 }
 
@@ -70,9 +72,9 @@ impl Inner {
         let mut registry = lock(&self.registry);
         registry.finish(Arc::clone(tracked));
         let policy = &self.config.retention;
-        // A little over the count is allowed, so that the list is not gone through every time.
-        let over = registry.finished.len() > policy.max_count + policy.max_count / 16
-            || registry.finished_bytes > policy.max_total_bytes;
+        // A little over the count is allowed, so that it is not cleaned every time.
+        let over = registry.finished.expiring() > policy.max_count + policy.max_count / 16
+            || registry.finished.bytes() > policy.max_total_bytes;
         drop(registry);
         if over && !self.cleaning.swap(true, Ordering::AcqRel) {
             self.clean_soon();
@@ -97,6 +99,21 @@ impl Inner {
         });
     }
 
+    /// Opens a few slots for the executions to come, on a thread of its own.
+    pub(super) fn open_slots(self: &Arc<Self>, opening: journal::Opening) {
+        let engine = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            let opened = tokio::task::spawn_blocking(move || {
+                let opened = opening.work();
+                if let Some(engine) = engine.upgrade() {
+                    lock(&engine.store).end_opening(opened);
+                }
+            });
+            // The runtime is shutting down, and nobody needs them any more.
+            drop(opened.await);
+        });
+    }
+
     /// Retires what the policy no longer keeps. Executions that live are not in the list at all.
     pub(super) fn clean_finished(&self) {
         let policy = journal::Retention {
@@ -104,30 +121,11 @@ impl Inner {
             max_count: self.config.retention.max_count,
             max_total_bytes: self.config.retention.max_total_bytes,
         };
+        let now = SystemTime::now();
         let mut registry = lock(&self.registry);
-        let records: Vec<_> = registry
-            .finished
-            .iter()
-            .map(|tracked| journal::FinishedRecord {
-                ended_at: tracked.state.borrow().ended_at.unwrap_or(tracked.fixed.created_at),
-                bytes: tracked.bytes_on_disk.load(Ordering::Acquire),
-                keep: tracked.fixed.keep,
-            })
-            .collect();
-        let expired: std::collections::HashSet<usize> =
-            policy.expired(&records, SystemTime::now()).into_iter().collect();
-        let mut gone = Vec::new();
-        let mut index = 0;
-        registry.finished.retain(|tracked| {
-            let expired = expired.contains(&index);
-            index += 1;
-            if expired {
-                gone.push(Arc::clone(tracked));
-            }
-            !expired
-        });
+        let finished = &mut registry.finished;
+        let gone: Vec<_> = std::iter::from_fn(|| finished.pop_expired(&policy, now)).collect();
         for tracked in &gone {
-            registry.finished_bytes -= tracked.bytes_on_disk.load(Ordering::Acquire);
             let id = &tracked.fixed.id;
             if registry.executions.get(id).is_some_and(|t| Arc::ptr_eq(t, tracked)) {
                 registry.executions.remove(id);
@@ -156,13 +154,7 @@ impl Inner {
     }
 
     pub(super) fn forget_tracked(&self, tracked: &Arc<Tracked>) {
-        let mut registry = lock(&self.registry);
-        let before = registry.finished.len();
-        registry.finished.retain(|t| !Arc::ptr_eq(t, tracked));
-        if registry.finished.len() < before {
-            registry.finished_bytes -= tracked.bytes_on_disk.load(Ordering::Acquire);
-        }
-        drop(registry);
+        lock(&self.registry).finished.remove(tracked.journal);
         self.retire(tracked.journal);
         self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
     }
@@ -176,11 +168,7 @@ impl Inner {
                 let Some(strong) = engine.upgrade() else {
                     return;
                 };
-                let oldest = {
-                    let registry = lock(&strong.registry);
-                    let mut expiring = registry.finished.iter().filter(|t| !t.fixed.keep);
-                    expiring.next().map(|t| t.state.borrow().ended_at.unwrap_or(t.fixed.created_at))
-                };
+                let oldest = lock(&strong.registry).finished.oldest();
                 let max_age = strong.config.retention.max_age;
                 let due = oldest.map(|at| {
                     let age = SystemTime::now().duration_since(at).unwrap_or_default();

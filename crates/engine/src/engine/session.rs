@@ -324,7 +324,7 @@ impl Inner {
 
     /// Files a session's record and makes a supervisor that session.
     async fn open_on(
-        &self,
+        self: &Arc<Self>,
         link: &Arc<Link>,
         record: &SessionRecord,
         snapshot: Option<Vec<u8>>,

@@ -91,9 +91,21 @@ impl Inner {
     }
 
     /// Claims a journal for a record.
-    pub(super) fn claim(&self, record: &Record, bound: Option<u64>) -> Result<Claimed, StartError> {
+    pub(super) fn claim(
+        self: &Arc<Self>,
+        record: &Record,
+        bound: Option<u64>,
+    ) -> Result<Claimed, StartError> {
         let bound = bound.unwrap_or(self.config.journal_bytes);
-        lock(&self.store).claim(&wire::to_bytes(record), bound).map_err(StartError::claim)
+        let record = wire::to_bytes(record);
+        let mut store = lock(&self.store);
+        let claimed = store.claim(&record, bound).map_err(StartError::claim)?;
+        let opening = store.begin_opening();
+        drop(store);
+        if let Some(opening) = opening {
+            self.open_slots(opening);
+        }
+        Ok(claimed)
     }
 
     /// Starts a command on a supervisor. Returns when the supervisor has accepted it.
@@ -150,7 +162,7 @@ impl Inner {
 
     /// Reserves the id and claims the journal; or finds the execution of an identical request.
     fn reserve(
-        &self,
+        self: &Arc<Self>,
         nonce: u64,
         spec: &CommandSpec,
         session: Option<&SessionId>,

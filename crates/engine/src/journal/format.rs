@@ -98,7 +98,7 @@ impl fmt::Display for Slot {
 }
 
 /// What tells one use of a slot from every other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Salt(pub(crate) [u8; 16]);
 
 /// How many bytes each stream had at some point.

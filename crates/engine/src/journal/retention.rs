@@ -1,6 +1,9 @@
 //! Which finished journals go.
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
+
+use super::store::Claimed;
 
 /// How much of what has finished is kept. Whatever is over any of the three goes, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,40 +27,98 @@ pub(crate) struct FinishedRecord {
     pub(crate) keep: bool,
 }
 
-impl Retention {
-    /// The indices of those that go, the oldest first.
-    pub(crate) fn expired(&self, finished: &[FinishedRecord], now: SystemTime) -> Vec<usize> {
-        let mut total = finished.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
-        let mut oldest_first: Vec<usize> = (0..finished.len()).filter(|i| !finished[*i].keep).collect();
-        oldest_first.sort_by_key(|i| finished[*i].ended_at);
-        let mut count = oldest_first.len();
-        let goes = |i: &usize| {
-            let record = &finished[*i];
-            // An end in the future (the clock was set back) has no age.
-            let age = now.duration_since(record.ended_at).unwrap_or_default();
-            if age <= self.max_age && count <= self.max_count && total <= self.max_total_bytes {
-                return false;
-            }
-            count -= 1;
-            total = total.saturating_sub(record.bytes);
-            true
-        };
-        // In this order, the first that may stay is followed only by those that may stay.
-        let mut goes = goes;
-        oldest_first.into_iter().take_while(|i| goes(i)).collect()
+/// What has finished, in the order in which it goes: looking for what is over costs nothing when nothing is.
+#[derive(Debug)]
+pub(crate) struct Finished<T> {
+    records: HashMap<Claimed, FinishedRecord>,
+    /// Those that may go, the oldest first.
+    expiring: BTreeMap<(SystemTime, Claimed), T>,
+    bytes: u64,
+}
+
+impl<T> Default for Finished<T> {
+    fn default() -> Self {
+        Self { records: HashMap::new(), expiring: BTreeMap::new(), bytes: 0 }
+    }
+}
+
+impl<T> Finished<T> {
+    /// Adds one.
+    pub(crate) fn insert(&mut self, journal: Claimed, record: FinishedRecord, value: T) {
+        self.remove(journal);
+        self.bytes = self.bytes.saturating_add(record.bytes);
+        if !record.keep {
+            self.expiring.insert((record.ended_at, journal), value);
+        }
+        self.records.insert(journal, record);
+    }
+
+    /// Forgets one, if it is there.
+    pub(crate) fn remove(&mut self, journal: Claimed) {
+        if let Some(record) = self.records.remove(&journal) {
+            self.bytes = self.bytes.saturating_sub(record.bytes);
+            self.expiring.remove(&(record.ended_at, journal));
+        }
+    }
+
+    /// How many of them may go.
+    pub(crate) fn expiring(&self) -> usize {
+        self.expiring.len()
+    }
+
+    /// What all of them have on disk together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// When the one that goes first has ended.
+    pub(crate) fn oldest(&self) -> Option<SystemTime> {
+        self.expiring.first_key_value().map(|((ended_at, _), _)| *ended_at)
+    }
+
+    /// Takes out the next one that goes.
+    pub(crate) fn pop_expired(&mut self, policy: &Retention, now: SystemTime) -> Option<T> {
+        // An end in the future (the clock was set back) has no age.
+        let age = now.duration_since(self.oldest()?).unwrap_or_default();
+        if age <= policy.max_age
+            && self.expiring.len() <= policy.max_count
+            && self.bytes <= policy.max_total_bytes
+        {
+            return None;
+        }
+        let ((_, journal), value) = self.expiring.pop_first()?;
+        self.remove(journal);
+        Some(value)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::{Salt, Slot};
     use super::*;
 
     fn at(seconds: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
+    fn journal(slot: u32) -> Claimed {
+        Claimed { slot: Slot(slot), salt: Salt([0; 16]) }
+    }
+
     fn record(ended: u64, bytes: u64) -> FinishedRecord {
         FinishedRecord { ended_at: at(ended), bytes, keep: false }
+    }
+
+    /// The indices of those that go, the oldest first.
+    fn expired(policy: Retention, records: &[FinishedRecord], now: SystemTime) -> Vec<u32> {
+        let mut finished = Finished::default();
+        for (index, record) in (0..).zip(records) {
+            finished.insert(journal(index), *record, index);
+        }
+        let gone: Vec<u32> = std::iter::from_fn(|| finished.pop_expired(&policy, now)).collect();
+        let left: u64 = (0..).zip(records).filter(|(i, _)| !gone.contains(i)).map(|(_, r)| r.bytes).sum();
+        assert_eq!(finished.bytes(), left);
+        gone
     }
 
     const ALL: Retention =
@@ -65,37 +126,51 @@ mod tests {
 
     #[test]
     fn nothing_goes_while_nothing_is_over() {
-        assert!(ALL.expired(&[], at(5000)).is_empty());
-        assert!(ALL.expired(&[record(4000, 500), record(4500, 500)], at(5000)).is_empty());
+        assert!(expired(ALL, &[], at(5000)).is_empty());
+        assert!(expired(ALL, &[record(4000, 500), record(4500, 500)], at(5000)).is_empty());
     }
 
     #[test]
     fn the_old_go_by_age() {
         let finished = [record(4500, 1), record(3999, 1), record(10, 1), record(4000, 1)];
-        assert_eq!(ALL.expired(&finished, at(5000)), [2, 1]);
+        assert_eq!(expired(ALL, &finished, at(5000)), [2, 1]);
     }
 
     #[test]
     fn the_oldest_go_by_count_and_by_bytes() {
         let finished = [record(30, 300), record(10, 300), record(20, 300), record(40, 300)];
-        assert_eq!(ALL.expired(&finished, at(50)), [1]);
-        assert_eq!(Retention { max_count: 2, ..ALL }.expired(&finished, at(50)), [1, 2]);
-        assert_eq!(Retention { max_count: 0, ..ALL }.expired(&finished, at(50)), [1, 2, 0, 3]);
+        assert_eq!(expired(ALL, &finished, at(50)), [1]);
+        assert_eq!(expired(Retention { max_count: 2, ..ALL }, &finished, at(50)), [1, 2]);
+        assert_eq!(expired(Retention { max_count: 0, ..ALL }, &finished, at(50)), [1, 2, 0, 3]);
     }
 
     #[test]
     fn the_kept_stay_but_their_bytes_count() {
         let mut finished = [record(10, 900), record(20, 90), record(30, 90)];
         finished[0].keep = true;
-        assert_eq!(ALL.expired(&finished, at(5000)), [1, 2]);
-        assert_eq!(ALL.expired(&finished, at(40)), [1]);
+        assert_eq!(expired(ALL, &finished, at(5000)), [1, 2]);
+        assert_eq!(expired(ALL, &finished, at(40)), [1]);
         assert!(
-            Retention { max_count: 2, max_total_bytes: 2000, ..ALL }.expired(&finished, at(40)).is_empty()
+            expired(Retention { max_count: 2, max_total_bytes: 2000, ..ALL }, &finished, at(40)).is_empty()
         );
     }
 
     #[test]
+    fn what_is_forgotten_counts_no_more() {
+        let mut finished = Finished::default();
+        finished.insert(journal(1), record(10, 600), "one");
+        finished.insert(journal(2), record(10, 600), "two");
+        assert_eq!((finished.expiring(), finished.bytes(), finished.oldest()), (2, 1200, Some(at(10))));
+        finished.remove(journal(1));
+        finished.remove(journal(1));
+        assert_eq!((finished.expiring(), finished.bytes()), (1, 600));
+        assert_eq!(finished.pop_expired(&ALL, at(20)), None);
+        assert_eq!(finished.pop_expired(&ALL, at(5000)), Some("two"));
+        assert_eq!((finished.expiring(), finished.bytes(), finished.oldest()), (0, 0, None));
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_removes_nothing() {
-        assert!(ALL.expired(&[record(9000, 1)], at(50)).is_empty());
+        assert!(expired(ALL, &[record(9000, 1)], at(50)).is_empty());
     }
 }

@@ -5,29 +5,25 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, ftruncate, mkdirat, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::error::{ClaimError, JournalError};
-use super::files::{list, open_segment, unlink_segment, write_all_at};
+use super::files::{list, open_segment, write_all_at};
 use super::format::{
     HEADER_BYTES, Header, Layout, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, RANGE_AT, Range, Salt, Slot,
     kind,
 };
 use super::found::{Found, Inspection, inspect};
+use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring};
 use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
 use super::tape::Tape;
 use super::writer::JournalWriter;
 use crate::id::random;
 
-/// The most free slots that are kept.
-const MOST_FREE_SLOTS: usize = 256;
-/// The most bytes that a free slot keeps.
-const FREE_SLOT_BYTES: u64 = 64 << 10;
-
 /// A slot that has become a journal: all that is needed to write and to read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Claimed {
     /// The slot.
     pub(crate) slot: Slot,
@@ -39,10 +35,7 @@ pub(crate) struct Claimed {
 #[derive(Debug)]
 pub(crate) struct JournalStore {
     dir: Arc<OwnedFd>,
-    /// Slots that can be used, the one to take next at the end.
-    free: Vec<Slot>,
-    /// No slot has a lower number that is not in use, as far as is known.
-    next: u32,
+    free: FreeSlots,
 }
 
 impl JournalStore {
@@ -67,19 +60,18 @@ impl JournalStore {
         // The first gap: somebody may have put a file with the highest number there.
         let taken = (0..).zip(slots.keys()).take_while(|(number, slot)| *number == slot.0);
         let next = taken.last().map_or(0, |(number, _)| number.saturating_add(1));
-        let mut store = Self { dir, free: Vec::new(), next };
+        let mut store = Self { free: FreeSlots::new(Arc::clone(&dir), next), dir };
         let mut found = Vec::new();
         for (slot, mut overflow) in slots {
             overflow.sort_unstable();
             match inspect(&store.dir, slot, &overflow) {
                 Ok(Inspection::Journal(journal)) => found.push(journal),
-                Ok(Inspection::Usable) => store.take_back(slot, &overflow),
+                Ok(Inspection::Usable) => store.free.found(slot, &overflow),
                 // Something else, or something that cannot be read now: not ours to touch.
                 Ok(Inspection::Foreign) | Err(_) => {}
             }
         }
-        // The lowest numbers are taken first.
-        store.free.reverse();
+        store.free.sort();
         Ok((store, found))
     }
 
@@ -114,91 +106,53 @@ impl JournalStore {
             at: Position::default(),
         };
         let head = head.encode(Seal::new(&salt, 0), HEADER_BYTES as u64, spec);
-        let (slot, file, is_new) = self.take_slot()?;
-        let size = size(&file);
-        match write_all_at(file.as_fd(), &[&header.encode(Some(range)), &head, spec], 0) {
-            Ok(()) => Ok(Claimed { slot, salt }),
+        let open = self.free.take()?;
+        match write_all_at(open.file.as_fd(), &[&header.encode(Some(range)), &head, spec], 0) {
+            Ok(()) => Ok(Claimed { slot: open.slot, salt }),
             Err(errno) => {
-                if is_new {
-                    // If that fails too, the next start finds a slot without a valid first record.
-                    let _ = unlink_segment(self.dir.as_fd(), slot, 0);
-                } else {
-                    // These need no room. If they fail all the same, no later claim trusts what is there.
-                    let _ = ftruncate(&file, size);
-                    let _ = write_all_at(file.as_fd(), &[&Header::free()], 0);
-                    self.free.push(slot);
-                }
+                self.free.give_back(&open);
                 Err(errno.into())
             }
         }
     }
 
-    /// A slot, its file, and whether it is new.
-    fn take_slot(&mut self) -> Result<(Slot, OwnedFd, bool), Errno> {
-        let dir = self.dir.as_fd();
-        while let Some(slot) = self.free.pop() {
-            match open_segment(dir, slot, 0, OFlags::RDWR) {
-                // Somebody has removed or replaced it.
-                Err(Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO) => {}
-                result => {
-                    if result.is_err() {
-                        self.free.push(slot);
-                    }
-                    return Ok((slot, result?, false));
-                }
-            }
-        }
-        loop {
-            let slot = Slot(self.next);
-            match open_segment(dir, slot, 0, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL) {
-                Err(Errno::EXIST) if self.next < u32::MAX => self.next += 1,
-                result => {
-                    let file = result?;
-                    self.next = self.next.saturating_add(1);
-                    return Ok((slot, file, true));
-                }
-            }
-        }
+    /// What is to be opened ahead of time, to be done without holding the store; if it is time for that.
+    pub(crate) fn begin_opening(&mut self) -> Option<Opening> {
+        self.free.begin_opening()
     }
 
-    /// Gives up a journal. Its writer must be gone. Readers that are still at it notice.
+    /// Takes what has been opened.
+    pub(crate) fn end_opening(&mut self, opened: Opened) {
+        self.free.end_opening(opened);
+    }
+
+    /// Gives up a journal: what is to be done without holding the store. `None` if that is under way.
+    pub(crate) fn begin_retiring(&mut self, journal: Claimed) -> Option<Retiring> {
+        self.free.begin_retiring(journal)
+    }
+
+    /// Takes the slot back, if it could be given up.
+    pub(crate) fn end_retiring(&mut self, journal: Claimed, retired: Option<OpenSlot>) {
+        self.free.end_retiring(journal, retired);
+    }
+
+    /// Gives up a journal in one go.
+    #[cfg(test)]
     pub(crate) fn retire(&mut self, journal: Claimed) -> Result<(), JournalError> {
-        let Claimed { slot, salt } = journal;
-        let mut tape = Tape::open(Arc::clone(&self.dir), slot, Some(&salt))?;
-        let range = tape.range()?;
-        let head = 1..tape.layout().head_segments.min(range.newest + 1);
-        // One more than is known: a writer may have died between making it and saying so.
-        let tail = range.oldest..range.newest.saturating_add(2);
-        let file = open_segment(self.dir.as_fd(), slot, 0, OFlags::RDWR)?;
-        write_all_at(file.as_fd(), &[&Header::free()], 0)?;
-        let overflow: Vec<u64> = if range.newest == 0 { Vec::new() } else { head.chain(tail).collect() };
-        self.take_back(slot, &overflow);
-        Ok(())
-    }
-
-    /// Makes a slot that holds no journal ready to be used. What fails here is tried again at the next start.
-    fn take_back(&mut self, slot: Slot, overflow: &[u64]) {
-        let dir = self.dir.as_fd();
-        for segment in overflow {
-            let _ = unlink_segment(dir, slot, *segment);
-        }
-        if self.free.len() >= MOST_FREE_SLOTS {
-            let _ = unlink_segment(dir, slot, 0);
-            return;
-        }
-        if let Ok(file) = open_segment(dir, slot, 0, OFlags::RDWR)
-            && size(&file) > FREE_SLOT_BYTES
-        {
-            let _ = ftruncate(&file, FREE_SLOT_BYTES);
-        }
-        self.free.push(slot);
+        let retiring = self.begin_retiring(journal).ok_or(JournalError::Retired)?;
+        let (retired, result) = match retiring.work(&journal) {
+            Ok(retired) => (retired, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        self.end_retiring(journal, retired);
+        result
     }
 
     /// Writes the end of an execution whose writer is gone, behind its last valid record.
     pub(crate) fn append_end_of_lost(&self, journal: Claimed, ended: &[u8]) -> Result<(), JournalError> {
         // Opened once more by salt: the slot may have been taken over.
         drop(Tape::open(Arc::clone(&self.dir), journal.slot, Some(&journal.salt))?);
-        let mut writer = JournalWriter::open(self.dir.as_fd(), journal.slot)?;
+        let mut writer = JournalWriter::open(&self.dir, journal.slot)?;
         writer.cut_tail()?;
         Ok(writer.append_event(kind::ENDED, ended)?)
     }

@@ -46,6 +46,8 @@ pub(super) struct Tape {
     buffer: Buffer,
     /// The size of the first record, once it has been read.
     spec_bytes: usize,
+    /// Nobody else writes to it, so that what has been read stays true.
+    settled: bool,
     /// The first segment's header block as last looked at.
     block: Box<[u8; HEADER_BYTES]>,
 }
@@ -56,8 +58,17 @@ impl Tape {
         Self::open_for(dir, slot, salt, OFlags::RDONLY)
     }
 
-    /// Opens it with a descriptor for more than reading, which [`into_first`](Self::into_first) hands on.
-    pub(super) fn open_for(
+    /// Opens it for the one who writes it, to whom [`into_first`](Self::into_first) hands the descriptor on.
+    pub(super) fn open_to_write(dir: Arc<OwnedFd>, slot: Slot) -> Result<Self, JournalError> {
+        Ok(Self { settled: true, ..Self::open_for(dir, slot, None, OFlags::RDWR)? })
+    }
+
+    /// The same for the one who gives up a journal with this salt, whose writer is gone.
+    pub(super) fn open_to_retire(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
+        Ok(Self { settled: true, ..Self::open_for(dir, slot, Some(salt), OFlags::RDWR)? })
+    }
+
+    fn open_for(
         dir: Arc<OwnedFd>,
         slot: Slot,
         salt: Option<&Salt>,
@@ -89,6 +100,7 @@ impl Tape {
             overflow: None,
             offset: HEADER_BYTES as u64,
             spec_bytes: 0,
+            settled: false,
             dir,
             slot,
             first,
@@ -133,7 +145,7 @@ impl Tape {
     pub(super) fn record_in_segment(&mut self) -> Result<Option<Record>, JournalError> {
         let from_memory = self.buffer.index(self.offset, 1).is_some();
         let mut record = self.decode()?;
-        if record.is_none() && from_memory {
+        if record.is_none() && from_memory && !self.settled {
             self.buffer.clear();
             record = self.decode()?;
         }
@@ -212,6 +224,11 @@ impl Tape {
             Ok(header) if header.salt == self.header.salt => Ok(()),
             _ => Err(JournalError::Retired),
         }
+    }
+
+    /// Which segments there were when it was opened, which is now for the one who writes it.
+    pub(super) fn range_as_opened(&mut self) -> Result<Range, JournalError> {
+        Range::decode(&self.header.salt, &self.block[..]).map_or_else(|| self.range(), Ok)
     }
 
     /// Which segments there are now.

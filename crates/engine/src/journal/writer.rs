@@ -67,12 +67,12 @@ pub(crate) struct JournalWriter {
 
 impl JournalWriter {
     /// Opens a claimed slot and goes on after its last valid record.
-    pub(crate) fn open(dir: BorrowedFd<'_>, slot: Slot) -> Result<Self, JournalError> {
-        let dir = Arc::new(dir.try_clone_to_owned()?);
-        let mut tape = Tape::open_for(Arc::clone(&dir), slot, None, OFlags::RDWR)?;
+    pub(crate) fn open(dir: &Arc<OwnedFd>, slot: Slot) -> Result<Self, JournalError> {
+        let dir = Arc::clone(dir);
+        let mut tape = Tape::open_to_write(Arc::clone(&dir), slot)?;
         let Header { salt, bound, .. } = *tape.header();
         let layout = tape.layout();
-        let range = tape.range()?;
+        let range = tape.range_as_opened()?;
         let first_record = tape.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC);
         let spec_bytes = first_record.ok_or(JournalError::NotAJournal)?.head.len + RECORD_HEAD_BYTES;
         if range.newest > 0 {

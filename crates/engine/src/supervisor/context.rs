@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -23,7 +24,7 @@ pub(crate) const SNAPSHOTS: &str = "snapshots";
 /// The folders of a state directory, held open so that no path is ever too long or moved away.
 #[derive(Debug)]
 pub(crate) struct Folders {
-    pub(crate) journals: OwnedFd,
+    pub(crate) journals: Arc<OwnedFd>,
     pub(crate) supervisors: OwnedFd,
     pub(crate) snapshots: OwnedFd,
 }
@@ -35,7 +36,7 @@ impl Folders {
             openat(CWD, state_dir.join(name), flags, Mode::empty())
         };
         Ok(Self {
-            journals: folder(JOURNALS)?,
+            journals: Arc::new(folder(JOURNALS)?),
             supervisors: folder(SUPERVISORS)?,
             snapshots: folder(SNAPSHOTS)?,
         })

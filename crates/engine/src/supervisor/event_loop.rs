@@ -16,6 +16,8 @@ use super::link::Link;
 use super::run::AfterPrelude;
 use super::session::Session;
 use super::shell_children::ShellChildren;
+use super::spin::Spin;
+use super::stdio::Supply;
 use super::zygote::socket_name;
 use crate::end::{EndReason, KillReceipt};
 use crate::journal::Stream;
@@ -70,6 +72,8 @@ pub(crate) struct Supervisor {
     pub(super) shell_ready: bool,
     pub(super) session: Option<Session>,
     pub(super) jobs: Vec<Job>,
+    /// Those that are over and still hold descriptors.
+    finished: Vec<Job>,
     pub(super) endings: Vec<EndingTask>,
     pub(super) cgroup: Option<Cgroup>,
     /// Those of commands that are over, until nothing is left in them.
@@ -86,6 +90,10 @@ pub(crate) struct Supervisor {
     pub(super) runs: u32,
     pub(super) children: ChildrenFile,
     pub(super) shell_children: ShellChildren,
+    pub(super) supply: Supply,
+    /// For the end of a session's command, and for the next one.
+    pub(super) for_shell: Spin,
+    pub(super) for_engine: Spin,
     signals: OwnedFd,
     /// When to look whether the socket is still there, while no engine is connected.
     orphan_check: Option<Instant>,
@@ -148,6 +156,7 @@ impl Supervisor {
             shell_ready: false,
             session: None,
             jobs: Vec::new(),
+            finished: Vec::new(),
             endings: Vec::new(),
             buffer: Vec::new(),
             commands: 0,
@@ -158,6 +167,9 @@ impl Supervisor {
             runs: 0,
             children: ChildrenFile::open()?,
             shell_children: ShellChildren::default(),
+            supply: Supply::open()?,
+            for_shell: Spin::default(),
+            for_engine: Spin::default(),
             signals,
             orphan_check: None,
             engine_gone: false,
@@ -242,8 +254,14 @@ impl Supervisor {
                 tv_nsec: wait.subsec_nanos().into(),
             }
         });
-        // Interrupted or out of memory: as good as a wake-up for nothing.
-        let _ = poll(&mut fds, timeout.as_ref());
+        let mut seen = Ok(0);
+        while seen == Ok(0) && (self.for_shell.goes_on() || self.for_engine.goes_on()) {
+            seen = poll(&mut fds, Some(&Timespec::default()));
+        }
+        if seen == Ok(0) {
+            // Interrupted or out of memory: as good as a wake-up for nothing.
+            let _ = poll(&mut fds, timeout.as_ref());
+        }
         let happened = |(source, fd): (Source, PollFd<'_>)| (!fd.revents().is_empty()).then_some(source);
         sources.into_iter().zip(fds).filter_map(happened).collect()
     }
@@ -272,6 +290,23 @@ impl Supervisor {
         self.close_finished();
         self.check_orphaned(now);
         self.link.flush_due();
+        self.tidy_up();
+    }
+
+    /// Does what nobody waits for: closes what is over, and makes what the next command needs. In a session that is
+    /// done while the shell is at the next command. Done when a command is over, it would hold up the one who waits for
+    /// it: the kernel likes to wake him on this core.
+    fn tidy_up(&mut self) {
+        let (now, likely) = match &self.session {
+            Some(session) => (!session.is_warm(), session.is_brisk()),
+            None => (true, self.role == Role::Ready && self.shell_ready),
+        };
+        if now {
+            self.finished.clear();
+        }
+        if likely {
+            self.supply.prepare();
+        }
     }
 
     /// Without its socket no engine will ever find it again: the state directory was removed, and with it
@@ -400,7 +435,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets go of jobs that have ended and of which nothing more will come.
+    /// Takes out jobs that have ended and of which nothing more will come.
     fn close_finished(&mut self) {
         let mut index = 0;
         while index < self.jobs.len() {
@@ -418,6 +453,7 @@ impl Supervisor {
             if self.jobs.is_empty() && self.buffer.capacity() > 4 << 10 {
                 self.buffer = Vec::new();
             }
+            self.finished.push(job);
         }
     }
 

@@ -1,14 +1,15 @@
 //! One execution in a supervisor's hands: its pipes, its journal, its deadlines, its end.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, openat, seek};
-use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionread, read, write};
+use rustix::io::{Errno, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Pid;
 
+use super::stdio::{Pipes, Stdio, Supply, file_of};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
@@ -25,14 +26,6 @@ const SMALL_READ: usize = 4 << 10;
 const FULL_PIPE: usize = 64 << 10;
 /// The most bytes given to standard input that wait for the command to read them.
 const MAX_STDIN_BACKLOG: usize = 64 << 20;
-
-/// The ends of a command's pipes that the command gets.
-#[derive(Debug)]
-pub(crate) struct Stdio {
-    pub(crate) stdin: OwnedFd,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
-}
 
 /// Standard input that is open for writing.
 #[derive(Debug, Default)]
@@ -125,6 +118,8 @@ pub(crate) struct Job {
     pub(crate) follow: Option<u64>,
     journal: JournalWriter,
     outputs: [Option<OwnedFd>; 2],
+    /// Those that have come to their end, closed when there is time.
+    spent: [Option<OwnedFd>; 2],
     /// The command's own ends of its pipes, held until it is over: so that a shell that lets go of
     /// them wakes nobody before it has reported.
     writers: Option<(OwnedFd, OwnedFd)>,
@@ -155,6 +150,7 @@ impl Job {
             follow: None,
             journal,
             outputs: [None, None],
+            spent: [None, None],
             writers: None,
             grown: [false; 2],
             stdin,
@@ -165,24 +161,17 @@ impl Job {
     }
 
     /// Makes the pipes and returns the command's ends of them.
-    pub(crate) fn open_stdio(&mut self) -> rustix::io::Result<Stdio> {
-        // Descriptors above the first ten: the command's own numbers stay free in our children too.
-        let pipe = || -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-            rustix::io::ioctl_fionbio(&reader, true)?;
-            Ok((reader, writer))
-        };
-        let (out, stdout) = pipe()?;
-        let (err, stderr) = pipe()?;
+    pub(crate) fn open_stdio(&mut self, supply: &mut Supply) -> rustix::io::Result<Stdio> {
+        let Pipes { readers: [out, err], stdout, stderr } = supply.pipes()?;
         let stdin = match std::mem::replace(&mut self.command.stdin, WireStdin::Null) {
-            WireStdin::Null => null()?,
-            WireStdin::Bytes(Bytes(bytes)) => file_of(&bytes)?,
+            WireStdin::Null => Arc::clone(supply.null()),
+            WireStdin::Bytes(Bytes(bytes)) => Arc::new(file_of(&bytes)?),
             WireStdin::Open => {
                 let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&end, true)?;
                 // What was written while it waited for its turn is there already.
                 self.stdin.get_or_insert_default().end = Some(end);
-                reader
+                Arc::new(reader)
             }
         };
         self.outputs = [Some(out), Some(err)];
@@ -212,8 +201,8 @@ impl Job {
         self.last_output = now;
     }
 
-    /// Records that the program is about to run. Before it is woken, so that nothing is left to do after that: the
-    /// kernel then keeps both on one core.
+    /// Records that the program runs. What it writes is recorded later, by the same hand. A shell is woken first, so
+    /// that this is done while it looks at the text.
     pub(crate) fn record_start(&mut self, pid: Pid) {
         // A journal that cannot take this still takes the end, which is what counts.
         drop(self.journal.append_event(kind::STARTED, &wire::to_bytes(&raw(pid))));
@@ -255,7 +244,7 @@ impl Job {
             let wanted = wanted.min(buffer.len());
             match read(fd, &mut buffer[..wanted]) {
                 Ok(0) => {
-                    self.outputs[index] = None;
+                    self.spent[index] = self.outputs[index].take();
                     return Pumped::Eof;
                 }
                 Ok(n) => {
@@ -301,6 +290,8 @@ impl Job {
         self.writers = None;
         let mut limited = false;
         for stream in [Stream::Stdout, Stream::Stderr] {
+            // One look is enough for a pipe that is empty, or that nobody else has.
+            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
             let Some(fd) = &self.outputs[stream as usize] else {
                 continue;
             };
@@ -309,7 +300,7 @@ impl Job {
             if most > 0 {
                 limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
             }
-            // If nobody else has the pipe, this finds its end.
+            // Behind the last byte there may be the end.
             limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
         }
         limited
@@ -491,21 +482,4 @@ impl Job {
 /// A process id as a plain number.
 pub(crate) fn raw(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
-}
-
-/// `/dev/null`, for reading.
-pub(crate) fn null() -> rustix::io::Result<OwnedFd> {
-    openat(rustix::fs::CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// A file in memory that holds these bytes, positioned at its start.
-pub(crate) fn file_of(bytes: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let file = memfd_create("stdin", MemfdFlags::CLOEXEC)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let n = write(&file, rest)?;
-        rest = &rest[n..];
-    }
-    seek(&file, SeekFrom::Start(0))?;
-    fcntl_dupfd_cloexec(&file, 10)
 }

@@ -3,7 +3,8 @@
 //! - [`zygote`]: forks supervisors.
 //! - [`event_loop`]: one supervisor, from its first to its last breath.
 //! - [`run`], [`session`]: what it does as the supervisor of a run or of a session.
-//! - [`job`]: one execution in its hands; [`spawn`]: how a program is started.
+//! - [`job`]: one execution in its hands; [`spawn`]: how a program is started; [`stdio`]: its streams.
+//! - [`spin`]: when it stays awake for the end of a command.
 //! - [`link`]: its connection to the engine; [`context`]: what it was born with.
 
 pub(crate) mod context;
@@ -17,4 +18,6 @@ mod setup;
 mod shell_children;
 pub(crate) mod snapshot_file;
 mod spawn;
+mod spin;
+mod stdio;
 pub(crate) mod zygote;

@@ -59,8 +59,7 @@ impl Supervisor {
 
     /// Opens the journal of a new job.
     pub(super) fn new_job(&mut self, command: Command, now: Instant) -> Result<Job, Refusal> {
-        let folder = &self.context.folders.journals;
-        let journal = JournalWriter::open(rustix::fd::AsFd::as_fd(folder), Slot(command.slot))
+        let journal = JournalWriter::open(&self.context.folders.journals, Slot(command.slot))
             .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("open the journal: {e}") })?;
         self.commands += 1;
         Ok(Job::new(command, Tag::new(self.nonce, self.commands), journal, now))

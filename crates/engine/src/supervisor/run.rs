@@ -12,8 +12,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use super::context::apply;
 use super::event_loop::{EndingTask, Purpose, Supervisor};
-use super::job::{Exit, Job, Stdio, file_of, raw};
+use super::job::{Exit, Job, raw};
 use super::spawn::{Child, spawn};
+use super::stdio::{Stdio, file_of};
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
 use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
@@ -138,8 +139,9 @@ impl Supervisor {
         }
         let around = self.context.oom_kills();
         self.job(slot)?.note_oom_kills(around);
-        let job = self.job(slot)?;
-        let mut stdio = Some(job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
+        let job = self.jobs.iter_mut().find(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+        let opened = job.open_stdio(&mut self.supply);
+        let mut stdio = Some(opened.map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
         check_folder(job.command.cwd.as_ref())?;
         self.reusable = false;
         let loaded = self.context.driver == Some(Driver::Loaded);
@@ -189,8 +191,8 @@ impl Supervisor {
             shell.restore(&snapshot)?;
             self.after_prelude = stdio.take().map(|stdio| AfterPrelude { slot, stdio });
         } else {
-            job.record_start(pid);
             run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
+            job.record_start(pid);
             self.reusable = *plan == Plan::default();
             stdio.take().into_iter().for_each(|stdio| job.hold(stdio));
         }

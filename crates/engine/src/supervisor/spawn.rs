@@ -11,7 +11,7 @@ use rustix::io::{fcntl_dupfd_cloexec, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, chdir, set_parent_process_death_signal, setsid};
 
-use super::job::Stdio;
+use super::stdio::Stdio;
 use crate::protocol::Refusal;
 use crate::sys::{self, Fork};
 

@@ -7,7 +7,8 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde::Deserialize;
 
-use crate::serve::{self, LogFormat, Size, Span};
+use crate::quantity::{Size, Span};
+use crate::serve::{self, LogFormat};
 
 /// Serve the API until told to stop.
 ///

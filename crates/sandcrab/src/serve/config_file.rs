@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::places;
 use crate::commands::serve::ServeArgs;
+use crate::places;
 
 /// Why a configuration file is of no use.
 #[derive(Debug, thiserror::Error)]

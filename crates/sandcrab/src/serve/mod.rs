@@ -28,8 +28,6 @@ mod crashes;
 mod lifeline;
 mod log;
 mod parent;
-mod places;
-mod quantity;
 mod server;
 mod settings;
 mod start_lines;
@@ -38,7 +36,6 @@ mod token;
 pub(crate) use lifeline::is_started_by_parent;
 pub(crate) use log::LogFormat;
 pub(crate) use parent::run as parent;
-pub(crate) use quantity::{Size, Span};
 pub(crate) use server::run as server;
 
 /// The exit code of a server that cannot run as it is configured, so that to start it again makes no sense.

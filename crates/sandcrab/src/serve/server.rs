@@ -16,6 +16,7 @@ use super::CANNOT_RUN;
 use super::lifeline::{self, Lifeline, Message};
 use super::settings::{Settings, SettingsError};
 use super::{log, start_lines};
+use crate::address_file::AddressFile;
 use crate::commands::serve::ServeArgs;
 
 /// How long what was cut off may take to go.
@@ -65,6 +66,8 @@ pub(crate) fn run(args: ServeArgs) -> ExitCode {
 
 fn serve(args: ServeArgs) -> Result<(), Failure> {
     let (lifeline, message) = lifeline::take().map_err(Failure::NoParent)?;
+    // It was executed through /proc, and would be called `exe`.
+    let _ = rustix::thread::set_name(c"sandcrab-server");
     let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
     let mut settings = Settings::resolve(args, is_below_init)?;
     log::start(std::mem::take(&mut settings.log), settings.log_format);
@@ -85,6 +88,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let mut stops = Stops::new().map_err(handled)?;
     let user = signal(SignalKind::user_defined1()).map_err(handled)?;
     let access = config.access.clone();
+    let state_dir = config.engine.state_dir.clone();
     let is_first = message.socket.is_none();
     let server = match message.socket {
         Some(socket) => start_on(config, socket).await?,
@@ -93,6 +97,9 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let shared = server.listening().share();
     let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
     kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
+    let noted = AddressFile::write(&state_dir, server.address());
+    let _noted =
+        noted.map_err(|source| Failure::Os { doing: "note the address in the state directory", source })?;
     if is_first {
         start_lines::print(server.address(), &access, &token_file);
     } else {

@@ -10,10 +10,10 @@ use tracing_subscriber::EnvFilter;
 
 use super::config_file::{self, FileError};
 use super::log::{self, LogFormat};
-use super::places;
-use super::quantity::Span;
 use super::token::{self, TokenError};
 use crate::commands::serve::ServeArgs;
+use crate::places;
+use crate::quantity::{Size, Span};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// What the platform of the reference gives.
@@ -93,7 +93,7 @@ impl Settings {
 }
 
 fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), SettingsError> {
-    let size = |size: super::Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    let size = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
     set(&mut server.drain_window, args.drain_window.map(|span| span.0));
     set(&mut server.limits.connections, args.max_connections);
     set(&mut server.limits.body_bytes, args.max_body_bytes.map(size));

@@ -1,10 +1,11 @@
 //! What a server says when it is there: where it listens, and how to be let in.
 
 use std::io::{self, IsTerminal, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use sandcrab_server::{Access, Listen};
+
+use crate::address_file::reachable;
 
 /// Prints the lines; nobody may be there to read them. The token itself is shown only to a person at a terminal, as part
 /// of an address for a browser.
@@ -32,16 +33,6 @@ fn write(
         }
         _ => Ok(()),
     }
-}
-
-/// An address to go to, for one to listen on.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    address
 }
 
 #[cfg(test)]

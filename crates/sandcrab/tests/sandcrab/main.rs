@@ -1,10 +1,21 @@
-//! The program as its users meet it: real processes, real signals.
-
+//! The program as people use it: real servers, real commands, real signals.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod errors;
+mod exec;
+mod found;
+mod help;
+mod processes;
+mod resume;
+mod run;
 mod serve_config;
+mod serve_drain;
 mod serve_init;
 mod serve_restart;
 mod serve_start;
 mod serve_stop;
+mod sessions;
+mod signals;
+mod stage;
 mod support;
+mod terminal;

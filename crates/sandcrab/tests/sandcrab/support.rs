@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -156,7 +157,8 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
 pub(crate) struct Serve {
     pub(crate) child: Child,
     pub(crate) address: String,
-    lines: Receiver<String>,
+    /// Behind a lock, so that requests can be sent from other threads.
+    lines: Mutex<Receiver<String>>,
     log: PathBuf,
 }
 
@@ -170,6 +172,7 @@ impl Serve {
         let (sender, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || out.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+        let lines = Mutex::new(lines);
         let mut serve = Self { child, address: String::new(), lines, log };
         let line = serve.line();
         serve.address = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();
@@ -179,7 +182,7 @@ impl Serve {
     /// The next line of its standard output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
-        let line = self.lines.recv_timeout(PATIENCE);
+        let line = self.lines.lock().unwrap().recv_timeout(PATIENCE);
         line.unwrap_or_else(|_| panic!("it says nothing: {}", self.log()))
     }
 
@@ -210,6 +213,12 @@ impl Serve {
         assert_eq!(status.code(), Some(0), "{}", self.log());
     }
 
+    /// Sends a request with the token, and waits for all of its answer.
+    pub(crate) fn ask(&self, place: &Place, what: &str, body: &str) -> Option<String> {
+        let token = std::fs::read_to_string(place.state().join("token")).unwrap();
+        ask(&self.address, what, token.trim(), body)
+    }
+
     /// Whether it answers.
     pub(crate) fn answers(&self) -> bool {
         ping(&self.address).is_some_and(|answer| answer.starts_with("HTTP/1.1 "))
@@ -226,19 +235,32 @@ impl Drop for Serve {
 
 /// Asks for a sign of life; `None` if nobody is there.
 pub(crate) fn ping(address: &str) -> Option<String> {
-    fn exchange(mut stream: impl Read + Write) -> Option<String> {
-        stream.write_all(b"GET /api/ping HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").ok()?;
+    ask(address, "GET /api/ping", "", "")
+}
+
+/// Sends a request and waits for all of its answer; `None` if nobody is there, or he goes away.
+pub(crate) fn ask(address: &str, what: &str, token: &str, body: &str) -> Option<String> {
+    let request = format!(
+        "{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let exchange = |mut stream: Box<dyn Stream>| {
+        stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         Some(answer)
-    }
+    };
     if let Some(path) = address.strip_prefix("unix:") {
-        return exchange(UnixStream::connect(path).ok()?);
+        return exchange(Box::new(UnixStream::connect(path).ok()?));
     }
     let stream = TcpStream::connect(address.strip_prefix("http://")?).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    exchange(stream)
+    exchange(Box::new(stream))
 }
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
 
 pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid.cast_signed()).unwrap();

@@ -14,7 +14,7 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::feed::{Feed, Story};
 use crate::input::{Json, Params};
-use crate::launch::{Keeper, Kind, Launch, launch};
+use crate::launch::{Kind, Launch, launch_kept};
 use crate::summary;
 
 /// Which session is meant, where the body does not say, and how often it may happen.
@@ -40,11 +40,11 @@ pub(crate) async fn execute(
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<Response, ApiError> {
-    let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
+    let (launch, mut keeper) = launch_kept(&app, request, &headers, query.as_deref()).await?;
     if launch.kind == Kind::Process {
+        keeper.release();
         return Ok(axum::Json(started(&launch)).into_response());
     }
-    let mut keeper = Keeper::new(&app, &launch);
     let end = wait(&app, &launch).await?;
     keeper.release();
     summary::respond(launch, &end)
@@ -68,6 +68,7 @@ pub(crate) fn started(launch: &Launch) -> ProcessStarted {
     ProcessStarted {
         success: true,
         process_id: launch.execution.id().to_string(),
+        execution_id: launch.execution.id().to_string(),
         pid: launch.execution.info().pid,
         command: launch.command.clone(),
         timestamp: Timestamp::now(),
@@ -102,10 +103,9 @@ pub(crate) async fn execute_stream(
     request: Json<CommandRequest>,
 ) -> Result<Response, ApiError> {
     let since = since(&headers, params.since.as_deref())?;
-    let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
+    let (launch, keeper) = launch_kept(&app, request, &headers, query.as_deref()).await?;
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
-    let keeper = Keeper::new(&app, &launch);
     let story = Story::Command(Box::new((launch, keeper)));
     Ok(Feed::new(&app, &execution, story, since, encoding, true)?.respond())
 }

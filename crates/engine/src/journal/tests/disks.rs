@@ -108,7 +108,7 @@ fn a_full_disk_drops_output_but_not_the_end() {
     };
     let mut store = fresh(&dir.path().join("journals"));
     let claimed = store.claim(b"spec", DEFAULT_JOURNAL_BYTES).unwrap();
-    let mut writer = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    let mut writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     let mut follower = store.reader(claimed).unwrap();
     append(&mut writer, Stream::Stdout, 100_000);
     fill(&dir.path().join("ballast"));
@@ -130,7 +130,7 @@ fn a_full_disk_drops_output_but_not_the_end() {
     assert!(!read.gaps.is_empty() && read.gaps[0].0 == before);
     let end = JournalStore::open(&dir.path().join("journals")).unwrap().1[0].ended.clone();
     assert_eq!(end, Some(vec![9; 600]));
-    let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    let reopened = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     assert_eq!(reopened.position(), writer.position());
 
     fs::remove_file(dir.path().join("ballast")).unwrap();
@@ -149,7 +149,7 @@ fn a_full_disk_costs_the_oldest_segments_first() {
     };
     let mut store = fresh(&dir.path().join("journals"));
     let claimed = store.claim(b"spec", 1 << 20).unwrap();
-    let mut writer = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    let mut writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     (0..300).for_each(|_| append(&mut writer, Stream::Stdout, 5000));
     writer.append_event(kind::ENDED, b"ended").unwrap();
     let read = drain(&mut store.reader(claimed).unwrap());

@@ -7,7 +7,6 @@ mod races;
 mod slots;
 mod torn;
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -47,7 +46,7 @@ fn fresh(path: &Path) -> JournalStore {
 
 fn claim(store: &mut JournalStore) -> (Claimed, JournalWriter) {
     let claimed = store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap();
-    let writer = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    let writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     (claimed, writer)
 }
 

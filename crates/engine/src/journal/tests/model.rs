@@ -177,7 +177,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let mut store = fresh(dir.path());
         let claimed = store.claim(&vec![7; spec_len], bound).unwrap();
-        let open_writer = |store: &JournalStore| JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+        let open_writer = |store: &JournalStore| JournalWriter::open(store.dir(), claimed.slot).unwrap();
         let mut writer = open_writer(&store);
         let mut model = Model { events: vec![(0, kind::SPEC, vec![7; spec_len])], ..Model::default() };
         let mut followers: Vec<Follower> = Vec::new();

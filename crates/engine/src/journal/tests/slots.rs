@@ -27,7 +27,7 @@ fn stale_content_of_a_slot_is_never_read() {
             if n < 20 {
                 assert_eq!(drain(&mut follower).bytes, 60);
                 assert_eq!(drain(&mut store.reader(claimed).unwrap()).bytes, writer.position());
-                let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+                let reopened = JournalWriter::open(store.dir(), claimed.slot).unwrap();
                 assert_eq!(reopened.position(), writer.position());
             }
         }
@@ -65,7 +65,7 @@ fn the_largest_spec_comes_back() {
     let mut store = fresh(dir.path());
     let spec = vec![5; MAX_SPEC_BYTES];
     let claimed = store.claim(&spec, MIN_JOURNAL_BYTES).unwrap();
-    let mut writer = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    let mut writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     (0..50).for_each(|_| append(&mut writer, Stream::Stdout, 10_000));
     assert!(disk_use(dir.path()) <= MIN_JOURNAL_BYTES + spec.len() as u64 + 40);
     let read = drain(&mut store.reader(claimed).unwrap());
@@ -128,6 +128,71 @@ fn free_slots_are_kept_in_moderation() {
     claimed.into_iter().for_each(|claimed| store.retire(claimed).unwrap());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 256);
     assert!(JournalStore::open(dir.path()).unwrap().1.is_empty());
+}
+
+/// Opens what the store wants open, as the engine does beside its work.
+fn open_ahead(store: &mut JournalStore) {
+    if let Some(opening) = store.begin_opening() {
+        let opened = opening.work();
+        store.end_opening(opened);
+    }
+}
+
+#[test]
+fn a_busy_store_opens_slots_ahead_and_never_hands_one_out_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let mut living = std::collections::VecDeque::new();
+    for round in 0..600 {
+        let (claimed, _) = claim(&mut store);
+        assert!(living.iter().all(|other: &Claimed| other.slot != claimed.slot));
+        living.push_back(claimed);
+        open_ahead(&mut store);
+        if round == 3 {
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing is made ahead for so few");
+        }
+        if living.len() > 100 {
+            store.retire(living.pop_front().unwrap()).unwrap();
+        }
+    }
+    assert!(fs::read_dir(dir.path()).unwrap().count() < 130);
+    // What was made ahead and never used is no journal, and is used after a restart.
+    let (mut store, found) = JournalStore::open(dir.path()).unwrap();
+    assert_eq!(found.len(), living.len());
+    let (claimed, _) = claim(&mut store);
+    assert!(living.iter().all(|other| other.slot != claimed.slot));
+}
+
+#[test]
+fn an_open_slot_whose_file_was_removed_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    for _ in 0..32 {
+        claim(&mut store);
+    }
+    open_ahead(&mut store);
+    let names = || fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    assert!(names().count() > 32);
+    names().for_each(|path| fs::remove_file(path).unwrap());
+    let (claimed, _) = claim(&mut store);
+    assert!(store.reader(claimed).is_ok());
+}
+
+#[test]
+fn a_journal_is_given_back_by_one_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let (claimed, _) = claim(&mut store);
+    let retiring = store.begin_retiring(claimed).unwrap();
+    assert!(store.begin_retiring(claimed).is_none());
+    let retired = retiring.work(&claimed).unwrap();
+    store.end_retiring(claimed, retired);
+    // A second time it is found to be gone, also when the slot has another journal.
+    assert!(matches!(store.retire(claimed), Err(JournalError::Retired)));
+    let (next, _) = claim(&mut store);
+    assert_eq!(next.slot, claimed.slot);
+    assert!(matches!(store.retire(claimed), Err(JournalError::Retired)));
+    assert!(store.reader(next).is_ok());
 }
 
 #[test]

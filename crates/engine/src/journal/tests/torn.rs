@@ -102,7 +102,7 @@ fn copies_of_records_are_not_records() {
     fs::write(name(2), [&newest[..], &older[newest.len()..]].concat()).unwrap();
     drain(&mut reader);
     assert_eq!(reader.cursor(), writer.position());
-    let reopened = JournalWriter::open(store.dir().as_fd(), claimed.slot).unwrap();
+    let reopened = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     assert_eq!(reopened.position(), writer.position());
 }
 

@@ -97,6 +97,8 @@ pub(super) struct Session {
     /// Commands have run since the state was taken.
     dirty: bool,
     snapshot_due: Option<Instant>,
+    /// The last command came soon after another.
+    brisk: bool,
     /// A snapshot was asked for and has not arrived; when it was asked for.
     pending: Option<Instant>,
     /// When it was opened: its first state is of that age.
@@ -147,7 +149,22 @@ impl Session {
         inspection.queued = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         inspection.restarts = self.restarts;
         inspection.shell_ended = Some(self.shell_ended);
-        inspection.busy = matches!(self.activity, Activity::Command { .. });
+        inspection.busy = self.is_busy();
+    }
+
+    /// Whether a command was run a moment ago. It is not for long: then its state is saved.
+    pub(super) fn is_warm(&self) -> bool {
+        matches!(self.activity, Activity::Idle) && self.snapshot_due.is_some()
+    }
+
+    /// Whether a command runs that came soon after another: so may the next.
+    pub(super) fn is_brisk(&self) -> bool {
+        self.brisk && self.is_busy()
+    }
+
+    /// Whether a command runs.
+    fn is_busy(&self) -> bool {
+        matches!(self.activity, Activity::Command { .. })
     }
 
     fn current(&self) -> Option<u32> {
@@ -183,6 +200,7 @@ impl Supervisor {
             return Some(Answer::Refused(why));
         }
         self.role = Role::Session(open.slot);
+        self.supply.let_go();
         let age = open.snapshot_age.unwrap_or_default();
         let taken = now.checked_sub(age).unwrap_or(now);
         let mut file = SnapshotFile::new(open.slot);
@@ -203,6 +221,7 @@ impl Supervisor {
             file,
             dirty: false,
             snapshot_due: None,
+            brisk: false,
             pending: None,
             opened: taken,
             strict: false,
@@ -228,6 +247,7 @@ impl Supervisor {
             return Answer::Refused(Refusal::QueueFull);
         }
         let slot = command.slot;
+        self.for_engine.end();
         match self.new_job(command, now) {
             Ok(job) => {
                 self.jobs.push(job);

@@ -19,6 +19,8 @@ impl Supervisor {
             return;
         };
         session.snapshot_due = None;
+        // It has been idle for a while, or waits for this: nothing comes next that is in a hurry.
+        self.supply.let_go();
         if shell.snapshot().is_err() {
             // Not this time; the one before it stands.
             session.dirty = false;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::super::event_loop::Supervisor;
-use super::super::job::{Exit, Job, null, raw};
+use super::super::job::{Exit, Job, raw};
 use super::super::run::{check_folder, is_root, path_of, shell_env};
 use super::super::setup::{looks_fatal, looks_strict, quoted};
 use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
@@ -168,7 +168,7 @@ impl Supervisor {
         job.note_oom_kills(self.context.oom_kills());
         let stdio = match job.unused.take() {
             Some(stdio) => stdio,
-            None => job.open_stdio().map_err(|e| Refusal::os(&e.into(), "make pipes"))?,
+            None => job.open_stdio(&mut self.supply).map_err(|e| Refusal::os(&e.into(), "make pipes"))?,
         };
         // Without a tag, ancestry and time still tell most of what belongs to the command.
         drop(job.tag.set_on(pid));
@@ -179,7 +179,6 @@ impl Supervisor {
         };
         let env = shell_env(&job.command.env);
         let cwd = job.command.cwd.clone().map(path_of);
-        job.record_start(pid);
         let given = shell.run(shell::Job {
             text: &text,
             stdin: stdio.stdin.as_fd(),
@@ -205,9 +204,13 @@ impl Supervisor {
         session.activity = Activity::Command { slot, unwinding: None };
         session.strict = session.strict || any_text(job, looks_strict);
         session.dirty = true;
-        session.snapshot_due = None;
+        session.brisk = session.snapshot_due.take().is_some();
+        if session.brisk {
+            self.for_shell.begin();
+        }
         job.restored = session.restored.take();
         session.shell_ended = false;
+        job.record_start(pid);
         job.hold(stdio);
         job.started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
@@ -220,12 +223,10 @@ impl Supervisor {
             return;
         };
         session.activity = activity;
-        let given = null().map_err(Into::into).and_then(|null| {
-            let null = null.as_fd();
-            let (stdin, stdout, stderr) = (null, null, null);
-            shell.run(shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: false })
-        });
-        if given.is_err() {
+        let null = self.supply.null().as_fd();
+        let (stdin, stdout, stderr) = (null, null, null);
+        let job = shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: false };
+        if shell.run(job).is_err() {
             self.kill_shell();
         }
     }
@@ -277,6 +278,10 @@ impl Supervisor {
         let activity = std::mem::replace(&mut session.activity, Activity::Idle);
         match activity {
             Activity::Command { slot, .. } => {
+                self.for_shell.end();
+                if session.brisk {
+                    self.for_engine.begin();
+                }
                 session.snapshot_due = Some(now + SNAPSHOT_DELAY);
                 let shell_ended = done.how == How::Exit;
                 if shell_ended {

@@ -15,6 +15,13 @@ pub(crate) struct Span(pub(crate) Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
+impl Span {
+    /// Milliseconds, as the wire has them; more than fit are as good as forever.
+    pub(crate) fn milliseconds(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 /// Splits a number from its unit, and gives their product.
 fn product(text: &str, factor: impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,0 +1,63 @@
+//! Structs that are read from JSON objects only.
+//!
+//! What serde derives for a struct also reads an array, field by field. `["echo hi"]` in place of a request is a
+//! mistake, and is told so.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+/// A struct that came from an object.
+#[derive(Debug)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// The same for a field that may be left out or `null`.
+pub(crate) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
+}
+
+struct Fields<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execute::CommandRequest;
+
+    #[test]
+    fn an_array_is_no_request() {
+        let read = |text| serde_json::from_str::<Object<CommandRequest>>(text).map(|Object(request)| request);
+        assert_eq!(read(r#"{"command":"true"}"#).unwrap().command, "true");
+        assert!(read(r#"["true"]"#).unwrap_err().to_string().contains("expected an object"));
+        assert!(
+            read(r#"{"command":"true","limits":[1]}"#)
+                .unwrap_err()
+                .to_string()
+                .contains("expected an object")
+        );
+        assert!(read(r#"{"command":"true","limits":null}"#).unwrap().limits.is_none());
+    }
+}

@@ -1,0 +1,188 @@
+//! [`Client`]: a connection pool to one server, and how requests are sent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, Url};
+use sandcrab_api::ErrorBody;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::innermost;
+use crate::{Address, ClientError};
+
+/// The longest that making a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest answer that is read into memory. What may be larger is streamed.
+const MAX_ANSWER_BYTES: usize = 1 << 30;
+/// How much of an answer that makes no sense is shown.
+const SHOWN_CHARS: usize = 120;
+
+/// A client of one server. A handle: clones share its connections.
+///
+/// ```no_run
+/// use sandcrab_client::Client;
+/// use sandcrab_client::api::execute::CommandRequest;
+///
+/// # async fn example() -> Result<(), sandcrab_client::ClientError> {
+/// let client = Client::connect("http://127.0.0.1:7070", Some("the token"))?;
+/// let request = CommandRequest { command: "echo hello".into(), ..CommandRequest::default() };
+/// let result = client.execute(&request).await?;
+/// assert_eq!(result.exit_code, 0);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    http: reqwest::Client,
+    base: Url,
+    address: Address,
+}
+
+impl Client {
+    /// A client of the server at a URL (`http://HOST:PORT`) or a socket (`unix:PATH`). Nothing is sent yet; whether
+    /// somebody is there shows with the first call.
+    pub fn connect(address: &str, token: Option<&str>) -> Result<Self, ClientError> {
+        Self::connect_to(address.parse()?, token)
+    }
+
+    /// The same for an address that has been read already.
+    pub fn connect_to(address: Address, token: Option<&str>) -> Result<Self, ClientError> {
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| ClientError::Token)?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut builder = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A server that sends us elsewhere is none of ours, and must not get the token sent on.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        if let Some(socket) = address.socket() {
+            builder = builder.unix_socket(socket);
+        }
+        let http = builder.build().map_err(|e| ClientError::Answer {
+            address: address.to_string(),
+            why: format!("no client can be made: {e}"),
+        })?;
+        Ok(Self { inner: Arc::new(Inner { http, base: address.base(), address }) })
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
+        &self.inner.address
+    }
+
+    /// A request to a path, given as its segments.
+    pub(crate) fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
+        self.query(method, path, &[])
+    }
+
+    /// The same with a query; what is `None` is left out.
+    pub(crate) fn query(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, Option<String>)],
+    ) -> Result<RequestBuilder, ClientError> {
+        let mut url = self.inner.base.clone();
+        // Such a segment would be dropped or taken back, and the request would go to another route.
+        if let Some(wrong) = path.iter().find(|segment| matches!(**segment, "" | "." | "..")) {
+            return Err(ClientError::Id((*wrong).to_owned()));
+        }
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        for (name, value) in query {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        Ok(self.inner.http.request(method, url))
+    }
+
+    /// Asks without a body.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
+        self.ask(self.request(Method::GET, path)?).await
+    }
+
+    /// Asks with a JSON body.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, ClientError> {
+        self.ask(self.request(Method::POST, path)?.json(body)).await
+    }
+
+    /// Sends a request and reads the answer.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let response = self.send(request).await?;
+        let body = self.read(response).await?;
+        serde_json::from_slice(&body).map_err(|e| self.nonsense(e))
+    }
+
+    /// Sends a request; an answer that refuses is an error.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|e| self.failed(&e))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = self.read(response).await?;
+        Err(match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(body) => ClientError::Api(Box::new(body)),
+            Err(_) => {
+                let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS).collect();
+                self.nonsense(format!("status {status}, {text:?}"))
+            }
+        })
+    }
+
+    async fn read(&self, mut response: Response) -> Result<BytesMut, ClientError> {
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e))? {
+            if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+                return Err(self.nonsense(format!("it has more than {MAX_ANSWER_BYTES} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// An error of the connection.
+    pub(crate) fn failed(&self, error: &reqwest::Error) -> ClientError {
+        let address = self.inner.address.to_string();
+        if error.is_connect() {
+            ClientError::Unreachable { address, source: innermost(error) }
+        } else {
+            ClientError::Cut { address, source: innermost(error) }
+        }
+    }
+
+    /// An answer that is not what a server of ours says.
+    pub(crate) fn nonsense(&self, why: impl fmt::Display) -> ClientError {
+        ClientError::Answer { address: self.inner.address.to_string(), why: why.to_string() }
+    }
+
+    /// A connection that ended too early.
+    pub(crate) fn cut(&self, why: &str) -> ClientError {
+        ClientError::Cut { address: self.inner.address.to_string(), source: why.into() }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the headers: they hold the token.
+        f.debug_struct("Client").field("address", &self.inner.address).finish_non_exhaustive()
+    }
+}

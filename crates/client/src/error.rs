@@ -1,0 +1,98 @@
+//! [`ClientError`]: what can go wrong on the way to a server and back.
+
+use sandcrab_api::{ErrorBody, ErrorCode};
+
+use crate::AddressError;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server refused; the body says why.
+    #[error("{}", .0.message)]
+    Api(Box<ErrorBody>),
+    /// There is no such address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The token cannot be sent.
+    #[error("the token holds characters that no token has; check the file or variable it comes from")]
+    Token,
+    /// An id that would name something else.
+    #[error("{0:?} cannot be the id of anything; ids are not empty, `.`, `..` or the name of a route")]
+    Id(String),
+    /// Nobody answers there.
+    #[error("failed to reach the server at {address}: {source}")]
+    Unreachable {
+        /// The address.
+        address: String,
+        /// Why.
+        source: Cause,
+    },
+    /// The connection was cut before the answer was complete.
+    #[error("the connection to {address} was cut: {source}")]
+    Cut {
+        /// The address.
+        address: String,
+        /// Why.
+        source: Cause,
+    },
+    /// What came back is not what a Sandcrab server says.
+    #[error("the answer of {address} makes no sense: {why}")]
+    Answer {
+        /// The address.
+        address: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl ClientError {
+    /// The server's code, if the server refused.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Api(body) => Some(body.code),
+            _ => None,
+        }
+    }
+
+    /// What may help, in a sentence.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Api(body) => body.suggestion.clone(),
+            Self::Unreachable { address, .. } => Some(match address.strip_prefix("unix:") {
+                Some(path) => format!(
+                    "start a server with `sandcrab serve --listen unix:{path}`, or give the address of one"
+                ),
+                None => "start a server with `sandcrab serve`, or give the address of one".to_owned(),
+            }),
+            Self::Cut { .. } => Some("the server was stopped or the network failed; try again".to_owned()),
+            Self::Answer { .. } => {
+                Some("another program may be listening there, or a server of another version".to_owned())
+            }
+            Self::Address(_) | Self::Token | Self::Id(_) => None,
+        }
+    }
+
+    /// Whether the same request may succeed a moment later.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Cut { .. } => true,
+            Self::Api(body) => matches!(body.code, ErrorCode::ShuttingDown | ErrorCode::LimitExceeded),
+            _ => false,
+        }
+    }
+}
+
+/// The innermost reason of an error of the HTTP library: the outer ones repeat the address.
+pub(crate) fn innermost(error: &reqwest::Error) -> Cause {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    match cause.downcast_ref::<std::io::Error>() {
+        Some(io) if io.raw_os_error().is_some() => io.kind().to_string().into(),
+        _ => cause.to_string().into(),
+    }
+}

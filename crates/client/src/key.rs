@@ -1,0 +1,19 @@
+//! Keys that no two requests share.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// A key for one request. The standard library's hash states are seeded by the operating system; the key need not be a
+/// secret.
+pub(crate) fn new_key() -> String {
+    let part = || RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()));
+    format!("{:016x}{:016x}", part(), part())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn keys_differ() {
+        let keys: std::collections::HashSet<_> = (0..1_000).map(|_| super::new_key()).collect();
+        assert_eq!(keys.len(), 1_000);
+    }
+}

@@ -1,0 +1,214 @@
+//! Processes, and every other execution, by id.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::RANGE;
+use reqwest::{Method, Response};
+use sandcrab_api::event::ProcessEvent;
+use sandcrab_api::execute::{CommandRequest, Encoding};
+use sandcrab_api::process::{
+    CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessLogs, ProcessStarted,
+    ProcessStatus, SignalRequest, StdinAnswer,
+};
+
+use crate::retry::Retry;
+use crate::{Client, ClientError, Events};
+
+/// Names of routes, which no process can have: killing one of them would do something else.
+const RESERVED: [&str; 3] = ["list", "kill-all", "cleanup"];
+
+/// Which processes to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessFilter {
+    /// Every execution, not only started processes.
+    pub all: bool,
+    /// Only those that stand there.
+    pub status: Option<ProcessStatus>,
+    /// Only those of this session.
+    pub session_id: Option<String>,
+}
+
+/// How to end a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KillOptions {
+    /// The signal to begin with, by name or number; `SIGTERM` if there is none.
+    pub signal: Option<String>,
+    /// How long it has before it is killed.
+    pub grace: Option<Duration>,
+}
+
+/// What to show of what a process wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// How bytes are written.
+    pub encoding: Option<Encoding>,
+    /// Only the last of it.
+    pub tail: Option<u64>,
+    /// Only what comes after this cursor.
+    pub since: Option<String>,
+}
+
+/// How to follow a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FollowOptions {
+    /// How bytes are written.
+    pub encoding: Option<Encoding>,
+    /// Only what comes after this cursor.
+    pub since: Option<String>,
+    /// Stop when there is no more for now.
+    pub stop_when_caught_up: bool,
+}
+
+/// One of the two streams of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// The exact bytes of one stream, as they come.
+#[derive(Debug)]
+pub struct RawOutput {
+    client: Client,
+    response: Response,
+}
+
+impl RawOutput {
+    /// The next bytes; `None` after the last.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+        self.response.chunk().await.map_err(|e| self.client.failed(&e))
+    }
+}
+
+fn checked(id: &str) -> Result<&str, ClientError> {
+    if RESERVED.contains(&id) { Err(ClientError::Id(id.to_owned())) } else { Ok(id) }
+}
+
+fn milliseconds(duration: Duration) -> String {
+    duration.as_millis().to_string()
+}
+
+/// A word of the wire's, as it is written there.
+fn word<T: serde::Serialize>(value: T) -> Option<String> {
+    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
+}
+
+impl Client {
+    /// Starts a process in the background; returns when it has really started.
+    pub async fn start_process(&self, request: &CommandRequest) -> Result<ProcessStarted, ClientError> {
+        self.post(&["api", "process", "start"], request).await
+    }
+
+    /// The processes there are, the oldest first.
+    pub async fn processes(&self, filter: &ProcessFilter) -> Result<ProcessList, ClientError> {
+        let query = [
+            ("all", filter.all.then(|| "true".to_owned())),
+            ("status", filter.status.and_then(word)),
+            ("sessionId", filter.session_id.clone()),
+        ];
+        self.ask(self.query(Method::GET, &["api", "process", "list"], &query)?).await
+    }
+
+    /// One process.
+    pub async fn process(&self, id: &str) -> Result<Process, ClientError> {
+        let answer: ProcessAnswer = self.get(&["api", "process", checked(id)?]).await?;
+        Ok(answer.process)
+    }
+
+    /// Ends a process and everything it started, and says what was ended.
+    pub async fn kill(&self, id: &str, options: &KillOptions) -> Result<KillAnswer, ClientError> {
+        let query = [("signal", options.signal.clone()), ("graceMs", options.grace.map(milliseconds))];
+        self.ask(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
+    }
+
+    /// Ends every process, or those of a session.
+    pub async fn kill_all(&self, session_id: Option<&str>) -> Result<CleanedAnswer, ClientError> {
+        let query = [("sessionId", session_id.map(str::to_owned))];
+        self.ask(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
+    }
+
+    /// Removes the records of processes that have ended.
+    pub async fn clean_up(&self) -> Result<CleanedAnswer, ClientError> {
+        self.ask(self.request(Method::POST, &["api", "process", "cleanup"])?).await
+    }
+
+    /// Sends a signal, by name or number, and does nothing more.
+    pub async fn signal(&self, id: &str, signal: &str) -> Result<DoneAnswer, ClientError> {
+        let body = SignalRequest { signal: signal.into() };
+        self.post(&["api", "process", checked(id)?, "signal"], &body).await
+    }
+
+    /// Writes to standard input, and closes it afterwards if asked to. Returns when the process can read the bytes.
+    pub async fn write_stdin(
+        &self,
+        id: &str,
+        bytes: impl Into<Bytes>,
+        close: bool,
+    ) -> Result<StdinAnswer, ClientError> {
+        let query = [("close", close.then(|| "true".to_owned()))];
+        let request = self.query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
+        self.ask(request.body(bytes.into())).await
+    }
+
+    /// Waits for the end of a process, also across a restart of the server. If it takes longer than `timeout`, the error
+    /// is [`sandcrab_api::ErrorCode::WaitTimeout`].
+    pub async fn wait(&self, id: &str, timeout: Option<Duration>) -> Result<Process, ClientError> {
+        let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
+        let mut retry = Retry::default();
+        // Only a server that was there may be waited for.
+        let mut was_there = false;
+        loop {
+            let left = deadline.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
+            let query = [("timeoutMs", left.map(milliseconds))];
+            let request = self.query(Method::GET, &["api", "process", checked(id)?, "wait"], &query)?;
+            match self.ask::<ProcessAnswer>(request).await {
+                Ok(answer) => return Ok(answer.process),
+                Err(error @ ClientError::Unreachable { .. }) if !was_there => return Err(error),
+                Err(error) => retry.failed(error)?,
+            }
+            was_there = true;
+            retry.pause().await;
+        }
+    }
+
+    /// What a process has written so far.
+    pub async fn logs(&self, id: &str, options: &LogOptions) -> Result<ProcessLogs, ClientError> {
+        let query = [
+            ("encoding", options.encoding.and_then(word)),
+            ("tail", options.tail.map(|tail| tail.to_string())),
+            ("since", options.since.clone()),
+        ];
+        self.ask(self.query(Method::GET, &["api", "process", checked(id)?, "logs"], &query)?).await
+    }
+
+    /// The exact bytes of one stream, from an offset of that stream on.
+    pub async fn output(&self, id: &str, stream: OutputStream, from: u64) -> Result<RawOutput, ClientError> {
+        let stream = match stream {
+            OutputStream::Stdout => "stdout",
+            OutputStream::Stderr => "stderr",
+        };
+        let query = [("stream", Some(stream.to_owned()))];
+        let mut request = self.query(Method::GET, &["api", "process", checked(id)?, "output"], &query)?;
+        if from > 0 {
+            request = request.header(RANGE, format!("bytes={from}-"));
+        }
+        Ok(RawOutput { client: self.clone(), response: self.send(request).await? })
+    }
+
+    /// Follows what a process writes, until it ends.
+    pub async fn follow(
+        &self,
+        id: &str,
+        options: &FollowOptions,
+    ) -> Result<Events<ProcessEvent>, ClientError> {
+        let query = [
+            ("encoding", options.encoding.and_then(word)),
+            ("follow", options.stop_when_caught_up.then(|| "false".to_owned())),
+        ];
+        let request = self.query(Method::GET, &["api", "process", checked(id)?, "stream"], &query)?;
+        Events::open(self.clone(), request, options.since.clone()).await
+    }
+}

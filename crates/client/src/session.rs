@@ -1,0 +1,66 @@
+//! Sessions: shells that keep their state.
+
+use sandcrab_api::execute::Variables;
+use sandcrab_api::process::DoneAnswer;
+use sandcrab_api::session::{
+    DeleteSessionRequest, EnvRequest, ForkRequest, InterruptRequest, ResetRequest, Session, SessionAnswer,
+    SessionCreated, SessionEnded, SessionList, SessionMade, SessionRequest,
+};
+
+use crate::{Client, ClientError};
+
+impl Client {
+    /// Makes a session.
+    pub async fn create_session(&self, request: &SessionRequest) -> Result<SessionMade, ClientError> {
+        let created: SessionCreated = self.post(&["api", "session", "create"], request).await?;
+        Ok(created.data)
+    }
+
+    /// The sessions there are, the oldest first.
+    pub async fn sessions(&self) -> Result<SessionList, ClientError> {
+        self.get(&["api", "session", "list"]).await
+    }
+
+    /// One session.
+    pub async fn session(&self, id: &str) -> Result<Session, ClientError> {
+        if id == "list" {
+            return Err(ClientError::Id(id.to_owned()));
+        }
+        let answer: SessionAnswer = self.get(&["api", "session", id]).await?;
+        Ok(answer.session)
+    }
+
+    /// Deletes a session, with everything that runs in it.
+    pub async fn delete_session(&self, id: &str) -> Result<SessionEnded, ClientError> {
+        let body = DeleteSessionRequest { session_id: id.to_owned() };
+        self.post(&["api", "session", "delete"], &body).await
+    }
+
+    /// Ends the command that runs in a session; the shell and its state stay.
+    pub async fn interrupt(&self, id: &str, request: &InterruptRequest) -> Result<SessionEnded, ClientError> {
+        self.post(&["api", "session", id, "interrupt"], request).await
+    }
+
+    /// Makes a session with the same state.
+    pub async fn fork_session(&self, id: &str, new_id: Option<&str>) -> Result<SessionMade, ClientError> {
+        let body = ForkRequest { id: new_id.map(str::to_owned) };
+        let created: SessionCreated = self.post(&["api", "session", id, "fork"], &body).await?;
+        Ok(created.data)
+    }
+
+    /// Gives a session a fresh shell, with or without the state of the old one.
+    pub async fn reset_session(&self, id: &str, restore: bool) -> Result<DoneAnswer, ClientError> {
+        let body = ResetRequest { restore: Some(restore) };
+        self.post(&["api", "session", id, "reset"], &body).await
+    }
+
+    /// Changes the variables of a session's shell.
+    pub async fn set_session_env(&self, id: &str, vars: Variables) -> Result<DoneAnswer, ClientError> {
+        self.post(&["api", "session", id, "env"], &EnvRequest { vars }).await
+    }
+
+    /// Changes the variables that later commands without a session start from.
+    pub async fn set_env(&self, vars: Variables) -> Result<DoneAnswer, ClientError> {
+        self.post(&["api", "env"], &EnvRequest { vars }).await
+    }
+}

@@ -1,0 +1,269 @@
+//! [`Events`]: a stream of events that outlives its connection.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use reqwest::{RequestBuilder, Response};
+use sandcrab_api::ErrorCode;
+use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::retry::Retry;
+use crate::sse::{Event, Parser};
+use crate::{Client, ClientError};
+
+/// The longest silence of a connection that is alive: a server sends a comment every 15 seconds.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// An event of a stream that can be resumed.
+pub trait StreamEvent: DeserializeOwned {
+    /// The types there are. Others come from a newer server, and are passed over.
+    const TYPES: &[&str];
+
+    /// Whether a stream begins with it: after a resume it comes again, and is passed over.
+    fn is_opening(&self) -> bool;
+
+    /// Whether a stream ends with it.
+    fn is_last(&self) -> bool;
+
+    /// Whether it only says that the server stops: what it is about goes on, and so does the stream.
+    fn is_farewell(&self) -> bool;
+}
+
+fn says_farewell(error: &ErrorEvent) -> bool {
+    error.code == ErrorCode::ShuttingDown
+}
+
+impl StreamEvent for ExecuteEvent {
+    const TYPES: &[&str] = &["start", "stdout", "stderr", "gap", "complete", "error"];
+
+    fn is_opening(&self) -> bool {
+        matches!(self, Self::Start(_))
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Complete(_) | Self::Error(_))
+    }
+
+    fn is_farewell(&self) -> bool {
+        matches!(self, Self::Error(error) if says_farewell(error))
+    }
+}
+
+impl StreamEvent for ProcessEvent {
+    const TYPES: &[&str] = &["process_info", "stdout", "stderr", "gap", "exit", "caught_up", "error"];
+
+    fn is_opening(&self) -> bool {
+        matches!(self, Self::ProcessInfo(_))
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Exit(_) | Self::CaughtUp(_) | Self::Error(_))
+    }
+
+    fn is_farewell(&self) -> bool {
+        matches!(self, Self::Error(error) if says_farewell(error))
+    }
+}
+
+/// These have no cursor: after a cut, `hello` says that something may have been missed.
+impl StreamEvent for ServerEvent {
+    const TYPES: &[&str] = &[
+        "hello",
+        "execution_started",
+        "execution_ended",
+        "execution_removed",
+        "session_created",
+        "session_restarted",
+        "session_deleted",
+        "missed",
+    ];
+
+    fn is_opening(&self) -> bool {
+        false
+    }
+
+    fn is_last(&self) -> bool {
+        false
+    }
+
+    fn is_farewell(&self) -> bool {
+        false
+    }
+}
+
+/// A stream of events. When its connection is cut it connects again and goes on where it was, so that nothing is missing
+/// and nothing comes twice; it gives up when the server is gone for [`crate::RESUME_WINDOW`].
+///
+/// ```no_run
+/// # use sandcrab_client::{Client, ClientError};
+/// # use sandcrab_client::api::{event::ExecuteEvent, execute::CommandRequest};
+/// # async fn example(client: Client) -> Result<(), ClientError> {
+/// let request = CommandRequest { command: "make".into(), ..CommandRequest::default() };
+/// let mut events = client.execute_stream(&request).await?;
+/// while let Some(event) = events.next().await? {
+///     match event {
+///         ExecuteEvent::Stdout(output) => print!("{}", output.data),
+///         ExecuteEvent::Stderr(output) => eprint!("{}", output.data),
+///         ExecuteEvent::Complete(complete) => println!("exit code {}", complete.exit_code),
+///         _ => (),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Events<T> {
+    client: Client,
+    /// Sent again for every connection; a start carries a key that makes it happen once.
+    request: RequestBuilder,
+    response: Option<Response>,
+    parser: Parser,
+    ready: VecDeque<Event>,
+    cursor: Option<String>,
+    has_begun: bool,
+    has_ended: bool,
+    retry: Retry,
+    kind: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: StreamEvent> Events<T> {
+    /// Connects. A server that cannot be reached, or refuses, is an error at once.
+    pub(crate) async fn open(
+        client: Client,
+        request: RequestBuilder,
+        cursor: Option<String>,
+    ) -> Result<Self, ClientError> {
+        let mut events = Self {
+            client,
+            request,
+            response: None,
+            parser: Parser::default(),
+            ready: VecDeque::new(),
+            cursor,
+            has_begun: false,
+            has_ended: false,
+            retry: Retry::default(),
+            kind: std::marker::PhantomData,
+        };
+        match events.connect().await {
+            Ok(()) => (),
+            // It may have arrived.
+            Err(error @ ClientError::Cut { .. }) => events.retry.failed(error)?,
+            Err(error) => return Err(error),
+        }
+        Ok(events)
+    }
+
+    /// The cursor after the last event that [`Events::next`] returned: what a later stream can start from.
+    pub fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// The next event; `None` after the last. May be dropped and called again: nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<T>, ClientError> {
+        while !self.has_ended {
+            if let Some(event) = self.take_ready()? {
+                return Ok(Some(event));
+            }
+            let worked = match self.response {
+                Some(_) => self.receive().await,
+                None => self.connect().await,
+            };
+            if let Err(error) = worked {
+                self.response = None;
+                self.retry.failed(error)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same as a [`Stream`], which ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<T, ClientError>> {
+        futures_util::stream::unfold(Some(self), async |events| {
+            let mut events = events?;
+            match events.next().await {
+                Ok(Some(event)) => Some((Ok(event), Some(events))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
+    async fn connect(&mut self) -> Result<(), ClientError> {
+        self.retry.pause().await;
+        let request = self.request.try_clone();
+        let mut request = request.ok_or_else(|| self.client.nonsense("its request cannot be sent again"))?;
+        if let Some(cursor) = &self.cursor {
+            request = request.header(LAST_EVENT_ID, cursor);
+        }
+        self.response = Some(self.client.send(request).await?);
+        // Half an event of the connection before belongs to nothing.
+        self.parser = Parser::default();
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<(), ClientError> {
+        let Some(response) = &mut self.response else { return Ok(()) };
+        let chunk: Option<Bytes> = match timeout(LONGEST_SILENCE, response.chunk()).await {
+            Ok(read) => read.map_err(|e| self.client.failed(&e))?,
+            Err(_) => return Err(self.client.cut("it has been silent for too long")),
+        };
+        // The last event has not come, or nobody would be reading.
+        let chunk = chunk.ok_or_else(|| self.client.cut("it ended too early"))?;
+        let pushed = self.parser.push(&chunk, &mut self.ready);
+        pushed.map_err(|_| self.client.nonsense("an event is too long"))?;
+        Ok(())
+    }
+
+    fn take_ready(&mut self) -> Result<Option<T>, ClientError> {
+        while let Some(Event { data, id, .. }) = self.ready.pop_front() {
+            if !id.is_empty() {
+                self.cursor = Some(id);
+            }
+            let event: T = match serde_json::from_str(&data) {
+                Ok(event) => event,
+                Err(_) if is_of_another_type::<T>(&data) => continue,
+                Err(e) => return Err(self.client.nonsense(format!("an event cannot be read: {e}"))),
+            };
+            if event.is_farewell() {
+                self.ready.clear();
+                self.response = None;
+                self.retry.failed(self.client.cut("the server is stopping"))?;
+                continue;
+            }
+            self.retry.works();
+            if event.is_opening() && std::mem::replace(&mut self.has_begun, true) {
+                continue;
+            }
+            if event.is_last() {
+                self.has_ended = true;
+                self.response = None;
+            }
+            return Ok(Some(event));
+        }
+        Ok(None)
+    }
+}
+
+fn is_of_another_type<T: StreamEvent>(data: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Tag<'a> {
+        r#type: &'a str,
+    }
+    serde_json::from_str(data).is_ok_and(|Tag { r#type }| !T::TYPES.contains(&r#type))
+}
+
+impl<T> fmt::Debug for Events<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events")
+            .field("client", &self.client)
+            .field("cursor", &self.cursor)
+            .field("has_ended", &self.has_ended)
+            .finish_non_exhaustive()
+    }
+}

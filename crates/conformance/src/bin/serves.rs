@@ -1,0 +1,54 @@
+//! Serves the API on its own, without the parent that would start it again: a test kills it and starts the next.
+//!
+//! `serves STATE_DIR LISTEN [SETTING=NUMBER]...`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
+//! base URL, and ends with everything it runs on SIGTERM.
+#![expect(clippy::print_stdout, reason = "this is a program")]
+
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+use sandcrab_server::{Listen, Server, ServerConfig};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long what runs has to end when the server stops.
+const STOP_GRACE: Duration = Duration::ZERO;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // First of all: supervisors are this same program, started again.
+    sandcrab_engine::init();
+    let config = config(std::env::args().skip(1))?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let server = Server::start(config).await?;
+        let mut stdout = std::io::stdout();
+        writeln!(stdout, "{}", server.address())?;
+        stdout.flush()?;
+        let mut stop = signal(SignalKind::terminate())?;
+        server.run(async move { stop.recv().await.unwrap_or_default() }).await?;
+        Ok(())
+    })
+}
+
+fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<dyn Error>> {
+    let (Some(state_dir), Some(listen)) = (words.next(), words.next()) else {
+        return Err("give a state directory and an address".into());
+    };
+    let mut config = ServerConfig::new(state_dir, std::env::var("SANDCRAB_TOKEN")?);
+    config.listen = Listen::Tcp(listen.parse()?);
+    config.stop_executions = Some(STOP_GRACE);
+    for word in words {
+        let (name, value) = word.split_once('=').ok_or("a setting is name=number")?;
+        let number: usize = value.parse()?;
+        match name {
+            "body-bytes" => config.limits.body_bytes = number,
+            "held-body-bytes" => config.limits.held_body_bytes = number,
+            "max-executions" => config.engine.max_executions = number,
+            "max-sessions" => config.engine.max_sessions = number,
+            "requests-per-socket" => config.limits.requests_per_socket = number,
+            "drain-ms" => config.drain_window = Duration::from_millis(number as u64),
+            "keep-executions" => config.stop_executions = None,
+            other => return Err(format!("there is no setting {other}").into()),
+        }
+    }
+    Ok(config)
+}

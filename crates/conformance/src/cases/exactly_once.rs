@@ -1,0 +1,110 @@
+//! A start with a key happens once.
+
+use serde_json::{Value, json};
+
+use super::ask::fresh;
+use crate::http::{Answer, Request, Target};
+
+async fn with_key(target: &Target, path: &str, key: &str, body: &Value) -> Answer {
+    target.send(Request::post(path, body).header("idempotency-key", key)).await
+}
+
+/// Each run leaves a line.
+fn leaves_a_line(folder: &str) -> String {
+    format!("echo ran >> {folder}/runs; echo output; exit 3")
+}
+
+async fn runs(target: &Target, folder: &str) -> usize {
+    let lines = target.shell(&format!("cat {folder}/runs")).await;
+    lines["stdout"].as_str().unwrap_or_default().lines().count()
+}
+
+pub(super) async fn the_same_key_and_body(target: Target) {
+    let folder = target.folder().await;
+    let (key, body) = (fresh("key"), json!({"command": leaves_a_line(&folder)}));
+    let first = with_key(&target, "/api/execute", &key, &body).await.ok();
+    for _ in 0..3 {
+        let again = with_key(&target, "/api/execute", &key, &body).await.ok();
+        for field in ["executionId", "stdout", "exitCode", "duration", "timestamp", "cursor"] {
+            assert_eq!(again[field], first[field], "{field}");
+        }
+    }
+    assert_eq!(runs(&target, &folder).await, 1);
+    let another = with_key(&target, "/api/execute", &fresh("key"), &body).await.ok();
+    assert_ne!(another["executionId"], first["executionId"]);
+    assert_eq!(runs(&target, &folder).await, 2);
+    target.remove(&folder).await;
+}
+
+pub(super) async fn the_same_key_with_another_body(target: Target) {
+    let key = fresh("key");
+    let id =
+        with_key(&target, "/api/execute", &key, &json!({"command": "true"})).await.ok()["executionId"].take();
+    let refusal = with_key(&target, "/api/execute", &key, &json!({"command": "false"})).await;
+    assert_eq!(refusal.refused(409, "EXECUTION_CONFLICT")["context"]["executionId"], id);
+}
+
+/// Many at the same moment are one.
+pub(super) async fn at_the_same_moment(target: Target) {
+    let folder = target.folder().await;
+    let (key, body) = (fresh("key"), json!({"command": format!("sleep 0.2; {}", leaves_a_line(&folder))}));
+    let mut connections = Vec::new();
+    for _ in 0..16 {
+        let mut connection = target.connect().await;
+        let request = Request::post("/api/execute", &body).header("idempotency-key", &key);
+        connection.send(&request).await.expect("sent");
+        connections.push(connection);
+    }
+    let mut ids = Vec::new();
+    for mut connection in connections {
+        let result = connection.answer().await.expect("an answer").ok();
+        assert_eq!((&result["stdout"], &result["exitCode"]), (&json!("output\n"), &json!(3)));
+        ids.push(result["executionId"].clone());
+    }
+    ids.dedup();
+    assert_eq!((ids.len(), runs(&target, &folder).await), (1, 1));
+    target.remove(&folder).await;
+}
+
+pub(super) async fn of_a_process(target: Target) {
+    let (key, body) = (fresh("key"), json!({"command": "sleep 300"}));
+    let first = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    let again = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    assert_eq!((&again["processId"], &again["pid"]), (&first["processId"], &first["pid"]));
+    let id = first["processId"].as_str().unwrap_or_default();
+    target.kill(id).await;
+    let ended = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    assert_eq!(ended["processId"], id);
+    assert_eq!(target.process(id).await["status"], "killed");
+}
+
+/// A stream that is asked for again tells the same story.
+pub(super) async fn of_a_stream(target: Target) {
+    let folder = target.folder().await;
+    let (key, body) = (fresh("key"), json!({"command": leaves_a_line(&folder)}));
+    let ask = || target.stream(Request::post("/api/execute/stream", &body).header("idempotency-key", &key));
+    let first = ask().await.rest().await;
+    let again = ask().await.rest().await;
+    assert_eq!(super::stream::joined(&first, "stdout"), "output\n");
+    assert_eq!(super::stream::joined(&again, "stdout"), "output\n");
+    assert_eq!(first[0].data["executionId"], again[0].data["executionId"]);
+    assert_eq!(runs(&target, &folder).await, 1);
+    target.remove(&folder).await;
+}
+
+pub(super) async fn in_a_session(target: Target) {
+    let session = target.new_session().await;
+    let (key, body) = (fresh("key"), json!({"command": "echo $((++n))", "sessionId": session}));
+    for _ in 0..3 {
+        assert_eq!(with_key(&target, "/api/execute", &key, &body).await.ok()["stdout"], "1\n");
+    }
+    assert_eq!(target.in_session(&session, "echo $n").await["stdout"], "1\n");
+    target.delete_session(&session).await;
+}
+
+pub(super) async fn keys_that_are_none(target: Target) {
+    for key in ["x".repeat(513), "ü".to_owned()] {
+        let answer = with_key(&target, "/api/execute", &key, &json!({"command": "true"})).await;
+        answer.refused(400, "VALIDATION_FAILED");
+    }
+}

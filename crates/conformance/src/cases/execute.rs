@@ -1,0 +1,184 @@
+//! Running a command and waiting for its end.
+
+use serde_json::{Value, json};
+
+use super::ask::{decode, encode, fresh};
+use super::shapes;
+use crate::http::Target;
+use crate::shape::assert_shape;
+
+pub(super) async fn every_field_is_there(target: Target) {
+    let result = target.shell("echo out; echo err >&2").await;
+    assert_shape(&result, shapes::EXECUTE);
+    assert_shape(&result["end"], shapes::END);
+    assert_shape(&result["usage"], shapes::USAGE);
+    let expected = json!({
+        "success": true, "exitCode": 0, "stdout": "out\n", "stderr": "err\n", "command": "echo out; echo err >&2",
+        "end": {"reason": "exited"}, "cursor": 8,
+    });
+    for (field, value) in expected.as_object().expect("an object") {
+        assert_eq!(&result[field], value, "{field} in {result}");
+    }
+    assert_eq!((result.get("sessionId"), result.get("args"), result.get("truncated")), (None, None, None));
+}
+
+pub(super) async fn a_failing_command_is_no_error(target: Target) {
+    for code in [1, 2, 42, 127, 255] {
+        let result = target.shell(&format!("exit {code}")).await;
+        assert_eq!((&result["success"], &result["exitCode"]), (&json!(false), &json!(code)));
+        assert_eq!(result["end"], json!({"reason": "exited"}));
+    }
+}
+
+pub(super) async fn a_death_by_signal(target: Target) {
+    for signal in [9, 15, 11] {
+        let result = target.shell(&format!("ulimit -c 0; kill -{signal} $$")).await;
+        assert_eq!(result["exitCode"], 128 + signal);
+        assert_eq!(result["end"], json!({"reason": "signaled", "signal": signal}));
+    }
+}
+
+pub(super) async fn words_without_a_shell(target: Target) {
+    let body = json!({"command": "printf", "args": ["%s|", "a b", "$HOME", "*", "", "'\""]});
+    let result = target.run(body).await;
+    assert_eq!(result["stdout"], "a b|$HOME|*||'\"|");
+    assert_eq!(result["args"], json!(["%s|", "a b", "$HOME", "*", "", "'\""]));
+}
+
+pub(super) async fn words_in_a_session_are_quoted(target: Target) {
+    let session = target.new_session().await;
+    target.in_session(&session, "show() { printf '%s|' \"$@\"; }").await;
+    let body = json!({"command": "show", "args": ["a b", "$HOME", "*", "", "'\"\n"], "sessionId": session});
+    assert_eq!(target.run(body).await["stdout"], "a b|$HOME|*||'\"\n|");
+    target.delete_session(&session).await;
+}
+
+pub(super) async fn a_program_that_is_not_there(target: Target) {
+    let answer = target.post("/api/execute", json!({"command": "/no/such/program", "args": []})).await;
+    answer.refused(404, "COMMAND_NOT_FOUND");
+    let answer = target.post("/api/process/start", json!({"command": "nosuchprogram", "args": []})).await;
+    answer.refused(404, "COMMAND_NOT_FOUND");
+    // A shell answers for its own words.
+    assert_eq!(target.shell("nosuchprogram").await["exitCode"], 127);
+}
+
+pub(super) async fn a_program_that_may_not_be_run(target: Target) {
+    let answer = target.post("/api/execute", json!({"command": "/etc/passwd", "args": []})).await;
+    answer.refused(403, "PERMISSION_DENIED");
+}
+
+pub(super) async fn a_folder_to_run_in(target: Target) {
+    assert_eq!(target.run(json!({"command": "pwd", "cwd": "/"})).await["stdout"], "/\n");
+    for path in ["/api/execute", "/api/process/start"] {
+        let missing = target.post(path, json!({"command": "pwd", "cwd": "/no/such/folder"})).await;
+        missing.refused(400, "VALIDATION_FAILED");
+        let file = target.post(path, json!({"command": "pwd", "cwd": "/etc/passwd"})).await;
+        file.refused(400, "NOT_DIRECTORY");
+    }
+}
+
+pub(super) async fn standard_input_is_empty(target: Target) {
+    assert_eq!(target.shell("cat; echo $?").await["stdout"], "0\n");
+}
+
+pub(super) async fn standard_input_is_given(target: Target) {
+    let given = "grüße\nno newline";
+    let result = target.run(json!({"command": "cat", "stdin": given})).await;
+    assert_eq!(result["stdout"], given);
+    let bytes: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    let body = json!({
+        "command": "cat", "stdin": encode(&bytes), "stdinEncoding": "base64", "encoding": "base64",
+    });
+    assert!(decode(&target.run(body).await["stdout"]) == bytes, "standard input came out changed");
+    let bad = json!({"command": "cat", "stdin": "*", "stdinEncoding": "base64"});
+    target.post("/api/execute", bad).await.refused(400, "VALIDATION_FAILED");
+}
+
+pub(super) async fn a_timeout_ends_it(target: Target) {
+    let result = target.run(json!({"command": "echo before; sleep 300; echo after", "timeoutMs": 300})).await;
+    assert_eq!((&result["exitCode"], &result["stdout"]), (&json!(124), &json!("before\n")));
+    assert_eq!(result["end"]["reason"], "timeout");
+    let duration = result["duration"].as_f64().unwrap_or_default();
+    assert!((300.0..2_000.0).contains(&duration), "it took {duration} ms");
+}
+
+pub(super) async fn silence_ends_it(target: Target) {
+    let body =
+        json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 600});
+    let result = target.run(body).await;
+    assert_eq!((&result["stdout"], &result["end"]["reason"]), (&json!("1\n2\n3\n"), &json!("idle_timeout")));
+}
+
+pub(super) async fn it_may_answer_at_once(target: Target) {
+    let id = fresh("background");
+    let body = json!({"command": "sleep 300", "background": true, "executionId": id});
+    let answer = target.run(body).await;
+    assert_shape(&answer, shapes::STARTED);
+    assert_eq!(answer["processId"], id);
+    assert_eq!(target.process(&id).await["background"], true);
+    target.kill(&id).await;
+}
+
+pub(super) async fn an_id_of_the_callers_choice(target: Target) {
+    let id = fresh("mine");
+    let result = target.run(json!({"command": "echo kept", "executionId": id})).await;
+    assert_eq!(result["executionId"], id);
+    assert_eq!(target.process(&id).await["status"], "completed");
+    assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "kept\n");
+}
+
+pub(super) async fn an_output_limit_ends_it(target: Target) {
+    let body = json!({"command": "yes", "limits": {"outputBytes": 100_000}, "maxOutputBytes": 10});
+    let result = target.run(body).await;
+    assert_eq!(result["end"]["reason"], "output_limit");
+    assert!(result["cursor"].as_u64() >= Some(100_000), "{result}");
+}
+
+pub(super) async fn limits_of_the_kernel(target: Target) {
+    let limits = json!({"openFiles": 33, "fileSizeBytes": 4096, "cpuSeconds": 77});
+    let command = "ulimit -n; ulimit -t; head -c 9000 /dev/zero > limited; stat -c %s limited; rm limited";
+    let folder = target.folder().await;
+    let result = target.run(json!({"command": command, "limits": limits, "cwd": folder})).await;
+    assert_eq!(result["stdout"], "33\n77\n4096\n", "{result}");
+    target.remove(&folder).await;
+}
+
+/// What cannot be enforced is refused, never ignored.
+pub(super) async fn a_limit_that_cannot_hold(target: Target) {
+    let session = target.new_session().await;
+    let body = json!({"command": "ulimit -n", "limits": {"openFiles": 33}, "sessionId": session});
+    let answer = target.post("/api/execute", body).await;
+    if answer.status() == 200 {
+        assert_eq!(answer.json()["stdout"], "33\n");
+    } else {
+        answer.refused(400, "LIMIT_NOT_SUPPORTED");
+    }
+    target.delete_session(&session).await;
+}
+
+pub(super) async fn what_it_left_running(target: Target) {
+    let command = "sleep 300 >/dev/null 2>&1 & echo $!";
+    let kept = target.shell(command).await;
+    assert_eq!(kept["leftoverCount"], 1, "{kept}");
+    let leftover = &kept["leftovers"][0];
+    assert_shape(leftover, "pid:int command:text");
+    assert_eq!(format!("{}\n", leftover["pid"]), kept["stdout"].as_str().unwrap_or_default());
+    assert!(target.is_alive(&leftover["pid"]).await, "it should have been kept");
+    target.shell(&format!("kill -9 {}", leftover["pid"])).await;
+
+    let killed = target.run(json!({"command": command, "leftovers": "kill"})).await;
+    let pid: Value = killed["stdout"].as_str().unwrap_or_default().trim().parse().expect("a pid");
+    target.until_gone(&pid).await;
+
+    let adopted = target.run(json!({"command": command, "leftovers": "adopt"})).await;
+    let pid: Value = adopted["stdout"].as_str().unwrap_or_default().trim().parse().expect("a pid");
+    let listed = target
+        .until("/api/process/list?status=running", |list| {
+            list["processes"].as_array().is_some_and(|all| all.iter().any(|process| process["pid"] == pid))
+        })
+        .await;
+    let all = listed["processes"].as_array().expect("a list");
+    let id = all.iter().find(|process| process["pid"] == pid).expect("it is listed")["id"].clone();
+    target.kill(id.as_str().unwrap_or_default()).await;
+    target.until_gone(&pid).await;
+}

@@ -1,0 +1,139 @@
+//! HTTP itself, also as no well-behaved client would speak it.
+
+use serde_json::json;
+
+use crate::http::{Request, Target};
+
+pub(super) async fn a_connection_is_kept(target: Target) {
+    let mut connection = target.connect().await;
+    for number in 0..100 {
+        let request = Request::post("/api/execute", &json!({"command": format!("echo {number}")}));
+        let result = connection.ask(&request).await.expect("an answer").ok();
+        assert_eq!(result["stdout"], format!("{number}\n"));
+        connection
+            .ask(&Request::get("/api/nothing"))
+            .await
+            .expect("an answer")
+            .refused(404, "ROUTE_NOT_FOUND");
+    }
+}
+
+/// Requests may be sent before the answers to earlier ones are read.
+pub(super) async fn requests_one_after_the_other(target: Target) {
+    let mut connection = target.connect().await;
+    for number in 0..10 {
+        let request = Request::post("/api/execute", &json!({"command": format!("echo {number}")}));
+        connection.send(&request).await.expect("sent");
+    }
+    for number in 0..10 {
+        let result = connection.answer().await.expect("an answer").ok();
+        assert_eq!(result["stdout"], format!("{number}\n"));
+    }
+}
+
+pub(super) async fn a_body_in_chunks(target: Target) {
+    let body = b"5\r\n{\"com\r\n4\r\nmand\r\nd\r\n\":\"echo hi\"} \r\n0\r\n\r\n";
+    let request = Request::new("POST", "/api/execute")
+        .header("content-type", "application/json")
+        .header("transfer-encoding", "chunked")
+        .body(&body[..]);
+    assert_eq!(target.send(request).await.ok()["stdout"], "hi\n");
+}
+
+pub(super) async fn a_body_that_is_announced(target: Target) {
+    let body = b"{\"command\":\"echo hi\"}";
+    let request = Request::new("POST", "/api/execute")
+        .header("content-type", "application/json")
+        .header("expect", "100-continue")
+        .header("content-length", body.len().to_string());
+    let mut connection = target.connect().await;
+    connection.send(&request).await.expect("sent");
+    assert_eq!(connection.any_head().await.expect("an interim answer").status, 100);
+    connection.send_bytes(body).await.expect("sent");
+    assert_eq!(connection.answer().await.expect("an answer").ok()["stdout"], "hi\n");
+}
+
+/// A body that is said to be too large is refused before it is sent.
+pub(super) async fn a_body_that_is_too_large(target: Target) {
+    for path in ["/api/execute", "/api/session/create"] {
+        let request = Request::new("POST", path)
+            .header("content-type", "application/json")
+            .header("content-length", (1_u64 << 40).to_string());
+        target.send(request).await.refused(413, "FILE_TOO_LARGE");
+    }
+}
+
+/// A body that breaks off starts nothing.
+pub(super) async fn a_body_that_breaks_off(target: Target) {
+    let folder = target.folder().await;
+    let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
+    let request = Request::new("POST", "/api/execute")
+        .header("content-type", "application/json")
+        .header("content-length", (body.len() + 1).to_string())
+        .body(body);
+    let mut connection = target.connect().await;
+    connection.send(&request).await.expect("sent");
+    connection.finish_sending().await.expect("half closed");
+    if let Ok(answer) = connection.answer().await {
+        assert_eq!(answer.status(), 400, "{answer:?}");
+    }
+    assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
+    target.remove(&folder).await;
+}
+
+pub(super) async fn head_is_get_without_a_body(target: Target) {
+    let answer = target.send(Request::new("HEAD", "/api/ping")).await;
+    assert_eq!((answer.status(), answer.body.len()), (200, 0));
+}
+
+/// None of it is answered with 500, and the server goes on.
+pub(super) async fn what_is_no_http(target: Target) {
+    let host = target.authority();
+    for bytes in [
+        "\r\n\r\n\r\n".to_owned(),
+        "hello\r\n\r\n".to_owned(),
+        "GET / HTTP/9.9\r\n\r\n".to_owned(),
+        format!("GET /api/ping HTTP/1.1\r\nhost: {host}\r\nbad header\r\n\r\n"),
+        format!("GET /api/ping HTTP/1.1\r\nhost: {host}\r\nx: {}\r\n\r\n", "y".repeat(1 << 20)),
+        format!(
+            "POST /api/execute HTTP/1.1\r\nhost: {host}\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx"
+        ),
+        format!("POST /api/execute HTTP/1.1\r\nhost: {host}\r\ncontent-length: -1\r\n\r\n"),
+        format!("POST /api/execute HTTP/1.1\r\nhost: {host}\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
+        "\0\u{1}\u{16}\u{3}\u{1}".to_owned(),
+    ] {
+        let mut connection = target.connect().await;
+        // It may hang up before it has read all of it.
+        drop(connection.send_bytes(bytes.as_bytes()).await);
+        drop(connection.finish_sending().await);
+        if let Ok(answer) = connection.answer().await {
+            assert!((400..500).contains(&answer.status()), "{bytes:?}: {answer:?}");
+        }
+    }
+    target.get("/api/ping").await.ok();
+}
+
+/// Many headers, long paths and odd bytes are refused or passed over.
+pub(super) async fn odd_but_legal(target: Target) {
+    let mut request = Request::get("/api/ping");
+    for number in 0..60 {
+        request = request.header(&format!("x-{number}"), "y".repeat(100));
+    }
+    target.send(request).await.ok();
+    let long = format!("/api/process/{}", "x".repeat(8_000));
+    target.get(long).await.refused(404, "PROCESS_NOT_FOUND");
+    let query = format!("/api/ping?{}", "a=b&".repeat(1_000));
+    target.get(query).await.ok();
+    target.get("/api/ping?%zz=%ff").await.ok();
+}
+
+/// A client that sends half a request holds up nobody.
+pub(super) async fn half_a_request(target: Target) {
+    let mut halves = Vec::new();
+    for _ in 0..200 {
+        let mut connection = target.connect().await;
+        connection.send_bytes(b"POST /api/execute HTTP/1.1\r\nhost: x").await.expect("sent");
+        halves.push(connection);
+    }
+    assert_eq!(target.shell("echo hi").await["stdout"], "hi\n");
+}

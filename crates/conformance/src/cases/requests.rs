@@ -1,0 +1,188 @@
+//! Requests that make no sense are refused, and the refusal says why.
+
+use serde_json::{Value, json};
+
+use crate::http::{Request, Target};
+
+const BODIES: [&str; 7] = [
+    "/api/execute",
+    "/api/execute/stream",
+    "/api/process/start",
+    "/api/session/create",
+    "/api/session/delete",
+    "/api/env",
+    "/api/process/nobody/signal",
+];
+
+fn raw(path: &str, body: impl Into<Vec<u8>>) -> Request {
+    Request::new("POST", path).header("content-type", "application/json").body(body)
+}
+
+pub(super) async fn json_that_is_none(target: Target) {
+    let deep = "[".repeat(100_000);
+    for path in BODIES {
+        for body in ["{", "[]", "\"x\"", "{\"command\":\"true\"} x", "\u{0}", deep.as_str()] {
+            target.send(raw(path, body)).await.refused(400, "VALIDATION_FAILED");
+        }
+        target.send(raw(path, &b"{\"command\":\"\xff\",\"id\":\"\xff\"}"[..])).await.refused(400, "VALIDATION_FAILED");
+    }
+}
+
+/// The field, the value, and what stands in the message.
+pub(super) async fn wrong_types_name_the_field(target: Target) {
+    let wrong = [
+        ("command", json!(1)),
+        ("command", json!(null)),
+        ("args", json!("x")),
+        ("args", json!([1])),
+        ("sessionId", json!(7)),
+        ("timeoutMs", json!("soon")),
+        ("timeoutMs", json!(-1)),
+        ("timeoutMs", json!(1.5)),
+        ("idleTimeoutMs", json!([])),
+        ("env", json!({"A": 1})),
+        ("env", json!([])),
+        ("cwd", json!({})),
+        ("background", json!("yes")),
+        ("stdin", json!(5)),
+        ("keepStdinOpen", json!(1)),
+        ("encoding", json!("latin1")),
+        ("maxOutputBytes", json!(-1)),
+        ("limits", json!({"memoryBytes": "much"})),
+        ("leftovers", json!("forget")),
+        ("onDisconnect", json!("maybe")),
+        ("onSessionEnd", json!("stay")),
+        ("autoCleanup", json!("no")),
+    ];
+    for (field, value) in wrong {
+        let mut body = json!({"command": "true"});
+        body[field] = value.clone();
+        let refusal = target.post("/api/execute", body).await.refused(400, "VALIDATION_FAILED");
+        let message = refusal["message"].as_str().unwrap_or_default();
+        assert!(message.contains(field), "{field}: {value} gives a message that does not name it: {message}");
+    }
+}
+
+pub(super) async fn wrong_session_fields_name_the_field(target: Target) {
+    for (field, value) in [
+        ("id", json!(1)),
+        ("name", json!([])),
+        ("env", json!("A=1")),
+        ("cwd", json!(1)),
+        ("commandTimeoutMs", json!("x")),
+        ("maxOutputSizeBytes", json!(-5)),
+        ("onShellExit", json!("explode")),
+    ] {
+        let refusal = target.post("/api/session/create", json!({field: value})).await;
+        let refusal = refusal.refused(400, "VALIDATION_FAILED");
+        assert!(refusal["message"].as_str().unwrap_or_default().contains(field), "{refusal}");
+    }
+}
+
+pub(super) async fn a_missing_command(target: Target) {
+    for path in ["/api/execute", "/api/execute/stream", "/api/process/start"] {
+        let refusal = target.post(path, json!({})).await.refused(400, "VALIDATION_FAILED");
+        assert!(refusal["message"].as_str().unwrap_or_default().contains("command"), "{refusal}");
+    }
+}
+
+pub(super) async fn unknown_fields_are_passed_over(target: Target) {
+    let body = json!({"command": "true", "origin": "internal", "colour": {"deep": [1]}});
+    assert_eq!(target.run(body).await["exitCode"], 0);
+}
+
+/// Clients that do not say what their JSON is are understood.
+pub(super) async fn a_body_of_any_type(target: Target) {
+    for kind in ["", "text/plain", "application/json; charset=utf-8", "APPLICATION/JSON"] {
+        let request = raw("/api/execute", "{\"command\":\"true\"}").header("content-type", kind);
+        target.send(request).await.ok();
+    }
+}
+
+pub(super) async fn a_nul_in_a_command(target: Target) {
+    let bodies: [Value; 4] = [
+        json!({"command": "echo a\0b"}),
+        json!({"command": "echo", "args": ["a\0b"]}),
+        json!({"command": "true", "env": {"A": "a\0b"}}),
+        json!({"command": "true", "cwd": "/tmp\0x"}),
+    ];
+    for body in bodies {
+        let answer = target.post("/api/execute", body.clone()).await;
+        assert_eq!(answer.status(), 400, "{body}: {}", answer.text());
+        let code = answer.json()["code"].clone();
+        assert!(code == "INVALID_COMMAND" || code == "VALIDATION_FAILED", "{body}: {code}");
+    }
+    target.post("/api/execute", json!({"command": "echo a\0b"})).await.refused(400, "INVALID_COMMAND");
+}
+
+pub(super) async fn a_bad_name_of_a_variable(target: Target) {
+    for name in ["", "A=B"] {
+        let answer = target.post("/api/execute", json!({"command": "true", "env": {name: "x"}})).await;
+        assert_eq!(answer.status(), 400, "{name:?}: {}", answer.text());
+    }
+}
+
+pub(super) async fn ids_that_are_none(target: Target) {
+    let long = "x".repeat(129);
+    for id in ["../x", "a/b", "..", ".hidden", "a b", "ü", ""] {
+        let answer = target.post("/api/process/start", json!({"command": "true", "processId": id})).await;
+        answer.refused(400, "VALIDATION_FAILED");
+        let answer = target.post("/api/execute", json!({"command": "true", "executionId": id})).await;
+        answer.refused(400, "VALIDATION_FAILED");
+        target.post("/api/session/create", json!({"id": id})).await.refused(400, "VALIDATION_FAILED");
+    }
+    let answer = target.post("/api/process/start", json!({"command": "true", "processId": long})).await;
+    answer.refused(400, "NAME_TOO_LONG");
+    target.post("/api/session/create", json!({"id": long})).await.refused(400, "NAME_TOO_LONG");
+}
+
+/// They are words of routes.
+pub(super) async fn reserved_ids(target: Target) {
+    for id in ["list", "kill-all", "cleanup", "start"] {
+        let answer = target.post("/api/process/start", json!({"command": "true", "processId": id})).await;
+        answer.refused(400, "VALIDATION_FAILED");
+    }
+    for id in ["list", "create", "delete", "__DISABLE_SESSION__"] {
+        target.post("/api/session/create", json!({"id": id})).await.refused(400, "VALIDATION_FAILED");
+    }
+}
+
+pub(super) async fn a_route_that_is_none(target: Target) {
+    for path in ["/api", "/api/", "/api/nothing", "/api/execute/", "//api/execute", "/api/session/x/y/z"] {
+        target.get(path).await.refused(404, "ROUTE_NOT_FOUND");
+    }
+}
+
+pub(super) async fn a_method_that_is_none(target: Target) {
+    for (method, path) in [
+        ("GET", "/api/execute"),
+        ("PUT", "/api/process/start"),
+        ("DELETE", "/api/session/create"),
+        ("POST", "/api/ping"),
+        ("POST", "/api/process/list"),
+        ("GET", "/api/process/kill-all"),
+    ] {
+        let answer = target.send(Request::new(method, path)).await;
+        answer.refused(405, "METHOD_NOT_ALLOWED");
+        assert!(answer.header("allow").is_some(), "{method} {path} does not say what is allowed");
+    }
+}
+
+pub(super) async fn queries_that_make_no_sense(target: Target) {
+    let id = target.start(json!({"command": "true"})).await;
+    target.ended(&id).await;
+    for path in [
+        format!("/api/process/{id}/logs?encoding=latin1"),
+        format!("/api/process/{id}/logs?since=-1"),
+        format!("/api/process/{id}/logs?tail=x"),
+        format!("/api/process/{id}/output?stream=stdin"),
+        format!("/api/process/{id}/stream?since=soon"),
+        format!("/api/process/{id}/stream?follow=perhaps"),
+        format!("/api/process/{id}/wait?timeoutMs=-1"),
+        "/api/process/list?status=odd".to_owned(),
+    ] {
+        target.get(path).await.refused(400, "VALIDATION_FAILED");
+    }
+    let path = format!("/api/process/{id}?signal=NOSUCH");
+    target.delete(path).await.refused(400, "VALIDATION_FAILED");
+}

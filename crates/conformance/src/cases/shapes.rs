@@ -1,0 +1,29 @@
+//! What answers look like: every field, and whether it may be missing.
+
+pub(super) const EXECUTE: &str = "success:flag exitCode:int stdout:text stderr:text command:text duration:number \
+     timestamp:time executionId:text end:object usage:object cursor:int args?:list sessionId?:text \
+     invalidUtf8?:flag encoding?:text truncated?:object leftovers?:list leftoverCount?:int \
+     sessionRestarted?:flag restoredStateAge?:number shellEnded?:flag";
+pub(super) const END: &str = "reason:text signal?:int";
+pub(super) const USAGE: &str = "userMs:number systemMs:number wallMs:number maxRssBytes:int";
+pub(super) const TRUNCATED: &str = "stdout:int stdoutAfter:int stderr:int stderrAfter:int";
+pub(super) const STARTED: &str = "success:flag processId:text pid?:int command:text timestamp:time";
+pub(super) const PROCESS: &str = "id:text pid?:int command:text status:text startTime:time endTime?:time exitCode?:int \
+     end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list";
+pub(super) const ONE_PROCESS: &str = "success:flag process:object timestamp:time";
+pub(super) const PROCESSES: &str = "success:flag processes:list timestamp:time";
+pub(super) const KILLED: &str = "success:flag processId:text killed:list survivors:list timestamp:time";
+pub(super) const KILLED_PROCESS: &str = "pid:int command:text signal:int";
+pub(super) const CLEANED: &str = "success:flag cleanedCount:int timestamp:time";
+pub(super) const DONE: &str = "success:flag timestamp:time";
+pub(super) const STDIN: &str = "success:flag written:int timestamp:time";
+pub(super) const LOGS: &str = "success:flag processId:text stdout:text stderr:text cursor:int timestamp:time \
+     invalidUtf8?:flag encoding?:text truncated?:object";
+pub(super) const SESSION_CREATED: &str = "success:flag data:object timestamp:time id?:text message?:text";
+pub(super) const SESSION_MADE: &str = "id:text cwd:text createdAt:time";
+pub(super) const SESSION: &str =
+    "id:text name?:text cwd?:text createdAt:time busy:flag queued:int restarts:int";
+pub(super) const SESSIONS: &str = "success:flag data:list sessions:list timestamp:time";
+pub(super) const ONE_SESSION: &str = "success:flag session:object timestamp:time";
+pub(super) const SESSION_ENDED: &str =
+    "success:flag sessionId:text killed:list survivors:list timestamp:time";

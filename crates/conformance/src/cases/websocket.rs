@@ -1,0 +1,174 @@
+//! The multiplexed WebSocket.
+
+use serde_json::{Value, json};
+
+use super::ask::fresh;
+use crate::http::{Request, Target};
+use crate::shape::assert_shape;
+
+pub(super) async fn without_an_upgrade(target: Target) {
+    target.get("/ws").await.refused(426, "UPGRADE_REQUIRED");
+}
+
+pub(super) async fn answers_look_like_http(target: Target) {
+    let mut socket = target.socket().await;
+    socket.request("1", "POST", "/api/execute", json!({"command": "echo out; exit 3"})).await;
+    let frame = socket.response("1").await;
+    assert_shape(&frame, "type:text id:text status:int body:object done:flag");
+    assert_eq!(
+        (&frame["type"], &frame["status"], &frame["done"]),
+        (&json!("response"), &json!(200), &json!(true))
+    );
+    assert_shape(&frame["body"], super::shapes::EXECUTE);
+    assert_eq!((&frame["body"]["stdout"], &frame["body"]["exitCode"]), (&json!("out\n"), &json!(3)));
+    socket.request("2", "GET", "/api/process/nobody", Value::Null).await;
+    let frame = socket.response("2").await;
+    assert_eq!((&frame["type"], &frame["status"]), (&json!("response"), &json!(404)));
+    assert_eq!(frame["body"]["code"], "PROCESS_NOT_FOUND");
+}
+
+pub(super) async fn headers_count(target: Target) {
+    let session = target.new_session().await;
+    let mut socket = target.socket().await;
+    for name in ["x-session-id", "X-Session-Id"] {
+        let frame = json!({"type": "request", "id": name, "method": "POST", "path": "/api/execute",
+            "headers": {name: session}, "body": {"command": "echo"}});
+        socket.send(&frame).await;
+        assert_eq!(socket.response(name).await["body"]["sessionId"], session);
+    }
+    target.delete_session(&session).await;
+}
+
+/// A long request does not delay a short one, and answers come in any order.
+pub(super) async fn requests_run_side_by_side(target: Target) {
+    let mut socket = target.socket().await;
+    let id = fresh("long");
+    socket.request("long", "POST", "/api/execute", json!({"command": "sleep 300", "executionId": id})).await;
+    for number in 0..50 {
+        socket.request(&format!("{number}"), "GET", "/api/ping", Value::Null).await;
+    }
+    for _ in 0..50 {
+        let frame = socket.frame().await;
+        assert_eq!((&frame["status"], frame["id"] == "long"), (&json!(200), false));
+    }
+    socket.request("kill", "DELETE", &format!("/api/process/{id}?signal=KILL"), Value::Null).await;
+    assert_eq!(socket.response("long").await["body"]["end"]["reason"], "killed");
+}
+
+pub(super) async fn streams_share_it(target: Target) {
+    let mut socket = target.socket().await;
+    for number in 0..5 {
+        let body = json!({"command": format!("for i in 1 2 3; do echo {number}; sleep 0.02; done")});
+        socket.request(&format!("{number}"), "POST", "/api/execute/stream", body).await;
+    }
+    let mut outputs = vec![String::new(); 5];
+    let mut left = 5;
+    while left > 0 {
+        let frame = socket.frame().await;
+        let number: usize = frame["id"].as_str().and_then(|id| id.parse().ok()).expect("an id of ours");
+        if frame["type"] == "response" {
+            assert_eq!((&frame["status"], &frame["done"]), (&json!(200), &json!(true)));
+            left -= 1;
+            continue;
+        }
+        assert_shape(&frame, "type:text id:text event?:text data:text eventId?:text");
+        let event: Value = serde_json::from_str(frame["data"].as_str().unwrap_or_default()).expect("JSON");
+        outputs[number].push_str(event["data"].as_str().unwrap_or_default());
+    }
+    for (number, output) in outputs.iter().enumerate() {
+        assert_eq!(*output, format!("{number}\n").repeat(3));
+    }
+}
+
+pub(super) async fn a_refused_stream(target: Target) {
+    let mut socket = target.socket().await;
+    socket.request("1", "GET", "/api/process/nobody/stream", Value::Null).await;
+    let (events, end) = socket.events("1").await;
+    assert_eq!((events.len(), &end["type"], &end["status"]), (0, &json!("response"), &json!(404)));
+}
+
+pub(super) async fn cancelling(target: Target) {
+    let mut socket = target.socket().await;
+    let (kept, killed) = (fresh("kept"), fresh("killed"));
+    for (id, policy) in [(&kept, "keep"), (&killed, "kill")] {
+        let body = json!({"command": "echo begun; sleep 300", "executionId": id, "onDisconnect": policy});
+        socket.request(id, "POST", "/api/execute/stream", body).await;
+        target.until("/api/process/list?all=true", |list| list.to_string().contains(id.as_str())).await;
+        socket.send(&json!({"type": "cancel", "id": id})).await;
+        socket.send(&json!({"type": "cancel", "id": id})).await;
+    }
+    socket.send(&json!({"type": "cancel", "id": "nobody"})).await;
+    assert_eq!(target.ended(&killed).await["end"]["reason"], "killed");
+    assert_eq!(target.process(&kept).await["status"], "running");
+    socket.request("ping", "GET", "/api/ping", Value::Null).await;
+    assert_eq!(socket.response("ping").await["status"], 200);
+    target.kill(&kept).await;
+}
+
+pub(super) async fn closing_harms_nothing(target: Target) {
+    let mut socket = target.socket().await;
+    let id = fresh("outlives");
+    let body = json!({"command": "sleep 0.3; echo done", "executionId": id});
+    socket.request("1", "POST", "/api/execute", body).await;
+    target.until("/api/process/list?all=true", |list| list.to_string().contains(id.as_str())).await;
+    drop(socket);
+    assert_eq!(target.ended(&id).await["exitCode"], 0);
+}
+
+/// What is no frame is refused with a frame, and the socket goes on.
+pub(super) async fn frames_that_are_none(target: Target) {
+    let mut socket = target.socket().await;
+    for bad in [
+        "{",
+        "[]",
+        "{}",
+        r#"{"type":"odd","id":"1"}"#,
+        r#"{"type":"request","id":"1"}"#,
+        r#"{"type":"request","id":1,"method":"GET","path":"/"}"#,
+        r#"{"type":"request","id":"x","method":"G T","path":"/"}"#,
+        r#"{"type":"request","id":"x","method":"GET","path":"no slash"}"#,
+        r#"{"type":"request","id":"x","method":"GET","path":"/ws"}"#,
+        r#"{"type":"request","id":"x","method":"GET","path":"/","headers":{"a b":"c"}}"#,
+    ] {
+        socket.send_text(bad).await;
+        let frame = socket.frame().await;
+        assert_shape(&frame, "type:text id?:text code:text message:text status:int context?:object");
+        assert_eq!((&frame["type"], &frame["status"]), (&json!("error"), &json!(400)), "{bad}");
+    }
+    socket.request("ping", "GET", "/api/ping", Value::Null).await;
+    assert_eq!(socket.response("ping").await["status"], 200);
+}
+
+/// Ids come from callers and are not encoded: whatever is in a path, the answer is a refusal and never something else.
+pub(super) async fn odd_paths(target: Target) {
+    let mut socket = target.socket().await;
+    for path in
+        ["/api/process/a b/../c?x#y", "/api/process/../execute", "/api/process/\u{fc}", "//evil/api/ping"]
+    {
+        socket.request("odd", "GET", path, Value::Null).await;
+        let frame = socket.response("odd").await;
+        assert!(matches!(frame["status"].as_u64(), Some(400 | 404 | 405)), "{path}: {frame}");
+    }
+}
+
+pub(super) async fn an_id_twice_at_a_time(target: Target) {
+    let mut socket = target.socket().await;
+    let id = fresh("twice");
+    socket.request("1", "POST", "/api/execute", json!({"command": "sleep 300", "executionId": id})).await;
+    socket.request("1", "GET", "/api/ping", Value::Null).await;
+    let frame = socket.frame().await;
+    assert_eq!((&frame["type"], &frame["id"]), (&json!("error"), &json!("1")));
+    socket.request("2", "DELETE", &format!("/api/process/{id}?signal=KILL"), Value::Null).await;
+    assert_eq!(socket.response("2").await["status"], 200);
+}
+
+/// The socket is HTTP first: a foreign page cannot open it.
+pub(super) async fn from_a_foreign_page(target: Target) {
+    let request = Request::get("/ws")
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .header("origin", "http://evil.example");
+    target.send(request).await.refused(403, "PERMISSION_DENIED");
+}

@@ -1,0 +1,119 @@
+//! [`Socket`]: the multiplexed WebSocket.
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::target::{Target, patiently};
+
+/// A WebSocket on which requests and answers share one connection.
+#[derive(Debug)]
+pub struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+}
+
+impl Socket {
+    pub(super) async fn open(target: &Target) -> Self {
+        let token = target.token().map(|token| ("authorization", format!("Bearer {token}")));
+        match Self::try_open(target, token).await {
+            Ok((socket, _)) => socket,
+            Err(e) => panic!("the WebSocket was refused: {e}"),
+        }
+    }
+
+    /// Opens one with this header at most; the subprotocol that was agreed on, or the status of the refusal.
+    pub async fn try_open(
+        target: &Target,
+        header: Option<(&'static str, String)>,
+    ) -> Result<(Self, Option<String>), String> {
+        let url = format!("ws://{}/ws", target.authority());
+        let mut request = url.into_client_request().map_err(|e| e.to_string())?;
+        if let Some((name, value)) = header {
+            let value = HeaderValue::from_str(&value).map_err(|e| e.to_string())?;
+            request.headers_mut().insert(name, value);
+        }
+        match connect_async(request).await {
+            Ok((stream, answer)) => {
+                let agreed = answer.headers().get("sec-websocket-protocol");
+                let agreed = agreed.and_then(|value| value.to_str().ok()).map(str::to_owned);
+                Ok((Self { stream }, agreed))
+            }
+            Err(Error::Http(answer)) => Err(answer.status().as_str().to_owned()),
+            Err(other) => Err(other.to_string()),
+        }
+    }
+
+    /// Sends text as it is.
+    pub async fn send_text(&mut self, text: &str) {
+        patiently("sending a frame", self.stream.send(Message::text(text)))
+            .await
+            .expect("the socket is closed");
+    }
+
+    /// Sends a frame.
+    pub async fn send(&mut self, frame: &Value) {
+        self.send_text(&frame.to_string()).await;
+    }
+
+    /// Sends a request.
+    pub async fn request(&mut self, id: &str, method: &str, path: &str, body: Value) {
+        let mut frame = json!({"type": "request", "id": id, "method": method, "path": path});
+        if !body.is_null() {
+            frame["body"] = body;
+        }
+        self.send(&frame).await;
+    }
+
+    /// The next frame; `None` when the server has closed the socket.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            match patiently("a frame", self.stream.next()).await? {
+                Ok(Message::Text(text)) => {
+                    return Some(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text:?}")));
+                }
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// The next frame that is not a heartbeat, which has to come.
+    pub async fn frame(&mut self) -> Value {
+        loop {
+            let frame = self.next().await.expect("the server has closed the socket");
+            if frame["type"] != "stream" || frame["data"] != "" {
+                return frame;
+            }
+        }
+    }
+
+    /// The next answer to this request, past the frames of others.
+    pub async fn response(&mut self, id: &str) -> Value {
+        loop {
+            let frame = self.frame().await;
+            if frame["id"] == id && frame["type"] != "stream" {
+                return frame;
+            }
+        }
+    }
+
+    /// Every event of a stream, and the frame that ends it.
+    pub async fn events(&mut self, id: &str) -> (Vec<Value>, Value) {
+        let mut events = Vec::new();
+        loop {
+            let frame = self.frame().await;
+            if frame["id"] != id {
+                continue;
+            }
+            if frame["type"] != "stream" {
+                return (events, frame);
+            }
+            let text = frame["data"].as_str().expect("the data of a stream frame is a string");
+            events.push(serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text:?}")));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The server is killed, at whatever instant, and started again: nothing that runs notices, and no client loses anything.
+
+use std::time::Duration;
+
+use sandcrab_conformance::cases::ask::{fresh, text};
+use sandcrab_conformance::cases::dice::Dice;
+use sandcrab_conformance::http::{Connection, EventStream, Request, Target};
+use serde_json::json;
+
+use crate::support::{ServerProcess, is_soak, lines_of, patiently};
+
+/// Reads a process's stream to its end, however often it is cut; what it wrote.
+///
+/// That is all a client has to do: ask again with the id of the last event it got.
+pub(crate) async fn follow(target: Target, id: String) -> String {
+    let mut output = String::new();
+    let mut last: Option<String> = None;
+    loop {
+        let mut request = Request::get(format!("/api/process/{id}/stream"));
+        if let Some(last) = &last {
+            request = request.header("last-event-id", last);
+        }
+        let Ok(mut events) = open(&target, &request).await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        while let Ok(Some(event)) = events.try_next().await {
+            last = event.id.clone().or(last);
+            match event.kind() {
+                "stdout" => output.push_str(event.data["data"].as_str().unwrap()),
+                "exit" => return output,
+                "process_info" => {}
+                other => panic!("an event {other}: {event:?}"),
+            }
+        }
+    }
+}
+
+async fn open(target: &Target, request: &Request) -> std::io::Result<EventStream> {
+    let mut connection = Connection::open(target).await?;
+    connection.send(request).await?;
+    let (head, body) = connection.into_body().await?;
+    assert_eq!(head.status, 200, "{head:?}");
+    Ok(EventStream::new(head, body))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_resume_lose_nothing() {
+    let mut server = ServerProcess::start(&[]).await;
+    let command = "for i in {1..600}; do echo \"line $i ü\"; sleep 0.005; done";
+    let id = server.target.start(json!({"command": command})).await;
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..5 {
+        readers.spawn(follow(server.target.clone(), id.clone()));
+    }
+    let mut dice = Dice::new();
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(100 + dice.below(400))).await;
+        server.crash();
+        server.restart().await;
+    }
+    let expected: String = (1..=600).map(|number| format!("line {number} ü\n")).collect();
+    while let Some(output) = patiently(readers.join_next()).await {
+        assert!(output.unwrap() == expected, "a reader lost something; {dice:?}");
+    }
+    assert_eq!(server.target.process(&id).await["exitCode"], 0);
+    server.stop().await;
+}
+
+/// The client does not know whether its request arrived, so it sends it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_starts_once() {
+    let mut server = ServerProcess::start(&[]).await;
+    let mut dice = Dice::new();
+    let rounds = if is_soak() { 100 } else { 8 };
+    for round in 0..rounds {
+        let (key, file) = (fresh("key"), server.folder().join(format!("runs-{round}")));
+        let command = format!("echo ran >> {}; sleep 0.05; echo out; exit 3", file.display());
+        let body = json!({"command": command});
+        let request = Request::post("/api/execute", &body).header("idempotency-key", &key);
+        let mut connection = server.target.connect().await;
+        connection.send(&request).await.unwrap();
+        tokio::time::sleep(Duration::from_micros(dice.below(60_000))).await;
+        server.crash();
+        server.restart().await;
+        let result = server.target.send(request).await.ok();
+        assert_eq!(
+            (&result["exitCode"], &result["stdout"]),
+            (&json!(3), &json!("out\n")),
+            "{dice:?}: {result}"
+        );
+        assert_eq!(lines_of(&file), 1, "round {round}, {dice:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_live_on() {
+    let mut server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    let session = target.make_session(json!({"name": "kept", "onShellExit": "restore", "cwd": "/usr"})).await;
+    target.in_session(&session, "x=1; f() { echo f; }").await;
+    let id = fresh("running");
+    let body = json!({"command": "echo begun; sleep 1; x=2", "sessionId": session, "executionId": id});
+    let mut waiter = target.connect().await;
+    waiter.send(&Request::post("/api/execute", &body)).await.unwrap();
+    target.until("/api/process/list?all=true&status=running", |list| list.to_string().contains(&id)).await;
+    server.crash();
+    server.restart().await;
+    assert_eq!(target.ended(&id).await["exitCode"], 0);
+    assert_eq!(target.in_session(&session, "echo $PWD $x; f").await["stdout"], "/usr 2\nf\n");
+    let one = target.get(format!("/api/session/{session}")).await.ok();
+    assert_eq!(one["session"]["name"], "kept");
+    // What it was made with is remembered too.
+    assert_eq!(target.in_session(&session, "exit 3").await["exitCode"], 3);
+    server.stop().await;
+}
+
+/// Deadlines are kept by who owns the command.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_needs_no_server() {
+    let mut server = ServerProcess::start(&[]).await;
+    let id = server.target.start(json!({"command": "echo begun; sleep 300", "timeoutMs": 400})).await;
+    let pid = server.target.process(&id).await["pid"].clone();
+    server.crash();
+    let gone = async {
+        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    patiently(gone).await;
+    server.restart().await;
+    let process = server.target.ended(&id).await;
+    assert_eq!((&process["end"]["reason"], &process["exitCode"]), (&json!("timeout"), &json!(124)));
+    let wall = process["usage"]["wallMs"].as_f64().unwrap();
+    assert!((400.0..2_000.0).contains(&wall), "{wall} ms");
+    assert_eq!(server.target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "begun\n");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_and_settings_are_kept() {
+    let mut server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    target.post("/api/env", json!({"vars": {"OF_THE_SANDBOX": "set"}})).await.ok();
+    let result = target.run(json!({"command": r"printf '\xff'; exit 4", "encoding": "base64"})).await;
+    let id = text(&result["executionId"]);
+    server.crash();
+    server.restart().await;
+    assert_eq!(target.shell("echo $OF_THE_SANDBOX").await["stdout"], "set\n");
+    assert_eq!(target.process(&id).await["exitCode"], 4);
+    let logs = target.get(format!("/api/process/{id}/logs")).await.ok();
+    assert_eq!((&logs["stdout"], &logs["encoding"]), (&result["stdout"], &json!("base64")));
+    server.stop().await;
+}

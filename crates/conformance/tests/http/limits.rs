@@ -1,0 +1,162 @@
+//! Everything has a bound, and what is over it is refused with a code.
+
+use std::process::Command;
+
+use sandcrab_conformance::cases::ask::fresh;
+use sandcrab_conformance::http::Request;
+use serde_json::json;
+
+use crate::support::ServerProcess;
+
+#[tokio::test]
+async fn executions() {
+    let server = ServerProcess::start(&["max-executions=3"]).await;
+    let target = server.target.clone();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(target.start(json!({"command": "sleep 300"})).await);
+    }
+    for path in ["/api/execute", "/api/process/start", "/api/execute/stream"] {
+        let answer = target.post(path, json!({"command": "true"})).await;
+        answer.refused(429, "LIMIT_EXCEEDED");
+        assert!(answer.header("retry-after").is_some(), "{path} does not say when");
+    }
+    target.kill(&ids[0]).await;
+    assert_eq!(target.shell("true").await["exitCode"], 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sessions() {
+    let server = ServerProcess::start(&["max-sessions=2"]).await;
+    let target = server.target.clone();
+    let one = target.new_session().await;
+    target.new_session().await;
+    target.post("/api/session/create", json!({})).await.refused(429, "LIMIT_EXCEEDED");
+    target.post(format!("/api/session/{one}/fork"), json!({})).await.refused(429, "LIMIT_EXCEEDED");
+    target.delete_session(&one).await;
+    target.new_session().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn commands_waiting_in_a_session() {
+    let server = ServerProcess::start(&["requests-per-socket=2000"]).await;
+    let session = server.target.new_session().await;
+    let mut socket = server.target.socket().await;
+    // One runs, a thousand wait.
+    for number in 0..=1_001 {
+        let body = json!({"command": "sleep 300", "sessionId": session});
+        socket.request(&format!("{number}"), "POST", "/api/execute", body).await;
+    }
+    let refusal = socket.frame().await;
+    assert_eq!((&refusal["status"], &refusal["body"]["code"]), (&json!(429), &json!("LIMIT_EXCEEDED")));
+    server.target.delete_session(&session).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn requests_on_a_socket() {
+    let server = ServerProcess::start(&["requests-per-socket=5"]).await;
+    let mut socket = server.target.socket().await;
+    for number in 0..6 {
+        socket.request(&format!("{number}"), "POST", "/api/execute", json!({"command": "sleep 300"})).await;
+    }
+    let frame = socket.frame().await;
+    assert_eq!((&frame["type"], &frame["id"]), (&json!("error"), &json!("5")));
+    assert_eq!((&frame["code"], &frame["status"]), (&json!("LIMIT_EXCEEDED"), &json!(429)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_size_of_a_body() {
+    let server = ServerProcess::start(&["body-bytes=1000"]).await;
+    let target = server.target.clone();
+    let large = json!({"command": format!("echo {}", "x".repeat(1_000))});
+    target.post("/api/execute", large.clone()).await.refused(413, "FILE_TOO_LARGE");
+    let text = large.to_string();
+    let chunked = Request::new("POST", "/api/execute")
+        .header("transfer-encoding", "chunked")
+        .body(format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len()));
+    target.send(chunked).await.refused(413, "FILE_TOO_LARGE");
+    // What is streamed to a program is not held, so it is not bounded.
+    let id = target.start(json!({"command": "wc -c", "keepStdinOpen": true})).await;
+    let request =
+        Request::new("POST", format!("/api/process/{id}/stdin?close=true")).body(vec![b'x'; 100_000]);
+    assert_eq!(target.send(request).await.ok()["written"], 100_000);
+    target.ended(&id).await;
+    assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "100000\n");
+    server.stop().await;
+}
+
+/// Bodies that are only half there count too: slow clients together cannot fill the memory.
+#[tokio::test]
+async fn bodies_that_are_held() {
+    let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
+    let half =
+        Request::new("POST", "/api/execute").header("content-length", "90001").body(vec![b' '; 90_000]);
+    let mut slow = server.target.connect().await;
+    slow.send(&half).await.unwrap();
+    let command = format!("# {}", "x".repeat(50_000));
+    let refused = async {
+        loop {
+            let answer = server.target.post("/api/execute", json!({"command": command})).await;
+            if answer.status() == 429 {
+                return answer.refused(429, "LIMIT_EXCEEDED");
+            }
+        }
+    };
+    crate::support::patiently(refused).await;
+    drop(slow);
+    server.target.shell("true").await;
+    server.stop().await;
+}
+
+/// A disk without room for another journal refuses the start; what runs goes on, and room makes it work again.
+#[tokio::test]
+async fn a_full_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(dir.path().join("disk"), "4m");
+    let server = ServerProcess::start_in(dir, disk.path.join("state"), &[]).await;
+    let target = server.target.clone();
+    let running = target.start(json!({"command": "sleep 300"})).await;
+    let filler = disk.path.join("filler");
+    drop(std::fs::write(&filler, vec![0; 8 << 20]));
+    let refused = async {
+        loop {
+            let answer =
+                target.post("/api/execute", json!({"command": "echo x", "executionId": fresh("x")})).await;
+            if answer.status() != 200 {
+                return answer.refused(507, "NO_SPACE");
+            }
+        }
+    };
+    crate::support::patiently(refused).await;
+    assert_eq!(target.process(&running).await["status"], "running");
+    target.get("/api/health").await.ok();
+    std::fs::remove_file(&filler).unwrap();
+    assert_eq!(target.shell("echo again").await["stdout"], "again\n");
+    server.stop().await;
+}
+
+/// A small disk in memory, taken away again.
+struct Disk {
+    path: std::path::PathBuf,
+}
+
+impl Disk {
+    fn mount(path: std::path::PathBuf, size: &str) -> Self {
+        std::fs::create_dir(&path).unwrap();
+        let mut command = Command::new("mount");
+        let status =
+            command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&path).status();
+        assert!(status.unwrap().success(), "mounting needs root, as on the machines that run the tests");
+        Self { path }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.path).status());
+    }
+}

@@ -1,0 +1,270 @@
+//! Load, on loopback: the short forms run with the tests, the full ones are the `soak_` tests. Memory is bounded while
+//! it lasts, and back near its start afterwards.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sandcrab_conformance::cases::ask::encode;
+use sandcrab_conformance::cases::dice::Dice;
+use sandcrab_conformance::http::{Connection, Request, Target};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::crash::follow;
+use crate::support::ServerProcess;
+
+/// How much more memory a server may have after the load than before it.
+const KEPT_BYTES: u64 = 48 << 20;
+/// How long others may take to be answered while something heavy is under way.
+const UNDELAYED: Duration = Duration::from_secs(2);
+
+/// Runs something against a server of its own, and looks at the server's memory before, during and after it.
+async fn measured<T>(bound: u64, load: impl AsyncFnOnce(Target) -> T) {
+    // A client needs as many descriptors as it has connections.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    drop(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }));
+    let server = ServerProcess::start(&[]).await;
+    for _ in 0..10 {
+        server.target.shell("true").await;
+    }
+    let before = server.resident_bytes();
+    let done = load(server.target.clone()).await;
+    let during = server.peak_bytes();
+    drop(done);
+    let after = crate::support::settled(KEPT_BYTES + before, || server.resident_bytes()).await;
+    let shown = [before, during, after].map(|bytes| bytes >> 20);
+    println!("memory before, at most, after: {shown:?} MiB");
+    assert!(during <= before + bound, "it took too much memory: {shown:?} MiB");
+    assert!(after <= before + KEPT_BYTES, "it kept too much memory: {shown:?} MiB");
+    server.target.shell("true").await;
+    server.stop().await;
+}
+
+async fn finished<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
+    let mut all = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        all.push(done.unwrap());
+    }
+    all
+}
+
+async fn sessions(sessions: usize, commands: usize) {
+    measured(256 << 20, async |target: Target| {
+        let mut tasks = JoinSet::new();
+        for number in 0..sessions {
+            let target = target.clone();
+            tasks.spawn(async move {
+                let session = target.new_session().await;
+                let mut connection = target.connect().await;
+                for run in 1..=commands {
+                    let body = json!({"command": format!("echo {number} $((++n))"), "sessionId": session});
+                    let answer = connection.ask(&Request::post("/api/execute", &body)).await.unwrap().ok();
+                    assert_eq!(answer["stdout"], format!("{number} {run}\n"));
+                }
+                target.delete_session(&session).await;
+            });
+        }
+        finished(tasks).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_sessions() {
+    sessions(20, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_many_sessions() {
+    sessions(100, 20).await;
+}
+
+async fn streams(readers: usize) {
+    measured(256 << 20, async |target: Target| {
+        let command = "for i in {1..100}; do echo \"line $i\"; sleep 0.02; done";
+        let expected: String = (1..=100).map(|number| format!("line {number}\n")).collect();
+        let id = target.start(json!({"command": command})).await;
+        let mut tasks = JoinSet::new();
+        for _ in 0..readers {
+            tasks.spawn(follow(target.clone(), id.clone()));
+        }
+        for output in finished(tasks).await {
+            assert_eq!(output, expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_streams() {
+    streams(100).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_many_streams() {
+    streams(1_000).await;
+}
+
+async fn connections(count: usize) {
+    measured(256 << 20, async |target: Target| {
+        let mut open = Vec::new();
+        for _ in 0..count {
+            let mut connection = target.connect().await;
+            connection.ask(&Request::get("/api/ping")).await.unwrap().ok();
+            open.push(connection);
+        }
+        let since = Instant::now();
+        target.shell("true").await;
+        assert!(since.elapsed() < UNDELAYED, "{:?}", since.elapsed());
+        for connection in &mut open {
+            connection.ask(&Request::get("/api/ping")).await.unwrap().ok();
+        }
+        open
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_connections() {
+    connections(500).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_many_connections() {
+    connections(5_000).await;
+}
+
+/// It asks for a lot, over every route that has a lot to say, and reads none of it.
+async fn never_reading(clients: usize) {
+    measured(64 << 20, async |target: Target| {
+        let mut silent: Vec<Connection> = Vec::new();
+        let command = "head -c 50000000 /dev/zero | tr '\\0' x";
+        let id = target.start(json!({"command": command})).await;
+        let body = json!({"command": command, "maxOutputBytes": 50_000_000});
+        let paths = [format!("/api/process/{id}/stream"), format!("/api/process/{id}/output")];
+        let requests = paths
+            .into_iter()
+            .map(Request::get)
+            .chain([Request::post("/api/execute", &body), Request::post("/api/execute/stream", &body)]);
+        for request in requests {
+            for _ in 0..clients {
+                let mut connection = target.connect().await;
+                connection.send(&request).await.unwrap();
+                silent.push(connection);
+            }
+        }
+        // The commands are not held up by who does not read.
+        target.ended(&id).await;
+        target
+            .until("/api/process/list?all=true&status=running", |list| {
+                list["processes"].as_array().unwrap().is_empty()
+            })
+            .await;
+        for _ in 0..20 {
+            let since = Instant::now();
+            target.shell("true").await;
+            assert!(since.elapsed() < UNDELAYED, "{:?}", since.elapsed());
+        }
+        silent
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_never_read() {
+    never_reading(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_clients_that_never_read() {
+    never_reading(10).await;
+}
+
+/// `bytes` of body, in base64, become three quarters of that on standard input.
+async fn bodies(count: usize, bytes: usize) {
+    // The text, its bytes, and what is on its way to the program.
+    let bound = 4 * (bytes * count) as u64 + (64 << 20);
+    measured(bound, async |target: Target| {
+        let given = encode(&vec![b'x'; bytes / 4 * 3]);
+        let body = json!({"command": "wc -c", "stdin": given, "stdinEncoding": "base64"});
+        let request = Request::post("/api/execute", &body);
+        let mut tasks = JoinSet::new();
+        for _ in 0..count {
+            let (target, request) = (target.clone(), request.clone());
+            tasks.spawn(async move { target.send(request).await.ok()["stdout"].take() });
+        }
+        for counted in finished(tasks).await {
+            assert_eq!(counted, format!("{}\n", bytes / 4 * 3));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_bodies() {
+    bodies(1, 64 << 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_large_bodies() {
+    bodies(4, 64 << 20).await;
+}
+
+/// Readers that resume, commands with keys and idle connections, while the server is killed again and again.
+async fn crashes(rounds: u64, readers: usize, clients: usize) {
+    let mut server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    let lines = rounds * 100;
+    let command = format!("for i in {{1..{lines}}}; do echo \"line $i\"; sleep 0.01; done");
+    let expected: String = (1..=lines).map(|number| format!("line {number}\n")).collect();
+    let id = target.start(json!({"command": command})).await;
+    let mut following = JoinSet::new();
+    for _ in 0..readers {
+        following.spawn(follow(target.clone(), id.clone()));
+    }
+    let folder = server.folder().to_owned();
+    let mut working = JoinSet::new();
+    for number in 0..clients {
+        working.spawn(insist(target.clone(), folder.join(format!("client-{number}")), 20));
+    }
+    let mut dice = Dice::new();
+    for _ in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(200 + dice.below(600))).await;
+        server.crash();
+        server.restart().await;
+    }
+    for output in finished(following).await {
+        assert!(output == expected, "a reader lost something; {dice:?}");
+    }
+    finished(working).await;
+    server.stop().await;
+}
+
+/// Runs commands one after the other, each with a key and as often as it takes; each has to have run once.
+async fn insist(target: Target, file: std::path::PathBuf, commands: usize) {
+    for number in 0..commands {
+        let key = sandcrab_conformance::cases::ask::fresh("key");
+        let command = format!("echo {number} >> {}; sleep 0.02; echo out", file.display());
+        let request =
+            Request::post("/api/execute", &json!({"command": command})).header("idempotency-key", key);
+        let result = loop {
+            let asked = async { Connection::open(&target).await?.ask(&request).await };
+            match asked.await {
+                Ok(answer) => break answer.ok(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        assert_eq!(result["stdout"], "out\n");
+        assert_eq!(crate::support::lines_of(&file), number + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crashes_under_load() {
+    crashes(3, 20, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_crashes_under_load() {
+    crashes(40, 200, 20).await;
+}

@@ -1,0 +1,36 @@
+//! The conformance suite against a server of our own, and what needs to be in control of one: crashes, limits and load.
+#![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
+
+mod crash;
+mod limits;
+mod load;
+mod stopping;
+mod support;
+
+use sandcrab_conformance::cases::Case;
+
+/// Runs one case against a server of its own.
+fn conforms(name: &str) {
+    let case = Case::named(name).unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let server = support::ServerProcess::start(&[]).await;
+        case.run(server.target.clone()).await;
+        server.stop().await;
+    });
+}
+
+macro_rules! tests {
+    ($($module:ident { $($case:ident)* })*) => {
+        $(mod $module {
+            $(#[test]
+            fn $case() {
+                crate::conforms(concat!(stringify!($module), "::", stringify!($case)));
+            })*
+        })*
+    };
+}
+
+/// Each case as a test of its own.
+mod cases {
+    sandcrab_conformance::every_case!(tests);
+}

@@ -1,0 +1,57 @@
+//! A server that stops: no new work, what is under way is finished, and commands go on.
+
+use rustix::process::Signal;
+use sandcrab_conformance::cases::ask::fresh;
+use sandcrab_conformance::http::Request;
+use serde_json::json;
+
+use crate::support::ServerProcess;
+
+#[tokio::test]
+async fn running_requests_finish_and_new_work_is_refused() {
+    let mut server = ServerProcess::start(&["drain-ms=20000"]).await;
+    let target = server.target.clone();
+    let gate = server.folder().join("open");
+    let id = fresh("running");
+    let command = format!("until [ -e {} ]; do sleep 0.01; done; echo done", gate.display());
+    let mut running = target.connect().await;
+    let body = json!({"command": command, "executionId": id});
+    running.send(&Request::post("/api/execute", &body)).await.unwrap();
+    target.until("/api/process/list?all=true&status=running", |list| list.to_string().contains(&id)).await;
+    // A connection with a request under way stays open, and so can ask again; one over a socket asks at any time.
+    let mut socket = target.socket().await;
+    socket.request("before", "GET", "/api/ping", json!(null)).await;
+    assert_eq!(socket.response("before").await["status"], 200);
+    server.signal(Signal::TERM);
+    let refused = loop {
+        socket.request("new", "POST", "/api/execute", json!({"command": "true"})).await;
+        let answer = socket.response("new").await;
+        if answer["status"] != 200 {
+            break answer;
+        }
+    };
+    assert_eq!((&refused["status"], &refused["body"]["code"]), (&json!(503), &json!("SHUTTING_DOWN")));
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(running.answer().await.unwrap().ok()["stdout"], "done\n");
+    drop(socket);
+    assert_eq!(server.ended().await, Some(0));
+}
+
+/// The window is over: what waits is told so, and the command goes on.
+#[tokio::test]
+async fn the_window_ends() {
+    let mut server = ServerProcess::start(&["drain-ms=200", "keep-executions=1"]).await;
+    let target = server.target.clone();
+    let id = fresh("outlives");
+    let mut running = target.connect().await;
+    let body = json!({"command": "sleep 2; echo done", "executionId": id});
+    running.send(&Request::post("/api/execute", &body)).await.unwrap();
+    target.until("/api/process/list?all=true&status=running", |list| list.to_string().contains(&id)).await;
+    server.signal(Signal::TERM);
+    let refusal = running.answer().await.unwrap().refused(503, "SHUTTING_DOWN");
+    assert_eq!(refusal["context"]["executionId"], id);
+    assert_eq!(server.ended().await, Some(0));
+    server.restart().await;
+    assert_eq!(target.ended(&id).await["exitCode"], 0);
+    assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "done\n");
+}

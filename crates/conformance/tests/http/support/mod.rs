@@ -1,0 +1,170 @@
+//! [`ServerProcess`]: a server of a test's own, which it may kill.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sandcrab_conformance::http::{Connection, PATIENCE, Target};
+
+const TOKEN: &str = "conformance-token-0123456789abcdef";
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// A server on a free port, with a state directory of its own. Nothing of it outlives this value.
+#[derive(Debug)]
+pub(crate) struct ServerProcess {
+    pub(crate) target: Target,
+    child: Child,
+    settings: Vec<String>,
+    state: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl ServerProcess {
+    /// Starts one with these settings (`name=number`).
+    pub(crate) async fn start(settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        Self::start_in(dir, state, settings).await
+    }
+
+    /// Starts one with this state directory below a temporary one.
+    pub(crate) async fn start_in(dir: tempfile::TempDir, state: PathBuf, settings: &[&str]) -> Self {
+        let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let mut child = command(&state, "127.0.0.1:0", &settings).spawn().unwrap();
+        let url = first_line(&mut child);
+        let target = Target::new(&url, Some(TOKEN.to_owned())).unwrap();
+        Self { target, child, settings, state, dir }
+    }
+
+    /// A folder beside the state directory.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// What it has in memory, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most it ever had in memory, in bytes.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0");
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        // It may have ended.
+        let _ = kill_process(pid, signal);
+    }
+
+    /// Kills it and waits until it is gone. Its port is free then, its work goes on.
+    pub(crate) fn crash(&mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().unwrap();
+    }
+
+    /// Starts the next one, on the same port and state directory.
+    pub(crate) async fn restart(&mut self) {
+        let mut child = command(&self.state, self.target.authority(), &self.settings).spawn().unwrap();
+        first_line(&mut child);
+        self.child = child;
+        drop(Connection::open(&self.target).await.unwrap());
+    }
+
+    /// Waits for its end; its exit code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "the server has not ended within {PATIENCE:?}");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Ends it with everything it runs.
+    pub(crate) async fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.ended().await, Some(0), "the server did not end well");
+    }
+
+    /// The zygote and supervisors of this state directory.
+    fn own_processes(&self) -> Vec<u32> {
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_own = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            words.next() == Some(b"sandcrab-zygote")
+                && words.next() == Some(self.state.as_os_str().as_bytes())
+        };
+        pids.filter(is_own).collect()
+    }
+}
+
+impl Drop for ServerProcess {
+    /// Supervisors that no server can find any more end what they have, and themselves.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(std::fs::remove_dir_all(&self.state));
+        let deadline = Instant::now() + PATIENCE;
+        while !self.own_processes().is_empty() && Instant::now() < deadline {
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+fn command(state: &std::path::Path, listen: &str, settings: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_serves"));
+    command.arg(state).arg(listen).args(settings).env("SANDCRAB_TOKEN", TOKEN);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// The first line that a program prints.
+fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+/// Whether the long form of a test was asked for.
+pub(crate) fn is_soak() -> bool {
+    std::env::var_os("SANDCRAB_SOAK").is_some()
+}
+
+/// The lines of a file; none if it is not there.
+pub(crate) fn lines_of(path: &std::path::Path) -> usize {
+    std::fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+/// Waits for something that must not take longer than [`PATIENCE`].
+pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("not within {PATIENCE:?}"),
+    }
+}
+
+/// The first value at or below a bound, or what there is after ten seconds.
+pub(crate) async fn settled(bound: u64, value: impl Fn() -> u64) -> u64 {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let now = value();
+        if now <= bound || Instant::now() > deadline {
+            return now;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}

@@ -1,0 +1,94 @@
+//! Looking again and again for a short while before going to sleep.
+//!
+//! Waking a process that sleeps on another core takes about as long as bash takes for `true`. So the supervisor of a
+//! session whose commands are short and come one right after the other stays awake for as long as the shell, or the
+//! engine, usually takes. Each time is a bet: where one is lost (the command takes longer, no other comes, or somebody
+//! needs this very core), the next few are not made.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// How long it stays awake at most: what a small command takes, with the time to wake its shell.
+const LONGEST: Duration = Duration::from_micros(60);
+/// After a lost bet this many are not made; twice as many after the next, up to the limit.
+const FEWEST_SKIPPED: u32 = 4;
+const MOST_SKIPPED: u32 = 256;
+
+/// Whether and until when to stay awake for something.
+#[derive(Debug)]
+pub(super) struct Spin {
+    until: Cell<Option<Instant>>,
+    /// How many bets are not made yet.
+    skip: Cell<u32>,
+    /// How many were not made after the last lost one.
+    skipped: Cell<u32>,
+}
+
+impl Default for Spin {
+    fn default() -> Self {
+        Self { until: Cell::new(None), skip: Cell::new(0), skipped: Cell::new(FEWEST_SKIPPED / 2) }
+    }
+}
+
+impl Spin {
+    /// It may come in a moment.
+    pub(super) fn begin(&self) {
+        match self.skip.get() {
+            0 => self.until.set(Some(Instant::now() + LONGEST)),
+            skip => self.skip.set(skip - 1),
+        }
+    }
+
+    /// Whether to look once more instead of sleeping.
+    pub(super) fn goes_on(&self) -> bool {
+        let Some(until) = self.until.get() else { return false };
+        if Instant::now() < until {
+            return true;
+        }
+        self.until.set(None);
+        self.skipped.set((self.skipped.get() * 2).min(MOST_SKIPPED));
+        self.skip.set(self.skipped.get());
+        false
+    }
+
+    /// It has come; if it was waited for awake, the bet is won.
+    pub(super) fn end(&self) {
+        if self.until.take().is_some() {
+            self.skipped.set(FEWEST_SKIPPED / 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lose(spin: &Spin) {
+        while spin.goes_on() {}
+    }
+
+    #[test]
+    fn lost_bets_become_rare_and_won_ones_do_not() {
+        let spin = Spin::default();
+        for skipped in [4, 8, 16, 32, 64, 128, 256, 256] {
+            spin.begin();
+            assert!(spin.goes_on());
+            lose(&spin);
+            for _ in 0..skipped {
+                spin.begin();
+                assert!(!spin.goes_on());
+                spin.end();
+            }
+        }
+        for _ in 0..10 {
+            spin.begin();
+            assert!(spin.goes_on());
+            spin.end();
+            assert!(!spin.goes_on());
+        }
+        spin.begin();
+        lose(&spin);
+        spin.end();
+        assert_eq!(spin.skip.get(), FEWEST_SKIPPED);
+    }
+}

@@ -1,0 +1,88 @@
+//! The standard streams of a command, and what those of the next one are made from.
+//!
+//! Making two pipes and opening `/dev/null` takes longer than running `true`. So the one file is opened once, and the
+//! pipes are made while the command before runs.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, openat, seek};
+use rustix::io::{fcntl_dupfd_cloexec, ioctl_fionbio, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// The ends of a command's streams that the command gets.
+#[derive(Debug)]
+pub(crate) struct Stdio {
+    pub(crate) stdin: Arc<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// The two pipes that a command's output goes through.
+#[derive(Debug)]
+pub(crate) struct Pipes {
+    /// Our ends, which never block: of standard output and of standard error.
+    pub(crate) readers: [OwnedFd; 2],
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+impl Pipes {
+    fn new() -> rustix::io::Result<Self> {
+        let (out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (err, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        ioctl_fionbio(&out, true)?;
+        ioctl_fionbio(&err, true)?;
+        Ok(Self { readers: [out, err], stdout, stderr })
+    }
+}
+
+/// What the streams of commands are made from.
+#[derive(Debug)]
+pub(crate) struct Supply {
+    null: Arc<OwnedFd>,
+    /// Made ahead of time. Pipes are used once: what a command left behind may hold its own for ever.
+    next: Option<Pipes>,
+}
+
+impl Supply {
+    pub(crate) fn open() -> rustix::io::Result<Self> {
+        let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { null: Arc::new(null), next: None })
+    }
+
+    /// `/dev/null`, for reading and writing.
+    pub(crate) fn null(&self) -> &Arc<OwnedFd> {
+        &self.null
+    }
+
+    /// Two pipes that nobody has used.
+    pub(crate) fn pipes(&mut self) -> rustix::io::Result<Pipes> {
+        self.next.take().map_or_else(Pipes::new, Ok)
+    }
+
+    /// Makes the pipes of the command that probably comes next. Without them it makes its own.
+    pub(crate) fn prepare(&mut self) {
+        if self.next.is_none() {
+            self.next = Pipes::new().ok();
+        }
+    }
+
+    /// Gives back what was prepared: the kernel allows a user so many pages of pipes, and thousands of idle
+    /// sessions must not use them up.
+    pub(crate) fn let_go(&mut self) {
+        self.next = None;
+    }
+}
+
+/// A file in memory that holds these bytes, positioned at its start.
+pub(crate) fn file_of(bytes: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let file = memfd_create("stdin", MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let n = write(&file, rest)?;
+        rest = &rest[n..];
+    }
+    seek(&file, SeekFrom::Start(0))?;
+    fcntl_dupfd_cloexec(&file, 10)
+}

@@ -1,0 +1,72 @@
+//! [`AddressFile`]: the file `address` in a state directory, which says where its server listens for as long as it does.
+//!
+//! The command line finds the default server by it, and shows its token to nobody else: whoever happens to listen on the
+//! default port may be a stranger.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use sandcrab_client::Address;
+use sandcrab_server::Listen;
+
+const NAME: &str = "address";
+
+/// The file; it is removed when this goes.
+#[derive(Debug)]
+pub(crate) struct AddressFile(PathBuf);
+
+impl AddressFile {
+    /// Writes it, whole or not at all.
+    pub(crate) fn write(state_dir: &Path, listen: &Listen) -> io::Result<Self> {
+        let address = match listen {
+            Listen::Tcp(address) => Listen::Tcp(reachable(*address)),
+            Listen::Unix(path) => Listen::Unix(std::path::absolute(path)?),
+        };
+        let path = state_dir.join(NAME);
+        let new = path.with_extension("new");
+        std::fs::write(&new, format!("{address}\n"))?;
+        std::fs::rename(&new, &path)?;
+        Ok(Self(path))
+    }
+
+    /// Where the server of a state directory listens, if it does.
+    pub(crate) fn read(state_dir: &Path) -> Option<Address> {
+        std::fs::read_to_string(state_dir.join(NAME)).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for AddressFile {
+    fn drop(&mut self) {
+        // It is gone with its folder, then.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// An address to go to, for one to listen on.
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_until_it_goes() {
+        let state = tempfile::tempdir().unwrap();
+        let read = || AddressFile::read(state.path()).map(|address| address.to_string());
+        assert_eq!(read(), None);
+        let file = AddressFile::write(state.path(), &Listen::Tcp("0.0.0.0:7070".parse().unwrap())).unwrap();
+        assert_eq!(read().as_deref(), Some("http://127.0.0.1:7070"));
+        drop(file);
+        assert_eq!(read(), None);
+        let _file = AddressFile::write(state.path(), &Listen::Unix("/run/s".into())).unwrap();
+        assert_eq!(read().as_deref(), Some("unix:/run/s"));
+    }
+}

@@ -1,0 +1,52 @@
+//! `sandcrab health`.
+
+use std::time::Duration;
+
+use clap::Args;
+use sandcrab_api::service::Health;
+
+use crate::cli::GlobalOptions;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table;
+
+/// Show how the server is, and what works there.
+#[derive(Debug, Args)]
+pub(crate) struct HealthArgs {}
+
+pub(crate) async fn run(global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
+    let client = global.client()?;
+    let health = client.health().await?;
+    if output.json {
+        output.document(&health)?;
+        return Ok(0);
+    }
+    let mut table = table::table(output, &[]);
+    for (what, how) in rows(&health, &client.address().to_string()) {
+        table.add_row([what, &table::plain(&how)]);
+    }
+    table::print(output, &mut table)?;
+    Ok(0)
+}
+
+fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
+    let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let reason = health.shell.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let counts = &health.counts;
+    vec![
+        ("server", address.to_owned()),
+        ("status", health.status.clone()),
+        ("version", health.version.clone()),
+        ("up for", table::duration(Duration::from_millis(health.uptime))),
+        ("workspace", health.workspace.clone()),
+        ("running", counts.running.to_string()),
+        ("records", counts.executions.to_string()),
+        ("sessions", counts.sessions.to_string()),
+        ("connections", counts.connections.to_string()),
+        ("shell driver", format!("{}{reason}", health.shell.driver)),
+        ("cgroups", health.cgroups.clone()),
+        ("landlock", yes_or_no(health.landlock)),
+        ("terminals", yes_or_no(health.pty)),
+        ("git", health.git.clone().unwrap_or_else(|| yes_or_no(false))),
+    ]
+}

@@ -1,0 +1,91 @@
+//! [`Connection`]: how the server is found, and what is shown to it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandcrab_client::{Address, Client};
+
+use crate::address_file::AddressFile;
+use crate::failure::Failure;
+use crate::places;
+
+/// The variable that holds a token.
+const TOKEN_VARIABLE: &str = "SANDCRAB_TOKEN";
+/// Where a server listens that was not told otherwise.
+const DEFAULT_ADDRESS: &str = "http://127.0.0.1:7070";
+/// What names the state directory instead of the default.
+const STATE_DIR_VARIABLE: &str = "SANDCRAB_STATE_DIR";
+/// The file in the state directory that holds the token.
+const TOKEN_FILE: &str = "token";
+/// The largest of those files that is read.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+/// How long a server that may be there has to say so.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How the server is found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connection<'a> {
+    /// The address, if one was given.
+    pub(crate) url: Option<&'a str>,
+    /// The file with the token, if one was given.
+    pub(crate) token_file: Option<&'a Path>,
+}
+
+impl Connection<'_> {
+    /// A client of the server that was named, or of the default one. Whether it is there shows later.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let state_dir = state_dir();
+        let noted = state_dir.as_deref().and_then(AddressFile::read);
+        let address: Address = match (self.url, noted) {
+            (Some(url), _) => url.parse().map_err(Failure::address)?,
+            (None, Some(address)) => address,
+            // Nobody has said that this is ours: it gets no token that was not given for it.
+            (None, None) => {
+                let address = DEFAULT_ADDRESS.parse().map_err(Failure::address)?;
+                return Ok(Client::connect_to(address, self.given_token()?.as_deref())?);
+            }
+        };
+        // This machine's token is none of another machine's business.
+        let own = state_dir.filter(|_| address.is_local()).and_then(|dir| own_token(&dir));
+        let token = self.given_token()?.or(own);
+        Ok(Client::connect_to(address, token.as_deref())?)
+    }
+
+    /// A client of the server that was named; or of the default one, if it runs and lets us in.
+    pub(crate) async fn running(&self) -> Result<Option<Client>, Failure> {
+        let client = self.client()?;
+        if self.url.is_some() {
+            return Ok(Some(client));
+        }
+        let is_there = matches!(tokio::time::timeout(LOOK_TIMEOUT, client.version()).await, Ok(Ok(_)));
+        Ok(is_there.then_some(client))
+    }
+
+    /// The token of the file or variable that somebody gave.
+    fn given_token(&self) -> Result<Option<String>, Failure> {
+        if let Some(path) = self.token_file {
+            let text = read(path).map_err(|e| Failure::unreadable(path, &e))?;
+            return Ok(Some(text.trim().to_owned()));
+        }
+        Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()))
+    }
+}
+
+/// The state directory of the default server.
+fn state_dir() -> Option<PathBuf> {
+    let given = std::env::var_os(STATE_DIR_VARIABLE).filter(|dir| !dir.is_empty());
+    given.map(PathBuf::from).or_else(places::state_dir)
+}
+
+/// The token in a state directory; a server that asks for none has none.
+fn own_token(state_dir: &Path) -> Option<String> {
+    let text = read(&state_dir.join(TOKEN_FILE)).ok()?;
+    Some(text.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,146 @@
+//! What is said when something is wrong, and the exit code.
+
+use sandcrab_api::ErrorCode;
+
+use crate::stage::{Program, Scene};
+
+const EXIT_CODES: &str = include_str!("../../../../docs/exit-codes.md");
+
+#[test]
+fn a_server_that_is_not_there() {
+    let home = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", home.path().join("none").display());
+    for args in [["ps"].as_slice(), &["run", "true"], &["exec", "true"], &["health"]] {
+        let mut command = crate::stage::sandcrab(home.path());
+        let finished = Program::start(command.env("SANDCRAB_URL", &socket).args(args)).finish().with_code(69);
+        assert!(finished.stderr.starts_with("error: failed to reach the server at unix:"), "{finished:?}");
+        assert!(finished.stderr.contains("\nhint: start a server with `sandcrab serve`"), "{finished:?}");
+        assert!(finished.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_is_no_server() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let home = tempfile::tempdir().unwrap();
+    let mut command = crate::stage::sandcrab(home.path());
+    let finished = Program::start(command.args(["--url", &address, "ps"])).finish().with_code(76);
+    assert!(finished.stderr.contains("makes no sense"), "{finished:?}");
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_token_that_is_missing_or_wrong() {
+    let scene = Scene::new();
+    for (name, value) in [("SANDCRAB_TOKEN", ""), ("SANDCRAB_TOKEN", "wrong")] {
+        let finished = Program::start(scene.sandcrab(&["ps"]).env(name, value)).finish().with_code(77);
+        assert!(
+            finished.stderr.contains("hint: ") && finished.stderr.contains("--token-file"),
+            "{finished:?}"
+        );
+    }
+    let file = scene.file("token");
+    std::fs::write(&file, format!("{}\n", scene.token())).unwrap();
+    let args = ["ps", "--token-file", file.to_str().unwrap()];
+    Program::start(scene.sandcrab(&args).env("SANDCRAB_TOKEN", "wrong")).finish().with_code(0);
+    let missing = scene.run(&["ps", "--token-file", "/nonexistent"]).with_code(64);
+    assert!(missing.stderr.contains("/nonexistent"), "{missing:?}");
+}
+
+#[test]
+fn what_is_not_there() {
+    let scene = Scene::new();
+    for args in [["logs", "nope"], ["wait", "nope"], ["kill", "nope"]] {
+        let finished = scene.run(&args).with_code(65);
+        assert!(finished.stderr.contains("hint: `sandcrab ps --all`"), "{finished:?}");
+    }
+    // Not the routes of these names.
+    for id in ["kill-all", "list", "cleanup", "..", ""] {
+        let finished = scene.run(&["kill", id]).with_code(64);
+        assert!(finished.stderr.starts_with("error: "), "{finished:?}");
+    }
+    scene.run(&["exec", "--cwd", "/nonexistent", "true"]).with_code(64);
+    scene.run(&["kill", "nope", "--signal", "NONE"]).with_code(65);
+}
+
+#[test]
+fn errors_are_json_if_asked_for() {
+    let scene = Scene::new();
+    let finished = scene.run(&["wait", "nope", "--json"]).with_code(65);
+    let error: serde_json::Value = serde_json::from_str(&finished.stderr).unwrap();
+    assert_eq!(error["error"]["code"], "PROCESS_NOT_FOUND");
+    assert_eq!(error["error"]["exitCode"], 65);
+    assert!(error["error"]["message"].is_string() && error["error"]["hint"].is_string());
+    assert!(finished.stdout.is_empty());
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [
+        ["run"].as_slice(),
+        &["nope"],
+        &["exec", "--timeout", "5", "true"],
+        &["exec", "--env", "A", "true"],
+        &["logs", "x", "--stdout", "--stderr"],
+        &["completions", "nope"],
+    ] {
+        let finished = Program::start(crate::stage::sandcrab(home.path()).args(args)).finish().with_code(2);
+        assert!(finished.stderr.starts_with("error: "), "{finished:?}");
+    }
+    let finished =
+        Program::start(crate::stage::sandcrab(home.path()).args(["--url", "ftp://x", "ps"])).finish();
+    assert!(finished.with_code(64).stderr.contains("write http://HOST:PORT or unix:PATH"));
+}
+
+#[test]
+fn the_token_of_this_machine_stays_here() {
+    // A name that is not ours gets no token; whether anybody answers there does not matter.
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("token"), "secret").unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = |host: &str| {
+        let mut command = crate::stage::sandcrab(home.path());
+        command.env("SANDCRAB_STATE_DIR", home.path()).env("SANDCRAB_URL", format!("http://{host}:{port}"));
+        let program = Program::start(command.arg("ps"));
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let length = std::io::Read::read(&mut stream, &mut request).unwrap();
+        drop(stream);
+        drop(program.finish());
+        String::from_utf8_lossy(&request[..length]).to_ascii_lowercase()
+    };
+    assert!(heard("127.0.0.1").contains("authorization: bearer secret"));
+    // The same machine by an address that could be any machine's.
+    assert!(!heard("0.0.0.0").contains("authorization"));
+}
+
+#[test]
+fn every_error_has_its_exit_code_in_the_documents() {
+    let rows: Vec<Vec<&str>> = EXIT_CODES
+        .lines()
+        .filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    for code in ErrorCode::ALL {
+        let row = rows.iter().find(|row| row[0] == code.exit_code().to_string());
+        let row = row.unwrap_or_else(|| panic!("docs/exit-codes.md has no row {}", code.exit_code()));
+        assert!(row[2].split([',', ' ']).any(|word| word.trim_matches('`') == code.as_str()), "{code}");
+    }
+    let named = rows.iter().flat_map(|row| row.get(2)).flat_map(|cell| cell.split('`'));
+    for word in
+        named.filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+    {
+        assert!(ErrorCode::ALL.iter().any(|code| code.as_str() == word), "{word} is no error code");
+    }
+}

@@ -1,0 +1,50 @@
+//! `sandcrab exec` on a server.
+
+use crate::stage::{Program, Scene};
+
+#[test]
+fn output_and_exit_code_pass_through() {
+    let scene = Scene::new();
+    let finished = scene.run(&["exec", r"printf '\0\377'; echo err >&2; exit 7"]).with_code(7);
+    assert_eq!((finished.stdout.as_slice(), finished.stderr.as_str()), (&b"\0\xff"[..], "err\n"));
+    assert_eq!(scene.run(&["exec", "kill -9 $$"]).code, Some(137));
+    assert_eq!(scene.run(&["exec", "-t", "100ms", "sleep 600"]).code, Some(124));
+    assert_eq!(scene.run(&["exec", "--", "printf", "%s.", "a b", "-c"]).with_code(0).text(), "a b.-c.");
+}
+
+#[test]
+fn standard_input_passes_through() {
+    let scene = Scene::new();
+    let input = b"\0binary\xff\n".repeat(100_000);
+    let finished = Program::fed(&mut scene.sandcrab(&["exec", "cat"]), &input).finish().with_code(0);
+    assert!(finished.stdout == input);
+    scene.run(&["session", "create", "s"]).with_code(0);
+    let finished =
+        Program::fed(&mut scene.sandcrab(&["exec", "-s", "s", "read line; echo got $line"]), b"it\n");
+    assert_eq!(finished.finish().with_code(0).text(), "got it\n");
+    assert_eq!(scene.run(&["exec", "-s", "s", "echo $line"]).with_code(0).text(), "it\n");
+}
+
+#[test]
+fn json_has_every_field() {
+    let scene = Scene::new();
+    let result = scene.run(&["exec", "--json", r"printf 'a\377'; exit 2"]).with_code(2).json();
+    assert_eq!(result["stdout"], "a\u{fffd}");
+    assert_eq!(result["invalidUtf8"], true);
+    assert_eq!(result["success"], false);
+    assert_eq!(result["cursor"], 2);
+    for field in ["stderr", "command", "duration", "timestamp", "executionId", "usage"] {
+        assert!(!result[field].is_null(), "{field}: {result}");
+    }
+    // The options of all commands go before the command as well as before the subcommand.
+    assert_eq!(scene.run(&["--json", "exec", "true"]).with_code(0).json()["exitCode"], 0);
+}
+
+#[test]
+fn large_output_arrives() {
+    let scene = Scene::new();
+    let finished = scene.run(&["exec", "seq 1 500000; seq 1 1000 >&2"]).with_code(0);
+    let numbers = |to: u32| (1..=to).map(|n| format!("{n}\n")).collect::<String>();
+    assert!(finished.text() == numbers(500_000));
+    assert!(finished.stderr == numbers(1_000));
+}

@@ -1,0 +1,50 @@
+//! The default server is found by its state directory, over TCP and a socket, and `run` uses it while it is there.
+
+use crate::stage::{Finished, Program, sandcrab};
+use crate::support::{Place, Serve};
+
+/// Runs the program, which knows nothing but the state directory.
+fn run(place: &Place, args: &[&str]) -> Finished {
+    let mut command = sandcrab(&place.file("home"));
+    Program::start(command.env("SANDCRAB_STATE_DIR", place.state()).args(args)).finish()
+}
+
+#[test]
+fn over_tcp_and_over_a_socket() {
+    let place = Place::new();
+    let socket = format!("unix:{}", place.file("socket").display());
+    for listen in ["127.0.0.1:0", &socket] {
+        let serve: Serve = place.serve(&["--listen", listen]);
+        assert_eq!(run(&place, &["exec", "echo hello"]).with_code(0).text(), "hello\n");
+        assert_eq!(run(&place, &["run", "echo there"]).with_code(0).text(), "there\n");
+        let all = run(&place, &["ps", "--all"]).with_code(0);
+        assert!(all.text().contains("echo hello") && all.text().contains("echo there"), "{all:?}");
+        serve.stop();
+        assert!(!place.state().join("address").exists());
+    }
+}
+
+#[test]
+fn one_that_was_killed_is_not_used() {
+    let place = Place::new();
+    let mut serve = place.serve(&[]);
+    serve.child.kill().unwrap();
+    crate::stage::eventually("the server follows its parent", || !serve.answers());
+    assert_eq!(run(&place, &["run", "echo alone"]).with_code(0).text(), "alone\n");
+    drop(serve.child.wait());
+}
+
+#[test]
+fn a_restart_of_the_server_is_not_noticed() {
+    let place = Place::new();
+    let serve = place.serve(&[]);
+    let mut command = sandcrab(&place.file("home"));
+    command.env("SANDCRAB_STATE_DIR", place.state());
+    let text = "for i in $(seq 1 300); do echo line $i; sleep 0.005; done; exit 5";
+    let program = Program::start(command.args(["exec", text]));
+    program.wait_for("line 50\n");
+    crate::support::send(serve.server(), rustix::process::Signal::KILL);
+    let lines: String = (1..=300).map(|i| format!("line {i}\n")).collect();
+    assert_eq!(program.finish().with_code(5).text(), lines);
+    serve.stop();
+}

@@ -1,0 +1,153 @@
+//! Connections that are cut and servers that are killed: nothing is missing, and nothing comes twice.
+
+use std::net::SocketAddr;
+
+use sandcrab_api::event::ExecuteEvent;
+use sandcrab_api::execute::{CommandRequest, Encoding};
+use sandcrab_client::Client;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::stage::Scene;
+
+/// A command that writes numbered lines for long enough to be cut off in between.
+const SLOW_LINES: &str = "for i in $(seq 1 400); do echo line $i; echo $i >&2; sleep 0.005; done; exit 5";
+
+/// The most bytes that a connection lasts: more than the longest event, or nothing would ever arrive.
+const MOST_BYTES: usize = 900_000;
+
+fn lines(prefix: &str) -> String {
+    (1..=400).map(|i| format!("{prefix}{i}\n")).collect()
+}
+
+#[test]
+fn exec_goes_on_after_the_server_was_killed() {
+    let mut scene = Scene::new();
+    let program = scene.spawn(&["exec", SLOW_LINES]);
+    for mark in ["line 50\n", "line 200\n"] {
+        program.wait_for(mark);
+        scene.kill();
+        scene.start();
+    }
+    let finished = program.finish().with_code(5);
+    assert_eq!(finished.text(), lines("line "));
+    assert_eq!(finished.stderr, lines(""));
+}
+
+#[test]
+fn a_session_goes_on_after_the_server_was_killed() {
+    let mut scene = Scene::new();
+    scene.run(&["session", "create", "s"]).with_code(0);
+    let program = scene.spawn(&["exec", "-s", "s", &format!("X=kept; ({SLOW_LINES})")]);
+    program.wait_for("line 50\n");
+    scene.kill();
+    scene.start();
+    assert_eq!(program.finish().with_code(5).text(), lines("line "));
+    assert_eq!(scene.run(&["exec", "-s", "s", "echo $X"]).with_code(0).text(), "kept\n");
+}
+
+#[test]
+fn logs_and_wait_go_on_after_the_server_was_killed() {
+    let mut scene = Scene::new();
+    let program = scene.spawn(&["exec", SLOW_LINES]);
+    program.wait_for("line 1\n");
+    let listed = scene.run(&["ps", "--json"]).with_code(0).json();
+    let id = listed["processes"][0]["id"].as_str().unwrap().to_owned();
+    let logs = scene.spawn(&["logs", "-f", &id]);
+    let wait = scene.spawn(&["wait", &id]);
+    logs.wait_for("line 100\n");
+    scene.kill();
+    scene.start();
+    assert_eq!(logs.finish().with_code(0).text(), lines("line "));
+    wait.finish().with_code(5);
+    program.finish().with_code(5);
+}
+
+/// Passes connections on, and cuts each after some bytes of the answer.
+async fn cutting_proxy(
+    to: SocketAddr,
+    mut cut_after: impl FnMut() -> usize + Send + 'static,
+) -> (SocketAddr, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((client, _)) = listener.accept().await {
+            let limit = cut_after();
+            connections.spawn(pass(client, to, limit));
+        }
+    });
+    (address, tasks)
+}
+
+async fn pass(mut client: TcpStream, to: SocketAddr, limit: usize) {
+    let mut server = TcpStream::connect(to).await.unwrap();
+    let (mut from_client, mut to_client) = client.split();
+    let (from_server, mut to_server) = server.split();
+    let mut limited = from_server.take(limit as u64);
+    let answer = async {
+        let mut buffer = [0; 1024];
+        while let Ok(length @ 1..) = limited.read(&mut buffer).await {
+            if to_client.write_all(&buffer[..length]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = answer => (),
+        _ = async { tokio::io::copy(&mut from_client, &mut to_server).await.ok(); std::future::pending::<()>().await } => (),
+    }
+}
+
+/// Runs a command through connections that are cut again and again; what came on standard output, and how often it was
+/// cut.
+async fn cut_and_read(scene: &Scene, command: &str, encoding: Encoding) -> (Vec<u8>, usize) {
+    let cuts = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = std::sync::Arc::clone(&cuts);
+    // Another length each time, some within the head of the answer.
+    let cut_after = move || {
+        let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        50 + (n * 279_193) % MOST_BYTES
+    };
+    let (address, _proxy) = cutting_proxy(scene.address(), cut_after).await;
+    let client = Client::connect(&format!("http://{address}"), Some(scene.token())).unwrap();
+    let request =
+        CommandRequest { command: command.into(), encoding: Some(encoding), ..CommandRequest::default() };
+    let mut events = client.execute_stream(&request).await.unwrap();
+    let (mut output, mut starts) = (Vec::new(), 0);
+    while let Some(event) = events.next().await.unwrap() {
+        match event {
+            ExecuteEvent::Start(_) => starts += 1,
+            ExecuteEvent::Stdout(event) if encoding == Encoding::Utf8 => {
+                output.extend(event.data.into_bytes());
+            }
+            ExecuteEvent::Stdout(event) => output.extend(client.decode(&event.data).unwrap()),
+            ExecuteEvent::Complete(complete) => assert_eq!(complete.exit_code, 3),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(starts, 1);
+    (output, cuts.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn bytes_are_exact_however_often_the_connection_is_cut() {
+    let scene = Scene::new();
+    let copy = scene.file("copy");
+    let command = format!("head -c 4000000 /dev/urandom | tee {}; exit 3", copy.display());
+    let (output, cuts) = cut_and_read(&scene, &command, Encoding::Base64).await;
+    assert!(output == std::fs::read(copy).unwrap());
+    assert!(cuts > 3, "{cuts}");
+}
+
+#[tokio::test]
+async fn text_is_exact_however_often_the_connection_is_cut() {
+    let scene = Scene::new();
+    // Characters of two, three and four bytes, cut by the pieces they are written in.
+    let command = "for i in $(seq 1 200000); do echo -n 'aü€🦀'; done | dd bs=7 status=none; exit 3";
+    let (output, cuts) = cut_and_read(&scene, command, Encoding::Utf8).await;
+    assert!(String::from_utf8(output).unwrap() == "aü€🦀".repeat(200_000));
+    assert!(cuts > 3, "{cuts}");
+}

@@ -1,0 +1,143 @@
+//! `sandcrab run` without a server: one is started for it, and nothing of it is left.
+
+use std::process::Command;
+
+use crate::stage::{Finished, Program, Scene, is_alive};
+
+/// A home that has no server, and a folder for what is temporary.
+struct Alone {
+    dir: tempfile::TempDir,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("tmp")).unwrap();
+        Self { dir }
+    }
+
+    fn sandcrab(&self, args: &[&str]) -> Command {
+        let mut command = crate::stage::sandcrab(self.dir.path());
+        // Nobody listens there: the default address may belong to somebody.
+        std::fs::create_dir_all(self.dir.path().join("state")).unwrap();
+        std::fs::write(self.dir.path().join("state/address"), "unix:/nonexistent\n").unwrap();
+        command.env("SANDCRAB_STATE_DIR", self.dir.path().join("state"));
+        command.env("TMPDIR", self.dir.path().join("tmp")).current_dir(self.dir.path()).args(args);
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> Finished {
+        let finished = Program::start(&mut self.sandcrab(args)).finish();
+        self.is_clean();
+        finished
+    }
+
+    #[track_caller]
+    fn is_clean(&self) {
+        let left: Vec<_> = std::fs::read_dir(self.dir.path().join("tmp")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn output_and_exit_code_pass_through() {
+    let finished = Alone::new().run(&["run", "echo out; echo err >&2; exit 3"]).with_code(3);
+    assert_eq!((finished.text(), finished.stderr.as_str()), ("out\n", "err\n"));
+}
+
+#[test]
+fn words_are_joined_for_a_shell_and_kept_apart_without() {
+    let alone = Alone::new();
+    assert_eq!(alone.run(&["run", "echo", "-n", "$((1+1))", "--json"]).with_code(0).text(), "2 --json");
+    let words = ["run", "--", "printf", "%s|", "a b", "$HOME", "", "--", "--json"];
+    assert_eq!(alone.run(&words).with_code(0).text(), "a b|$HOME||--|--json|");
+}
+
+#[test]
+fn bytes_are_exact() {
+    let alone = Alone::new();
+    let written = alone.run(&["run", r"printf '\0a\377\r\n\0'; printf 'b\200\0' >&2"]).with_code(0);
+    assert_eq!(written.stdout, b"\0a\xff\r\n\0");
+    let text = "head -c 5000000 /dev/urandom | tee copy";
+    let written = alone.run(&["run", text]).with_code(0);
+    assert!(written.stdout == std::fs::read(alone.dir.path().join("copy")).unwrap());
+}
+
+#[test]
+fn standard_input_passes_through() {
+    let alone = Alone::new();
+    let input: Vec<u8> = (0..600_000_u32).flat_map(u32::to_le_bytes).collect();
+    let finished = Program::fed(&mut alone.sandcrab(&["run", "cat"]), &input).finish().with_code(0);
+    assert!(finished.stdout == input);
+    // A command that does not want it is no error.
+    let finished =
+        Program::fed(&mut alone.sandcrab(&["run", "head -c 1 >/dev/null; echo done"]), &input).finish();
+    assert_eq!(finished.with_code(0).text(), "done\n");
+    alone.is_clean();
+}
+
+#[test]
+fn standard_input_that_stays_open_holds_nothing_up() {
+    let alone = Alone::new();
+    let mut program =
+        Program::start(alone.sandcrab(&["run", "echo done"]).stdin(std::process::Stdio::piped()));
+    let stdin = program.take_stdin();
+    assert_eq!(program.finish().with_code(0).text(), "done\n");
+    drop(stdin);
+}
+
+#[test]
+fn folder_and_environment_are_ours() {
+    let alone = Alone::new();
+    let here = alone.dir.path().canonicalize().unwrap();
+    let finished = Program::start(alone.sandcrab(&["run", "pwd; echo $OURS"]).env("OURS", "yes")).finish();
+    assert_eq!(finished.with_code(0).text(), format!("{}\nyes\n", here.display()));
+    let options =
+        ["run", "-e", "A=1=2", "--env", "B=", "--unset-env", "HOME", "--cwd", "/", "--timeout", "20s"];
+    let command = ["echo $A,${B-unset},${HOME-unset},$PWD"];
+    assert_eq!(alone.run(&[&options[..], &command].concat()).with_code(0).text(), "1=2,,unset,/\n");
+}
+
+#[test]
+fn a_timeout_ends_it() {
+    let finished = Alone::new().run(&["run", "--timeout", "200ms", "echo begun; sleep 600"]).with_code(124);
+    assert_eq!(finished.text(), "begun\n");
+}
+
+#[test]
+fn what_it_leaves_running_ends_with_it() {
+    let alone = Alone::new();
+    let finished = alone.run(&["run", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]).with_code(0);
+    assert!(!is_alive(finished.text()));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    let finished = Alone::new().run(&["run", "--", "no-such-program-at-all"]).with_code(65);
+    assert!(finished.stderr.starts_with("error: "), "{finished:?}");
+    // For a shell it is a command that fails.
+    assert_eq!(Alone::new().run(&["run", "no-such-program-at-all"]).code, Some(127));
+}
+
+#[test]
+fn json_is_one_document() {
+    let result = Alone::new().run(&["run", "--json", "echo out; echo err >&2; exit 3"]).with_code(3).json();
+    assert_eq!(result["stdout"], "out\n");
+    assert_eq!(result["stderr"], "err\n");
+    assert_eq!(result["exitCode"], 3);
+    assert_eq!(result["end"]["reason"], "exited");
+}
+
+#[test]
+fn a_server_that_is_there_is_used() {
+    let scene = Scene::new();
+    let state = scene.file("default");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::write(state.join("address"), format!("http://{}\n", scene.address())).unwrap();
+    std::fs::write(state.join("token"), format!("{}\n", scene.token())).unwrap();
+    let mut command = crate::stage::sandcrab(scene.dir());
+    command.env("SANDCRAB_STATE_DIR", state).args(["run", "echo on the server"]);
+    assert_eq!(Program::start(&mut command).finish().with_code(0).text(), "on the server\n");
+    assert!(scene.run(&["ps", "--all"]).with_code(0).text().contains("echo on the server"));
+}

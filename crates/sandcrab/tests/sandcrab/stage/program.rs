@@ -1,0 +1,159 @@
+//! [`Program`]: `sandcrab`, started, fed, signalled and waited for.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{AGAIN, PATIENCE, eventually};
+
+/// A program that runs.
+#[derive(Debug)]
+pub(crate) struct Program {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Gathered,
+    stderr: Gathered,
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// What it wrote to standard output, as text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).unwrap()
+    }
+
+    /// What it wrote to standard output, as one JSON document.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Fails the test unless it ended with this code.
+    #[track_caller]
+    pub(crate) fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+}
+
+/// Bytes as they come.
+#[derive(Debug, Default)]
+struct Gathered {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Gathered {
+    fn from(mut source: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 64 << 10];
+            while let Ok(length @ 1..) = source.read(&mut buffer) {
+                to.lock().unwrap().extend_from_slice(&buffer[..length]);
+            }
+        });
+        Self { bytes, reader: Some(reader) }
+    }
+
+    fn so_far(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap().clone()
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        std::mem::take(&mut self.bytes.lock().unwrap())
+    }
+}
+
+/// The program, in an environment that has nothing of the tester's.
+pub(crate) fn sandcrab(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandcrab"));
+    command.env_clear().stdin(Stdio::null());
+    for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.env("HOME", home).env("SANDCRAB_STATE_DIR", home.join("none"));
+    command
+}
+
+impl Program {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = Gathered::from(child.stdout.take().unwrap());
+        let stderr = Gathered::from(child.stderr.take().unwrap());
+        Self { stdin: child.stdin.take(), child, stdout, stderr }
+    }
+
+    /// Starts it with this standard input, which is then closed.
+    pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Self {
+        let mut program = Self::start(command.stdin(Stdio::piped()));
+        let mut stdin = program.stdin.take().unwrap();
+        let input = input.to_vec();
+        std::thread::spawn(move || {
+            // It may not want to read all of it.
+            drop(stdin.write_all(&input));
+        });
+        program
+    }
+
+    /// What it has written to standard output so far.
+    pub(crate) fn so_far(&self) -> Vec<u8> {
+        self.stdout.so_far()
+    }
+
+    /// Waits until it has written something.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) {
+        let has_come = || self.so_far().windows(text.len()).any(|part| part == text.as_bytes());
+        eventually(text, has_come);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its standard input, to be kept open.
+    pub(crate) fn take_stdin(&mut self) -> ChildStdin {
+        self.stdin.take().unwrap()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Finished {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it does not end: {self:?}");
+            std::thread::sleep(AGAIN);
+        };
+        let stderr = String::from_utf8_lossy(&self.stderr.finish()).into_owned();
+        Finished { code: status.code(), stdout: self.stdout.finish(), stderr }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It has ended, unless the test has failed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
