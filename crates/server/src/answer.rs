@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use sandcrab_api::execute::{Encoding, Truncated};
-use sandcrab_engine::{OutputReader, ReadAt, ReadError, Stream, StreamPlan};
+use sandcrab_engine::{Execution, Output, OutputReader, ReadAt, ReadError, Stream, StreamPlan};
 use serde::Serialize;
 
 use crate::error::ApiError;
@@ -23,15 +23,24 @@ const EMPTY: &str = r#"{"stdout":"","stderr":"","#;
 const PIECE_BYTES: usize = 128 << 10;
 /// Answers up to this size are made at once.
 const SMALL_BYTES: u64 = 256 << 10;
+/// The same, as room for each stream.
+const SMALL_ROOM: usize = 256 << 10;
 /// The longest character.
 const MAX_CHARACTER: u8 = 4;
+
+/// Where the output of an answer comes from.
+#[derive(Debug)]
+enum Source {
+    /// From memory: the two streams as they are.
+    Memory([Vec<u8>; 2]),
+    /// From the journal: ranges of the two streams, in the order they are written.
+    Journal(Box<OutputReader>, [Vec<Range<u64>>; 2]),
+}
 
 /// The output that an answer carries.
 #[derive(Debug)]
 pub(crate) struct AnswerOutput {
-    reader: Option<OutputReader>,
-    /// Ranges of the streams, in the order they are written.
-    plans: [Vec<Range<u64>>; 2],
+    source: Source,
     encoding: Encoding,
     pub(crate) truncated: Option<Truncated>,
 }
@@ -39,7 +48,31 @@ pub(crate) struct AnswerOutput {
 impl AnswerOutput {
     /// Nothing at all.
     pub(crate) fn nothing(encoding: Encoding) -> Self {
-        Self { reader: None, plans: Default::default(), encoding, truncated: None }
+        Self { source: Source::Memory(Default::default()), encoding, truncated: None }
+    }
+
+    /// What an execution has written, and the cursor after it: head and tail of both streams under a limit.
+    pub(crate) fn of(
+        execution: &Execution,
+        limit: u64,
+        encoding: Encoding,
+    ) -> Result<(Self, u64), ReadError> {
+        match execution.info().output_bytes {
+            // A silent command's journal need not be read.
+            0 => return Ok((Self::nothing(encoding), 0)),
+            bytes if bytes <= SMALL_BYTES.min(limit) => {
+                // One look at the journal brings all of it, unless more has come or some was dropped.
+                let Output { stdout, stderr, cursor } = execution.output(SMALL_ROOM)?;
+                if stdout.omitted + stderr.omitted == 0 {
+                    let source = Source::Memory([stdout.bytes, stderr.bytes]);
+                    return Ok((Self { source, encoding, truncated: None }, cursor));
+                }
+            }
+            _ => {}
+        }
+        let reader = execution.reader()?;
+        let cursor = reader.cursor_end()?;
+        Ok((Self::head_and_tail(reader, limit, encoding)?, cursor))
     }
 
     /// Head and tail of both streams under a limit.
@@ -62,7 +95,7 @@ impl AnswerOutput {
             stderr_after: stderr.head.end,
         });
         let plans = [stdout, stderr].map(|plan| vec![plan.head, plan.tail]);
-        Ok(Self { reader: Some(reader), plans, encoding, truncated })
+        Ok(Self { source: Source::Journal(Box::new(reader), plans), encoding, truncated })
     }
 
     /// One range of each stream.
@@ -72,11 +105,17 @@ impl AnswerOutput {
         encoding: Encoding,
         truncated: Option<Truncated>,
     ) -> Self {
-        Self { reader: Some(reader), plans: ranges.map(|range| vec![range]), encoding, truncated }
+        let source = Source::Journal(Box::new(reader), ranges.map(|range| vec![range]));
+        Self { source, encoding, truncated }
     }
 
     fn size(&self) -> u64 {
-        self.plans.iter().flatten().map(|range| range.end.saturating_sub(range.start)).sum()
+        match &self.source {
+            Source::Memory(streams) => streams.iter().map(|bytes| bytes.len() as u64).sum(),
+            Source::Journal(_, plans) => {
+                plans.iter().flatten().map(|range| range.end.saturating_sub(range.start)).sum()
+            }
+        }
     }
 
     /// The answer: `rest` makes the wire's type, with empty streams, once it is known whether bytes were replaced.
@@ -210,10 +249,14 @@ impl<T: Serialize, F: FnOnce(bool) -> T> Writing<F> {
 
     /// Copies the next piece of a stream; says whether there was one.
     fn copy(&mut self, stream: Stream, to: &mut Vec<u8>) -> Result<bool, ReadError> {
-        let Some(reader) = &mut self.output.reader else {
-            return Ok(false);
+        let index = usize::from(stream == Stream::Stderr);
+        let (reader, ranges) = match &mut self.output.source {
+            Source::Memory(streams) => {
+                self.writer.write(&std::mem::take(&mut streams[index]), to);
+                return Ok(false);
+            }
+            Source::Journal(reader, plans) => (reader, &mut plans[index]),
         };
-        let ranges = &mut self.output.plans[usize::from(stream == Stream::Stderr)];
         let Some(range) = ranges.iter_mut().find(|range| range.start < range.end) else {
             return Ok(false);
         };

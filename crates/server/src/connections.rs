@@ -25,6 +25,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::Service;
 
 use crate::listening::{Accepted, Listening};
+use crate::own::Own;
 use crate::stopping::Stopping;
 
 /// How long the first request of a connection may take to arrive.
@@ -211,7 +212,10 @@ async fn serve_one<S>(
         let mut router = router.clone();
         async move { Ok::<_, Infallible>(answer(&mut router, request).await) }
     });
-    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let (cut_off, begun) = (pin!(stopping.cut_off()), pin!(stopping.begun()));
+    let mut connection = Own::new(connection);
+    let (mut cut_off, mut begun) = (Own::new(cut_off), Own::new(begun));
     let mut is_told = keep == Keep::OneRequest;
     let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_TIME));
     let mut is_first_due = true;
@@ -219,19 +223,19 @@ async fn serve_one<S>(
     loop {
         tokio::select! {
             // What goes wrong on a connection is its client's to know.
-            _ = connection.as_mut() => return,
-            () = stopping.cut_off(), if cut_at.is_none() => {
+            _ = &mut connection => return,
+            () = &mut cut_off, if cut_at.is_none() => {
                 // Whoever waits is told why he waits no longer.
                 is_told = true;
                 is_first_due = false;
                 cut_at = Some(Instant::now() + LAST_ANSWERS_TIME);
-                connection.as_mut().graceful_shutdown();
+                connection.change(|connection| connection.as_mut().graceful_shutdown());
             }
             () = tokio::time::sleep_until(cut_at.unwrap_or_else(Instant::now)), if cut_at.is_some() => return,
-            () = stopping.begun(), if !is_told => {
+            () = &mut begun, if !is_told => {
                 is_told = true;
                 if has_asked.load(Ordering::Relaxed) {
-                    connection.as_mut().graceful_shutdown();
+                    connection.change(|connection| connection.as_mut().graceful_shutdown());
                 } else {
                     // The request may be on its way, and shall be answered.
                     is_first_due = true;
@@ -244,7 +248,7 @@ async fn serve_one<S>(
                     return;
                 }
                 if is_told {
-                    connection.as_mut().graceful_shutdown();
+                    connection.change(|connection| connection.as_mut().graceful_shutdown());
                 }
             }
         }

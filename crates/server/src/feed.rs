@@ -23,12 +23,15 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::launch::{Keeper, Launch};
 use crate::summary;
-use crate::text::Decoder;
+use crate::text::{Decoder, base64_to, escape};
 
 /// How long a stream may be silent before a comment keeps proxies from cutting it.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events are gathered up to this size.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How an event of output that has none begins its data; the output is put in between.
+const NO_DATA: &str = r#""data":"","#;
+const END_OF_EVENT: &[u8] = b"\n\n";
 
 /// What is told about an execution, and in which words.
 #[derive(Debug)]
@@ -54,6 +57,8 @@ pub(crate) struct Feed {
     follows: bool,
     /// Written and not sent.
     chunk: Vec<u8>,
+    /// The output of one event as it stands in JSON. Kept for its room.
+    data: Vec<u8>,
     opened: bool,
     over: bool,
 }
@@ -78,6 +83,7 @@ impl Feed {
             owed: if encoding == Encoding::Utf8 { cursor.held } else { [0; 2] },
             follows,
             chunk: Vec::new(),
+            data: Vec::new(),
             // Whoever resumes knows what it is.
             opened: since.is_some(),
             over: false,
@@ -181,24 +187,20 @@ impl Feed {
     }
 
     fn output(&mut self, stream: Stream, position: u64, bytes: &[u8], timestamp: Timestamp) {
+        let mut data = std::mem::take(&mut self.data);
+        data.clear();
         let mut invalid = false;
-        let data = match self.encoding {
-            Encoding::Base64 => {
-                use base64::Engine;
-                base64::engine::general_purpose::STANDARD.encode(bytes)
-            }
+        match self.encoding {
+            Encoding::Base64 => base64_to(bytes, &mut data),
             Encoding::Utf8 => {
                 self.pay(stream, position);
                 let decoder = &mut self.decoders[index(stream)];
-                let mut text = String::with_capacity(bytes.len() + 4);
-                decoder.decode(bytes, &mut text);
+                decoder.decode(bytes, |text| escape(text.as_bytes(), &mut data));
                 invalid = decoder.replaced;
-                text
             }
-        };
-        if !data.is_empty() {
-            self.send_output(stream, data, invalid, timestamp);
         }
+        self.send_output(stream, &data, invalid, timestamp);
+        self.data = data;
     }
 
     /// Reads again what an earlier reader held back, now that the position in the stream is known.
@@ -226,22 +228,33 @@ impl Feed {
             self.pay(Stream::Stderr, stderr);
         }
         for stream in [Stream::Stdout, Stream::Stderr] {
-            let mut text = String::new();
-            self.decoders[index(stream)].finish(&mut text);
-            if !text.is_empty() {
-                self.send_output(stream, text, true, timestamp);
-            }
+            let mut text = Vec::new();
+            self.decoders[index(stream)].finish(|part| escape(part.as_bytes(), &mut text));
+            self.send_output(stream, &text, true, timestamp);
         }
     }
 
-    fn send_output(&mut self, stream: Stream, data: String, invalid_utf8: bool, timestamp: Timestamp) {
+    /// Sends output, if there is some. `json` is the inside of a JSON string.
+    fn send_output(&mut self, stream: Stream, json: &[u8], invalid_utf8: bool, timestamp: Timestamp) {
+        if json.is_empty() {
+            return;
+        }
         let process_id = matches!(self.story, Story::Process).then(|| self.execution.id().to_string());
-        let event = OutputEvent { data, process_id, invalid_utf8, timestamp };
-        match (&self.story, stream) {
-            (Story::Command(_), Stream::Stdout) => self.send(&ExecuteEvent::Stdout(event)),
-            (Story::Command(_), Stream::Stderr) => self.send(&ExecuteEvent::Stderr(event)),
-            (Story::Process, Stream::Stdout) => self.send(&ProcessEvent::Stdout(event)),
-            (Story::Process, Stream::Stderr) => self.send(&ProcessEvent::Stderr(event)),
+        let empty = OutputEvent { data: String::new(), process_id, invalid_utf8, timestamp };
+        let event = match (&self.story, stream) {
+            (Story::Command(_), Stream::Stdout) => serde_json::to_string(&ExecuteEvent::Stdout(empty)),
+            (Story::Command(_), Stream::Stderr) => serde_json::to_string(&ExecuteEvent::Stderr(empty)),
+            (Story::Process, Stream::Stdout) => serde_json::to_string(&ProcessEvent::Stdout(empty)),
+            (Story::Process, Stream::Stderr) => serde_json::to_string(&ProcessEvent::Stderr(empty)),
+        };
+        // Never fails: the wire's types have string keys only.
+        let event = event.unwrap_or_default();
+        let Some((before, after)) = event.split_once(NO_DATA) else { return };
+        let id = self.cursor();
+        self.chunk.reserve(json.len() + event.len() + 64);
+        begin_event(&mut self.chunk, Some(&id));
+        for part in [before.as_bytes(), br#""data":""#, json, br#"","#, after.as_bytes(), END_OF_EVENT] {
+            self.chunk.extend_from_slice(part);
         }
     }
 
@@ -316,9 +329,14 @@ impl Feed {
     }
 
     fn send(&mut self, event: &impl Serialize) {
+        let id = self.cursor();
+        write_event(&mut self.chunk, Some(&id), event);
+    }
+
+    /// Where whoever has read this far goes on.
+    fn cursor(&self) -> String {
         let held = std::array::from_fn(|at| self.decoders[at].held() + self.owed[at]);
-        let cursor = Cursor { position: self.follower.cursor(), held };
-        write_event(&mut self.chunk, Some(&cursor.to_string()), event);
+        Cursor { position: self.follower.cursor(), held }.to_string()
     }
 }
 
@@ -326,17 +344,21 @@ fn index(stream: Stream) -> usize {
     usize::from(stream == Stream::Stderr)
 }
 
-/// Appends one event.
-pub(crate) fn write_event(to: &mut Vec<u8>, id: Option<&str>, event: &impl Serialize) {
+fn begin_event(to: &mut Vec<u8>, id: Option<&str>) {
     if let Some(id) = id {
         to.extend_from_slice(b"id: ");
         to.extend_from_slice(id.as_bytes());
         to.push(b'\n');
     }
     to.extend_from_slice(b"data: ");
+}
+
+/// Appends one event.
+pub(crate) fn write_event(to: &mut Vec<u8>, id: Option<&str>, event: &impl Serialize) {
+    begin_event(to, id);
     // Never fails: the wire's types have string keys only, and a Vec takes everything.
     drop(serde_json::to_writer(&mut *to, event));
-    to.extend_from_slice(b"\n\n");
+    to.extend_from_slice(END_OF_EVENT);
 }
 
 /// An answer that is a stream of events.

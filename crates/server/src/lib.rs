@@ -31,6 +31,7 @@ mod layer;
 mod listening;
 mod metrics;
 mod note;
+mod own;
 mod router;
 mod routes;
 mod server;

@@ -23,14 +23,7 @@ pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
     }
     let info = launch.execution.info();
     let encoding = launch.encoding;
-    // A silent command's journal need not be read.
-    let (output, cursor) = if info.output_bytes == 0 {
-        (AnswerOutput::nothing(encoding), 0)
-    } else {
-        let reader = launch.execution.reader()?;
-        let cursor = reader.cursor_end()?;
-        (AnswerOutput::head_and_tail(reader, launch.max_output_bytes, encoding)?, cursor)
-    };
+    let (output, cursor) = AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding)?;
     let ended_at = info.ended_at.map_or_else(Timestamp::now, Timestamp::from);
     let result = ExecuteResult {
         stdout: String::new(),

@@ -2,6 +2,9 @@
 
 use sandcrab_api::execute::Encoding;
 
+/// What stands for bytes that are no character.
+const REPLACEMENT: &str = "\u{fffd}";
+
 /// Turns pieces of a byte stream into text. A character that is cut at the end of a piece waits for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
@@ -23,8 +26,8 @@ impl Decoder {
         self.held = bytes.to_vec();
     }
 
-    /// The text that is complete with this piece.
-    pub(crate) fn decode(&mut self, piece: &[u8], text: &mut String) {
+    /// Gives on the text that is complete with this piece, in parts.
+    pub(crate) fn decode(&mut self, piece: &[u8], mut give: impl FnMut(&str)) {
         self.replaced = false;
         let mut rest = piece;
         // The character that waits is completed first, one byte at a time.
@@ -34,7 +37,7 @@ impl Decoder {
             longer.push(*byte);
             match str::from_utf8(&longer) {
                 Ok(character) => {
-                    text.push_str(character);
+                    give(character);
                     self.held.clear();
                     rest = after;
                 }
@@ -43,21 +46,21 @@ impl Decoder {
                     rest = after;
                 }
                 // The byte belongs to something else.
-                Err(_) => self.finish(text),
+                Err(_) => self.finish(&mut give),
             }
         }
         loop {
             match str::from_utf8(rest) {
-                Ok(valid) => return text.push_str(valid),
+                Ok(valid) => return give(valid),
                 Err(e) => {
                     let (valid, bad) = rest.split_at(e.valid_up_to());
                     // Never fails: that much was found to be valid.
-                    text.push_str(str::from_utf8(valid).unwrap_or_default());
+                    give(str::from_utf8(valid).unwrap_or_default());
                     let Some(length) = e.error_len() else {
                         self.held = bad.to_vec();
                         return;
                     };
-                    text.push(char::REPLACEMENT_CHARACTER);
+                    give(REPLACEMENT);
                     self.replaced = true;
                     rest = &bad[length..];
                 }
@@ -66,10 +69,10 @@ impl Decoder {
     }
 
     /// Nothing more comes: what waits will never be complete.
-    pub(crate) fn finish(&mut self, text: &mut String) {
+    pub(crate) fn finish(&mut self, mut give: impl FnMut(&str)) {
         if !self.held.is_empty() {
             self.held.clear();
-            text.push(char::REPLACEMENT_CHARACTER);
+            give(REPLACEMENT);
             self.replaced = true;
         }
     }
@@ -80,7 +83,6 @@ impl Decoder {
 pub(crate) enum StringWriter {
     Text {
         decoder: Decoder,
-        text: String,
         replaced: bool,
     },
     /// Base64 comes in groups of three bytes; up to two wait for the next piece.
@@ -92,20 +94,16 @@ pub(crate) enum StringWriter {
 impl StringWriter {
     pub(crate) fn new(encoding: Encoding) -> Self {
         match encoding {
-            Encoding::Utf8 => {
-                Self::Text { decoder: Decoder::default(), text: String::new(), replaced: false }
-            }
+            Encoding::Utf8 => Self::Text { decoder: Decoder::default(), replaced: false },
             Encoding::Base64 => Self::Base64 { held: Vec::new() },
         }
     }
 
     pub(crate) fn write(&mut self, piece: &[u8], to: &mut Vec<u8>) {
         match self {
-            Self::Text { decoder, text, replaced } => {
-                text.clear();
-                decoder.decode(piece, text);
+            Self::Text { decoder, replaced } => {
+                decoder.decode(piece, |text| escape(text.as_bytes(), to));
                 *replaced |= decoder.replaced;
-                escape(text.as_bytes(), to);
             }
             Self::Base64 { held } => {
                 let wanted = (3 - held.len()) % 3;
@@ -126,10 +124,8 @@ impl StringWriter {
     /// The stream is over. Says whether bytes were replaced.
     pub(crate) fn finish(self, to: &mut Vec<u8>) -> bool {
         match self {
-            Self::Text { mut decoder, mut text, replaced } => {
-                text.clear();
-                decoder.finish(&mut text);
-                escape(text.as_bytes(), to);
+            Self::Text { mut decoder, replaced } => {
+                decoder.finish(|text| escape(text.as_bytes(), to));
                 replaced || decoder.replaced
             }
             Self::Base64 { held } => {
@@ -140,7 +136,8 @@ impl StringWriter {
     }
 }
 
-fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
+/// Appends bytes in base64, with padding.
+pub(crate) fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
     use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
     let start = to.len();
@@ -150,24 +147,39 @@ fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
     to.truncate(start + written);
 }
 
-/// How many bytes are looked at together.
-const RUN: usize = 32;
+/// How many bytes are looked at together: eight at a time, as one number.
+type Word = u64;
+const WORD_BYTES: usize = size_of::<Word>();
+/// The same byte in every place of a word.
+const fn everywhere(byte: u8) -> Word {
+    Word::from_ne_bytes([byte; WORD_BYTES])
+}
+
+/// Where the first byte is that JSON escapes: a control character, a quote or a backslash.
+fn first_special(text: &[u8]) -> Option<usize> {
+    const HIGH: Word = everywhere(0x80);
+    // Marks every byte that is less, and perhaps some after the first of them.
+    let less = |word: Word, than: u8| word.wrapping_sub(everywhere(than)) & !word & HIGH;
+    let (words, rest) = text.as_chunks::<WORD_BYTES>();
+    for (number, word) in words.iter().enumerate() {
+        let word = Word::from_le_bytes(*word);
+        let quotes = less(word ^ everywhere(b'"'), 1) | less(word ^ everywhere(b'\\'), 1);
+        let special = less(word, 0x20) | quotes;
+        if special != 0 {
+            // The lowest mark is exact, and the first byte is the lowest.
+            return Some(number * WORD_BYTES + special.trailing_zeros() as usize / 8);
+        }
+    }
+    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    rest.iter().position(special).map(|at| words.len() * WORD_BYTES + at)
+}
 
 /// Appends UTF-8 text as the inside of a JSON string.
 pub(crate) fn escape(text: &[u8], to: &mut Vec<u8>) {
-    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     to.reserve(text.len() + text.len() / 16);
     let mut rest = text;
     while !rest.is_empty() {
-        // Long runs without anything special are the rule: looked at as a whole, they cost little.
-        let mut plain = 0;
-        while let Some(run) = rest.get(plain..plain + RUN) {
-            if run.iter().fold(false, |any, byte| any | special(byte)) {
-                break;
-            }
-            plain += RUN;
-        }
-        plain += rest[plain..].iter().position(special).unwrap_or(rest.len() - plain);
+        let plain = first_special(rest).unwrap_or(rest.len());
         to.extend_from_slice(&rest[..plain]);
         let Some(byte) = rest.get(plain) else { return };
         match byte {
@@ -228,9 +240,23 @@ mod tests {
     fn a_character_in_two_pieces_is_no_replacement() {
         let mut decoder = Decoder::default();
         let mut text = String::new();
-        decoder.decode(&"€".as_bytes()[..2], &mut text);
+        decoder.decode(&"€".as_bytes()[..2], |part| text.push_str(part));
         assert_eq!((text.as_str(), decoder.held()), ("", 2));
-        decoder.decode(&"€a".as_bytes()[2..], &mut text);
+        decoder.decode(&"€a".as_bytes()[2..], |part| text.push_str(part));
         assert_eq!((text.as_str(), decoder.held(), decoder.replaced), ("€a", 0, false));
+    }
+
+    #[test]
+    fn every_byte_is_escaped_as_json_wants_it_wherever_it_stands() {
+        for byte in (0..=0x7f).map(char::from) {
+            for place in 0..2 * WORD_BYTES {
+                let mut text = "\u{7f}x!# ]€~".repeat(2);
+                text.insert(text.floor_char_boundary(place), byte);
+                let mut json = vec![b'"'];
+                escape(text.as_bytes(), &mut json);
+                json.push(b'"');
+                assert_eq!(serde_json::from_slice::<String>(&json).unwrap(), text);
+            }
+        }
     }
 }

@@ -29,8 +29,8 @@ const KILLS: usize = 200;
 const OUTPUT_BYTES: u64 = 50_000_000;
 /// How often; the best counts, since memory that is touched for the first time is slow.
 const OUTPUT_ROUNDS: usize = 8;
-const MANY_SESSIONS: usize = 100;
-const COMMANDS_EACH: usize = 20;
+pub(super) const MANY_SESSIONS: usize = 100;
+pub(super) const COMMANDS_EACH: usize = 20;
 /// How often all sessions run their commands; the best counts.
 const MANY_ROUNDS: usize = 5;
 
@@ -287,17 +287,24 @@ struct Many {
     pss: Measure,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
-async fn many_sessions(engine: &Engine) -> Result<Many, FigureError> {
-    let mut sessions = Vec::with_capacity(MANY_SESSIONS);
-    for _ in 0..MANY_SESSIONS {
-        sessions.push(engine.create_session(SessionSpec::new()).await?);
+/// Sessions that run commands at the same time.
+#[derive(Debug, Clone)]
+pub(super) struct Sessions(Vec<Session>);
+
+impl Sessions {
+    pub(super) async fn create(engine: &Engine) -> Result<Self, FigureError> {
+        let mut sessions = Vec::with_capacity(MANY_SESSIONS);
+        for _ in 0..MANY_SESSIONS {
+            sessions.push(engine.create_session(SessionSpec::new()).await?);
+        }
+        Ok(Self(sessions))
     }
-    let mut best = Duration::MAX;
-    for _ in 0..MANY_ROUNDS {
+
+    /// Runs all commands of all of them, and says how long that took.
+    pub(super) async fn run_all(&self) -> Result<Duration, FigureError> {
         let start = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
-        for session in &sessions {
+        for session in &self.0 {
             let session = session.clone();
             tasks.spawn(async move {
                 for _ in 0..COMMANDS_EACH {
@@ -310,15 +317,24 @@ async fn many_sessions(engine: &Engine) -> Result<Many, FigureError> {
         while let Some(done) = tasks.join_next().await {
             done??;
         }
-        best = best.min(start.elapsed());
+        Ok(start.elapsed())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
+async fn many_sessions(engine: &Engine) -> Result<Many, FigureError> {
+    let sessions = Sessions::create(engine).await?;
+    let mut best = Duration::MAX;
+    for _ in 0..MANY_ROUNDS {
+        best = best.min(sessions.run_all().await?);
     }
     // Long enough for every session to have saved its state.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mut pss = 0;
-    for session in &sessions {
+    for session in &sessions.0 {
         pss += session_pss(session).await?;
     }
-    for session in sessions {
+    for session in sessions.0 {
         session.delete().await?;
     }
     let commands = (MANY_SESSIONS * COMMANDS_EACH) as f64;

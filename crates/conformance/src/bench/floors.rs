@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -72,8 +72,9 @@ impl Floors {
     }
 }
 
-/// Call this first in `main`: it is how the benchmark becomes the writer of [`pipe_rate`].
+/// Call this first in `main`: it is how the benchmark becomes the writer of [`pipe_rate`] and the bare handler.
 pub fn init() {
+    super::http::init();
     let bytes = std::env::var(WRITER_VARIABLE).ok().and_then(|text| text.parse().ok());
     if let Some(bytes) = bytes {
         let written = write_flood(&io::stdout(), bytes);
@@ -139,34 +140,62 @@ fn warm_up(samples: usize) -> usize {
     samples.div_ceil(WARM_UP_DIVISOR)
 }
 
+/// A bash that is up and waits for lines.
+#[derive(Debug)]
+pub(super) struct BareBash {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    answer: String,
+}
+
+impl BareBash {
+    pub(super) fn start() -> io::Result<Self> {
+        let mut child = bash().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (stdin, Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("bash was started without pipes"));
+        };
+        Ok(Self { child, stdin, stdout: BufReader::new(stdout), answer: String::new() })
+    }
+
+    /// One line and its answer.
+    pub(super) fn round_trip(&mut self) -> io::Result<Duration> {
+        self.answer.clear();
+        let start = Instant::now();
+        if let Some(stdin) = &mut self.stdin {
+            stdin.write_all(b"true; echo $?\n")?;
+        }
+        self.stdout.read_line(&mut self.answer)?;
+        let time = start.elapsed();
+        match self.answer.as_str() {
+            "0\n" => Ok(time),
+            answer => Err(io::Error::other(format!("bash answered {answer:?}, not 0"))),
+        }
+    }
+}
+
+impl Drop for BareBash {
+    fn drop(&mut self) {
+        // It ends with its input.
+        self.stdin = None;
+        drop(self.child.wait());
+    }
+}
+
 /// How long a bash that is up already takes to read one line and answer it, over pipes, with a pause
 /// before each line.
 pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
-    let mut child = bash().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(io::Error::other("bash was started without pipes"));
-    };
-    let mut stdout = BufReader::new(stdout);
-    let mut answer = String::new();
+    let mut bash = BareBash::start()?;
     let mut times = Vec::with_capacity(samples);
     for number in 0..samples + warm_up(samples) {
-        answer.clear();
         if !pause.is_zero() {
             thread::sleep(pause);
         }
-        let start = Instant::now();
-        stdin.write_all(b"true; echo $?\n")?;
-        stdout.read_line(&mut answer)?;
-        let time = start.elapsed();
-        if answer != "0\n" {
-            return Err(io::Error::other(format!("bash answered {answer:?}, not 0")));
-        }
+        let time = bash.round_trip()?;
         if number >= warm_up(samples) {
             times.push(time);
         }
     }
-    drop(stdin);
-    child.wait()?;
     Ok(Stats::of(times))
 }
 
@@ -174,17 +203,23 @@ pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
 pub fn bash_spawn(samples: usize) -> io::Result<Stats> {
     let mut times = Vec::with_capacity(samples);
     for number in 0..samples + warm_up(samples) {
-        let start = Instant::now();
-        let status = bash().args(["-c", "true"]).status()?;
-        let time = start.elapsed();
-        if !status.success() {
-            return Err(io::Error::other(format!("bash -c true ended with {status}")));
-        }
+        let time = bash_spawn_once()?;
         if number >= warm_up(samples) {
             times.push(time);
         }
     }
     Ok(Stats::of(times))
+}
+
+pub(super) fn bash_spawn_once() -> io::Result<Duration> {
+    let start = Instant::now();
+    let status = bash().args(["-c", "true"]).status()?;
+    let time = start.elapsed();
+    if status.success() {
+        Ok(time)
+    } else {
+        Err(io::Error::other(format!("bash -c true ended with {status}")))
+    }
 }
 
 /// How fast one reader empties a pipe that a child fills. The child is `program`, whose `main` calls

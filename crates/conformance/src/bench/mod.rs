@@ -5,6 +5,7 @@
 
 mod figures;
 mod floors;
+mod http;
 mod large;
 mod measure;
 mod stats;
@@ -15,7 +16,8 @@ pub use floors::{
     Floors, bash_round_trip, bash_round_trip_of_task, bash_spawn, file_write_rate, init, pipe_rate, rate,
     write_flood,
 };
+pub use http::push_http;
 pub use large::push_large;
 pub use measure::{Bar, Measure};
 pub use stats::Stats;
-pub use table::{BEGIN_MARKER, END_MARKER, Row, Table, TableError, Verdict};
+pub use table::{Row, Section, Table, TableError, Verdict};

@@ -6,10 +6,24 @@ use std::path::{Path, PathBuf};
 
 use super::{Bar, Measure};
 
-/// The line after which the table stands.
-pub const BEGIN_MARKER: &str = "<!-- bench:begin -->";
-/// The line before which the table ends.
-pub const END_MARKER: &str = "<!-- bench:end -->";
+/// A place for a table in a file: between two lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// The engine's figures.
+    Engine,
+    /// The figures over HTTP.
+    Http,
+}
+
+impl Section {
+    /// The lines before and after the table.
+    fn markers(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Engine => ("<!-- bench:begin -->", "<!-- bench:end -->"),
+            Self::Http => ("<!-- bench-http:begin -->", "<!-- bench-http:end -->"),
+        }
+    }
+}
 
 /// Whether a figure holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,18 +131,22 @@ impl Table {
     }
 
     /// Replaces what stands between the markers in the file with this table.
-    pub fn write_into(&self, path: &Path) -> Result<(), TableError> {
+    pub fn write_into(&self, path: &Path, section: Section) -> Result<(), TableError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
-        let text = self.replace_in(&text).ok_or_else(|| TableError::Markers { path: path.to_owned() })?;
+        let text = self.replace_in(&text, section).ok_or_else(|| {
+            let (begin, end) = section.markers();
+            TableError::Markers { path: path.to_owned(), begin, end }
+        })?;
         std::fs::write(path, text).map_err(|source| TableError::Write { path: path.to_owned(), source })
     }
 
     /// The text with this table between the markers; `None` if they are not there, in this order.
-    fn replace_in(&self, text: &str) -> Option<String> {
-        let (before, rest) = text.split_once(BEGIN_MARKER)?;
-        let (_, after) = rest.split_once(END_MARKER)?;
-        Some(format!("{before}{BEGIN_MARKER}\n{self}\n{END_MARKER}{after}"))
+    fn replace_in(&self, text: &str, section: Section) -> Option<String> {
+        let (begin, end) = section.markers();
+        let (before, rest) = text.split_once(begin)?;
+        let (_, after) = rest.split_once(end)?;
+        Some(format!("{before}{begin}\n{self}\n{end}{after}"))
     }
 }
 
@@ -161,10 +179,14 @@ pub enum TableError {
         source: io::Error,
     },
     /// The file does not say where the table goes.
-    #[error("{} has no place for the table between {BEGIN_MARKER} and {END_MARKER}", path.display())]
+    #[error("{} has no place for the table between {begin} and {end}", path.display())]
     Markers {
         /// The file.
         path: PathBuf,
+        /// The line it should begin after.
+        begin: &'static str,
+        /// The line it should end before.
+        end: &'static str,
     },
 }
 
@@ -197,25 +219,27 @@ mod tests {
 
     #[test]
     fn only_the_text_between_the_markers_changes() {
+        let (begin, end) = Section::Http.markers();
         let file = tempfile::NamedTempFile::new().unwrap();
-        let text = format!("before\n{BEGIN_MARKER}\nold\n{END_MARKER}\nafter\n");
+        let text = format!("before\n{begin}\nold\n{end}\nafter\n");
         std::fs::write(file.path(), text).unwrap();
-        table().write_into(file.path()).unwrap();
+        table().write_into(file.path(), Section::Http).unwrap();
         let once = std::fs::read_to_string(file.path()).unwrap();
-        table().write_into(file.path()).unwrap();
+        table().write_into(file.path(), Section::Http).unwrap();
         let twice = std::fs::read_to_string(file.path()).unwrap();
         assert_eq!(once, twice);
-        assert!(once.starts_with(&format!("before\n{BEGIN_MARKER}\nMeasured here.\n\n| figure")));
-        assert!(once.ends_with(&format!("|\n\n{END_MARKER}\nafter\n")), "{once}");
+        assert!(once.starts_with(&format!("before\n{begin}\nMeasured here.\n\n| figure")));
+        assert!(once.ends_with(&format!("|\n\n{end}\nafter\n")), "{once}");
         assert!(!once.contains("old"));
     }
 
     #[test]
     fn a_file_without_markers_is_refused_and_left_alone() {
+        let (begin, end) = Section::Http.markers();
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), format!("{END_MARKER} {BEGIN_MARKER}")).unwrap();
-        let error = table().write_into(file.path()).unwrap_err();
+        std::fs::write(file.path(), format!("{end} {begin}")).unwrap();
+        let error = table().write_into(file.path(), Section::Http).unwrap_err();
         assert!(error.to_string().contains("has no place for the table"), "{error}");
-        assert!(std::fs::read_to_string(file.path()).unwrap().starts_with(END_MARKER));
+        assert!(std::fs::read_to_string(file.path()).unwrap().starts_with(end));
     }
 }

@@ -1,8 +1,9 @@
 //! Measures the floors and the figures of one run and prints them as a table.
 //!
-//! `bench` prints; `--write SPECIFICATION.md` also replaces the table in that file; `--large` also
-//! measures ten thousand live sessions, which needs 20,000 processes and 8 GiB of memory. Files are
-//! written to the temporary directory (`TMPDIR`). The exit code is 1 if a figure misses its bar.
+//! `bench` measures the engine and the server; `--engine` and `--http` only the one or the other. It prints;
+//! `--write SPECIFICATION.md` also replaces the tables in that file; `--large` also measures ten thousand live sessions,
+//! which needs 20,000 processes and 8 GiB of memory. Files are written to the temporary directory (`TMPDIR`). The exit
+//! code is 1 if a figure misses its bar.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 
 use std::error::Error;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io, thread};
 
-use sandcrab_conformance::bench::{self, FigureError, Floors, Measure, Row, Table};
+use sandcrab_conformance::bench::{self, FigureError, Floors, Measure, Row, Section, Table};
 use sandcrab_engine::{Engine, EngineConfig};
 
 fn main() -> ExitCode {
@@ -36,26 +37,41 @@ fn main() -> ExitCode {
 
 /// Measures, prints and writes; the number of figures that missed their bars.
 fn run() -> Result<usize, Box<dyn Error>> {
-    let Arguments { target, large } = arguments()?;
-    let floors = Floors::measure(&env::temp_dir(), |next| eprintln!("measuring: {next}"))?;
-    let mut table = Table::new(machine());
-    push_floors(&mut table, &floors);
-    push_engine_figures(&mut table, &floors, large)?;
-    println!("{table}");
-    if let Some(path) = target {
-        table.write_into(&path)?;
-        eprintln!("wrote the table into {}", path.display());
+    let Arguments { target, large, only } = arguments()?;
+    let mut missed = 0;
+    for section in [Section::Engine, Section::Http] {
+        if only.is_some_and(|only| only != section) {
+            continue;
+        }
+        let mut table = Table::new(machine());
+        match section {
+            Section::Engine => {
+                let floors = Floors::measure(&env::temp_dir(), |next| eprintln!("measuring: {next}"))?;
+                push_floors(&mut table, &floors);
+                push_engine_figures(&mut table, &floors, large)?;
+            }
+            Section::Http => bench::push_http(&mut table, |next| eprintln!("measuring: {next}"))
+                .map_err(|error| error as Box<dyn Error>)?,
+        }
+        println!("{table}");
+        if let Some(path) = &target {
+            table.write_into(path, section)?;
+            eprintln!("wrote the table into {}", path.display());
+        }
+        missed += table.missed();
     }
-    Ok(table.missed())
+    Ok(missed)
 }
 
 /// What the command line asks for.
 #[derive(Debug, Default)]
 struct Arguments {
-    /// The file to write the table into.
+    /// The file to write the tables into.
     target: Option<PathBuf>,
     /// Whether to measure ten thousand sessions too.
     large: bool,
+    /// What to measure, if not everything.
+    only: Option<Section>,
 }
 
 fn arguments() -> Result<Arguments, Box<dyn Error>> {
@@ -64,8 +80,10 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     while let Some(word) = words.next() {
         match (word.as_str(), words.len()) {
             ("--large", _) => arguments.large = true,
+            ("--engine", _) => arguments.only = Some(Section::Engine),
+            ("--http", _) => arguments.only = Some(Section::Http),
             ("--write", 1..) => arguments.target = words.next().map(PathBuf::from),
-            _ => return Err("usage: bench [--large] [--write FILE]".into()),
+            _ => return Err("usage: bench [--engine | --http] [--large] [--write FILE]".into()),
         }
     }
     Ok(arguments)

@@ -1,0 +1,203 @@
+//! How long single requests take.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Session, SessionSpec};
+
+use super::program::{Program, Server};
+use super::turns::{Part, take_turns, timed};
+use super::{Connection, bare, expect, post, request};
+use crate::bench::floors::{BareBash, bash_spawn_once};
+use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
+
+/// Rounds and samples a round of what takes microseconds.
+const SHORT_ROUNDS: usize = 40;
+const SHORT_SAMPLES: usize = 50;
+/// The same of what takes milliseconds.
+const LONG_ROUNDS: usize = 10;
+const LONG_SAMPLES: usize = 20;
+/// A hundred a second.
+const STATELESS_EVERY: Duration = Duration::from_millis(10);
+/// Fifty a second.
+const NEW_SESSIONS_EVERY: Duration = Duration::from_millis(20);
+/// How many requests the client's own cost is measured over.
+const OWN_COST_SAMPLES: u32 = 2_000;
+
+/// Measures how long single requests take, and adds a row for each.
+pub(super) fn push(
+    server: &Server,
+    table: &mut Table,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), FigureError> {
+    let ping = request("GET", "/api/ping");
+    let pong = String::from_utf8(server.connect()?.ask_whole(&ping)?)?;
+    let floor = Program::start(bare::command(&pong))?;
+
+    progress("ping and session commands over HTTP, and their floors");
+    let session = server.new_session()?;
+    let exec = post("/api/execute", &format!(r#"{{"command":"true","sessionId":"{session}"}}"#));
+    let mut bash = BareBash::start()?;
+    let [mut to_floor, mut to_ping, mut to_exec] = [floor.connect()?, server.connect()?, server.connect()?];
+    let bare_request = request("GET", "/");
+    let alone = Alone::start()?;
+    let [bare, pinged, trip, through_engine, run] = take_turns(
+        SHORT_ROUNDS,
+        [
+            Part::new(SHORT_SAMPLES, || timed(|| to_floor.ask_size(&bare_request))),
+            Part::new(SHORT_SAMPLES, || timed(|| to_ping.ask_size(&ping))),
+            Part::new(SHORT_SAMPLES, || Ok(bash.round_trip()?)),
+            Part::new(SHORT_SAMPLES, || alone.run()),
+            Part::new(SHORT_SAMPLES, || exec_once(&mut to_exec, &exec)),
+        ],
+    )?;
+    let own = own_cost(&mut to_floor, &bare_request)?;
+
+    progress("stateless commands, new sessions, processes and kills over HTTP, and bash spawned");
+    let mut connections = [server.connect()?, server.connect()?, server.connect()?, server.connect()?];
+    let [to_stateless, to_create, to_start, to_kill] = &mut connections;
+    let stateless = post("/api/execute", r#"{"command":"true"}"#);
+    let [spawn, ran, created, exited, killed] = take_turns(
+        LONG_ROUNDS,
+        [
+            Part::new(LONG_SAMPLES, || Ok(bash_spawn_once()?)),
+            Part::new(LONG_SAMPLES, || exec_once(to_stateless, &stateless)).every(STATELESS_EVERY),
+            Part::new(LONG_SAMPLES, || create_session(to_create)).every(NEW_SESSIONS_EVERY),
+            Part::new(LONG_SAMPLES, || start_to_exit(to_start)),
+            Part::new(LONG_SAMPLES, || kill(to_kill)),
+        ],
+    )?;
+
+    let time = |stats: Stats| Measure::Time(stats.p50);
+    let after = |first: Stats| Measure::Time(first.p50 + pinged.p50);
+    let rows = [
+        Row::new("floor: bare hyper handler, p50", time(bare)),
+        Row::new("floor: bare hyper handler, p99", Measure::Time(bare.p99)),
+        Row::new("floor: the client's own processor time, a request", Measure::Time(own)),
+        Row::new("floor: bare bash round trip, p50", time(trip)),
+        Row::new("floor: session `true` through the engine alone, p50", time(through_engine)),
+        Row::new("floor: spawning bash, p50", time(spawn)),
+        Row::new("`GET /api/ping`, p50", time(pinged)).floor(time(bare)).bar(Bar::AtMostTimesFloor(1.5)),
+        Row::new("`GET /api/ping`, p99", Measure::Time(pinged.p99)).floor(Measure::Time(bare.p99)),
+        Row::new("session `true`, p50, to bare bash + ping", time(run))
+            .floor(after(trip))
+            .bar(Bar::AtMostTimesFloor(2.0)),
+        Row::new("session `true`, p50, to the engine alone + ping", time(run)).floor(after(through_engine)),
+        Row::new("session `true`, p99, to its p50", Measure::Time(run.p99))
+            .floor(time(run))
+            .bar(Bar::AtMostTimesFloor(4.0)),
+        Row::new("stateless `true`, 100 a second, p50, to spawning bash + ping", time(ran))
+            .floor(after(spawn))
+            .bar(Bar::AtMostTimesFloor(0.5)),
+        Row::new("new session, 50 a second, p50, to spawning bash + ping", time(created)).floor(after(spawn)),
+        Row::new("process `echo`, start to exit event, p50, to spawning bash + ping", time(exited))
+            .floor(after(spawn)),
+        Row::new("kill of `sleep`, p50, to spawning bash + ping", time(killed)).floor(after(spawn)),
+    ];
+    rows.into_iter().for_each(|row| table.push(row));
+    Ok(())
+}
+
+fn exec_once(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
+    let start = Instant::now();
+    let mut succeeded = false;
+    connection.ask(request, |piece| {
+        succeeded |= piece.windows(14).any(|part| part == br#""success":true"#);
+    })?;
+    let time = start.elapsed();
+    expect(succeeded, "a command over HTTP failed")?;
+    Ok(time)
+}
+
+fn create_session(connection: &mut Connection) -> Result<Duration, FigureError> {
+    let start = Instant::now();
+    let answer = connection.ask_whole(&post("/api/session/create", "{}"))?;
+    let time = start.elapsed();
+    let answer: serde_json::Value = serde_json::from_slice(&answer)?;
+    let body = serde_json::json!({"sessionId": answer["data"]["id"]});
+    connection.ask_size(&post("/api/session/delete", &body.to_string()))?;
+    Ok(time)
+}
+
+/// Starts a process; its id and the process that runs it.
+fn start(connection: &mut Connection, body: &str) -> Result<(String, u64), FigureError> {
+    let answer = connection.ask_whole(&post("/api/process/start", body))?;
+    let answer: serde_json::Value = serde_json::from_slice(&answer)?;
+    let id = answer["processId"].as_str().ok_or("a process without an id")?;
+    Ok((id.to_owned(), answer["pid"].as_u64().ok_or("a process without a pid")?))
+}
+
+fn start_to_exit(connection: &mut Connection) -> Result<Duration, FigureError> {
+    let begun = Instant::now();
+    let (id, _) = start(connection, r#"{"command":"echo hello"}"#)?;
+    let events = connection.ask_whole(&request("GET", &format!("/api/process/{id}/stream")))?;
+    let time = begun.elapsed();
+    let events = String::from_utf8(events)?;
+    expect(events.contains(r#""type":"exit""#) && events.contains(r"hello\n"), "a stream has no exit event")?;
+    Ok(time)
+}
+
+fn kill(connection: &mut Connection) -> Result<Duration, FigureError> {
+    let (id, pid) = start(connection, r#"{"command":"sleep","args":["60"]}"#)?;
+    // A kill before the program is executed and sleeps would be another measurement.
+    let stat = Path::new("/proc").join(pid.to_string()).join("stat");
+    while !fs::read_to_string(&stat)?.contains("(sleep) S") {
+        thread::sleep(Duration::from_micros(200));
+    }
+    let delete = request("DELETE", &format!("/api/process/{id}"));
+    let begun = Instant::now();
+    let receipt = connection.ask_whole(&delete)?;
+    let time = begun.elapsed();
+    expect(String::from_utf8(receipt)?.contains(r#""command":"sleep 60""#), "a kill ended nothing")?;
+    Ok(time)
+}
+
+/// A session of an engine without a server.
+struct Alone {
+    runtime: tokio::runtime::Runtime,
+    engine: Engine,
+    session: Session,
+    _directory: tempfile::TempDir,
+}
+
+impl Alone {
+    fn start() -> Result<Self, FigureError> {
+        let directory = tempfile::tempdir()?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        let engine = runtime.block_on(Engine::open(EngineConfig::new(directory.path())))?;
+        let session = runtime.block_on(engine.create_session(SessionSpec::new()))?;
+        Ok(Self { runtime, engine, session, _directory: directory })
+    }
+
+    /// Runs a command from a task, as a server does.
+    fn run(&self) -> Result<Duration, FigureError> {
+        let session = self.session.clone();
+        self.runtime.block_on(self.runtime.spawn(async move {
+            let start = Instant::now();
+            session.run(CommandSpec::shell("true")).await?;
+            Ok(start.elapsed())
+        }))?
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.runtime.block_on(delete_everything(&self.engine));
+    }
+}
+
+/// How long this thread itself is on a processor for a request.
+fn own_cost(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
+    let on_processor = || -> Result<Duration, FigureError> {
+        let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
+        let nanoseconds = stat.split(' ').next().unwrap_or_default().parse()?;
+        Ok(Duration::from_nanos(nanoseconds))
+    };
+    let before = on_processor()?;
+    for _ in 0..OWN_COST_SAMPLES {
+        connection.ask_size(request)?;
+    }
+    Ok((on_processor()? - before) / OWN_COST_SAMPLES)
+}

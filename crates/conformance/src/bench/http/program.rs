@@ -1,0 +1,149 @@
+//! [`Program`]: a server in a process of its own, and what it has in memory.
+
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::{env, fs};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Connection, post, request};
+use crate::bench::FigureError;
+
+/// What a server says before its address.
+const ADDRESS_PREFIX: &str = "listening on http://";
+/// How many lines it may say before.
+const MAX_LINES: usize = 16;
+
+/// A server in a process of its own; told to end when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Program {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Program {
+    /// Starts it and waits until it listens.
+    pub(crate) fn start(mut command: Command) -> Result<Self, FigureError> {
+        let shown = command.get_program().to_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("could not start {}: {error}; build it first", shown.display()))?;
+        let stdout = child.stdout.take().map(BufReader::new);
+        let mut program = Self { child, address: SocketAddr::from(([0, 0, 0, 0], 0)) };
+        let lines = stdout.into_iter().flat_map(BufRead::lines).take(MAX_LINES);
+        for line in lines {
+            if let Some(address) = line?.strip_prefix(ADDRESS_PREFIX) {
+                program.address = address.parse()?;
+                return Ok(program);
+            }
+        }
+        Err(format!("{} did not say where it listens", shown.display()).into())
+    }
+
+    pub(crate) fn connect(&self) -> io::Result<Connection> {
+        Connection::open(self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the server itself has in memory, and what the processes around it have: its parent and its zygote.
+    pub(crate) fn memory(&self) -> Result<Memory, FigureError> {
+        let mut memory = Memory::default();
+        let mut pids = vec![self.child.id()];
+        while let Some(pid) = pids.pop() {
+            // One that has just ended has no memory.
+            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+            let field = |name: &str| -> u64 {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+            };
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            pids.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            // Of all of them only the server has threads.
+            if field("Threads:") > 1 {
+                memory.server += field("VmRSS:") << 10;
+            } else {
+                memory.others += crate::bench::figures::pss(pid).unwrap_or(0);
+                memory.other_processes += 1;
+            }
+        }
+        if memory.server == 0 { Err("no process of the server has threads".into()) } else { Ok(memory) }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SIGTERM, so that a server's parent takes the server along.
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        drop(self.child.wait());
+    }
+}
+
+/// What a server and the processes around it have in memory, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Memory {
+    /// The resident set of the server.
+    pub(crate) server: u64,
+    /// The proportional sets of all others together, which share most of theirs.
+    pub(crate) others: u64,
+    /// How many others there are.
+    pub(crate) other_processes: usize,
+}
+
+/// The server that was built along with this program. Dropping it ends what it runs, and then itself.
+#[derive(Debug)]
+pub(crate) struct Server {
+    program: Program,
+}
+
+impl Server {
+    /// Starts it on a state directory of its own.
+    pub(crate) fn start(state_dir: &Path) -> Result<Self, FigureError> {
+        let mut command = Command::new(env::current_exe()?.with_file_name("sandcrab"));
+        command.args(["serve", "--no-auth", "--listen", "127.0.0.1:0", "--log", "warn", "--state-dir"]);
+        command.arg(state_dir);
+        Ok(Self { program: Program::start(command)? })
+    }
+
+    /// Creates a session; its id.
+    pub(crate) fn new_session(&self) -> Result<String, FigureError> {
+        let answer = self.connect()?.ask_whole(&post("/api/session/create", "{}"))?;
+        let answer: serde_json::Value = serde_json::from_slice(&answer)?;
+        Ok(answer["data"]["id"].as_str().ok_or("a session without an id")?.to_owned())
+    }
+
+    fn end_everything(&self) -> Result<(), FigureError> {
+        let mut connection = self.connect()?;
+        let list = connection.ask_whole(&request("GET", "/api/session/list"))?;
+        let list: serde_json::Value = serde_json::from_slice(&list)?;
+        for id in list["data"].as_array().into_iter().flatten() {
+            let body = serde_json::json!({"sessionId": id}).to_string();
+            connection.ask_size(&post("/api/session/delete", &body))?;
+        }
+        connection.ask_size(&request("DELETE", "/api/process/kill-all"))?;
+        Ok(())
+    }
+}
+
+impl Deref for Server {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.program
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.end_everything());
+    }
+}

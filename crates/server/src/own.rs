@@ -1,0 +1,141 @@
+//! [`Own`]: a part of a task that is polled only when it was itself woken.
+//!
+//! A runtime knows tasks, not their parts: whatever wakes one part, all of them are polled; and a part that wakes its task
+//! while it is being polled sends the whole task to the back of the queue, and another thread to fetch it from there. Both
+//! happen with every request that has a body: hyper hands the body to the handler within one task. A part with a waker of
+//! its own is left alone when others were meant, and is polled again at once when it wakes itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+
+/// How often a part that wakes itself is polled before the other tasks have their turn.
+const MAX_POLLS: usize = 8;
+
+/// A part of a task that is polled only when it was itself woken.
+#[derive(Debug)]
+pub(crate) struct Own<F> {
+    future: F,
+    wakes: Arc<Wakes>,
+    waker: Waker,
+}
+
+#[derive(Debug)]
+struct Wakes {
+    is_woken: AtomicBool,
+    /// The task's waker; not there while the part is being polled.
+    task: AtomicWaker,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            self.task.wake();
+        }
+    }
+}
+
+impl<F: Future + Unpin> Own<F> {
+    pub(crate) fn new(future: F) -> Self {
+        let wakes = Arc::new(Wakes { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
+        let waker = Waker::from(Arc::clone(&wakes));
+        Self { future, wakes, waker }
+    }
+
+    /// Changes the future, which is then polled with its task.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut F)) {
+        change(&mut self.future);
+        self.wakes.is_woken.store(true, Ordering::Release);
+    }
+}
+
+impl<F: Future + Unpin> Future for Own<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { future, wakes, waker } = &mut *self;
+        for _ in 0..MAX_POLLS {
+            // In this order: who wakes the part after the look finds the task's waker.
+            wakes.task.register(cx.waker());
+            if !wakes.is_woken.swap(false, Ordering::AcqRel) {
+                return Poll::Pending;
+            }
+            drop(wakes.task.take());
+            if let Poll::Ready(output) = Pin::new(&mut *future).poll(&mut Context::from_waker(waker)) {
+                return Poll::Ready(output);
+            }
+        }
+        // If it was woken once more, the task comes back to it.
+        wakes.task.register(cx.waker());
+        if wakes.is_woken.load(Ordering::Acquire) {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A task whose wakes are counted.
+    fn task() -> (Arc<Count>, Waker) {
+        let count = Arc::<Count>::default();
+        (Arc::clone(&count), Waker::from(count))
+    }
+
+    #[test]
+    fn it_is_left_alone_until_it_is_woken_itself() {
+        let (wakes, task) = task();
+        let mut polls = 0;
+        let mut own = Own::new(poll_fn(|_| {
+            polls += 1;
+            if polls < 3 { Poll::Pending } else { Poll::Ready(polls) }
+        }));
+        let poll = |own: &mut Own<_>| Pin::new(own).poll(&mut Context::from_waker(&task));
+        assert!(poll(&mut own).is_pending());
+        assert!(poll(&mut own).is_pending());
+        own.change(|_| {});
+        assert!(poll(&mut own).is_pending());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        own.waker.wake_by_ref();
+        own.waker.wake_by_ref();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(poll(&mut own), Poll::Ready(3));
+    }
+
+    #[test]
+    fn one_that_wakes_itself_is_polled_again_but_not_for_ever() {
+        let (wakes, task) = task();
+        let mut polls = 0;
+        let mut own = Own::new(poll_fn(|cx| {
+            polls += 1;
+            cx.waker().wake_by_ref();
+            if polls <= MAX_POLLS { Poll::Pending } else { Poll::Ready(()) }
+        }));
+        let mut cx = Context::from_waker(&task);
+        assert!(Pin::new(&mut own).poll(&mut cx).is_pending());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(Pin::new(&mut own).poll(&mut cx).is_ready());
+    }
+}
