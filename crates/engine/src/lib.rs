@@ -165,3 +165,8 @@ pub use journal::MIN_JOURNAL_BYTES;
 pub fn init() {
     supervisor::zygote::enter_if_asked();
 }
+
+/// Gives memory that is not in use back to the system; for long-lived programs that have just let go of a lot.
+pub fn release_memory() {
+    sys::release_memory();
+}

@@ -251,6 +251,16 @@ pub(crate) fn set_limit(pid: Option<Pid>, resource: Resource, soft: u64, hard: u
     prlimit(pid, resource, Some(libc::rlimit { rlim_cur: soft, rlim_max: hard }), None)
 }
 
+/// Gives memory that is not in use back to the system, which the C library does not do by itself where something that is
+/// in use lies above it.
+pub(crate) fn release_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, and the allocator's own locks make it safe beside whatever else runs.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// The version of Landlock that the kernel has; `None` if it has none, or it is turned off.
 pub(crate) fn landlock_version() -> Option<u32> {
     const VERSION: libc::c_uint = 1;

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -37,6 +37,9 @@ const NEXT_REQUEST_TIME: Duration = Duration::from_secs(120);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long those have who came while the server was stopping, once it has nothing else to wait for.
 const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
+
+/// How long after a connection has closed its memory is given back: others may close as well.
+const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether connections are kept for a next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,13 +68,14 @@ pub(crate) struct Connections {
     open: Arc<AtomicUsize>,
     stopping: Stopping,
     tasks: TaskTracker,
+    closed: Arc<Notify>,
 }
 
 impl Connections {
     /// Room for so many connections; `open` shows how many there are.
     pub(crate) fn new(router: Router, most: usize, open: Arc<AtomicUsize>, stopping: Stopping) -> Self {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { router, places, open, stopping, tasks: TaskTracker::new() }
+        Self { router, places, open, stopping, tasks: TaskTracker::new(), closed: Arc::default() }
     }
 
     /// Serves until `stop` is ready, then drains; in a hurry when `hurry` is ready.
@@ -90,7 +94,10 @@ impl Connections {
         let (early, late) = (TaskTracker::new(), TaskTracker::new());
         early.close();
         late.close();
-        self.accept(&listening, Keep::Open, &early, stop).await;
+        tokio::select! {
+            () = self.accept(&listening, Keep::Open, &early, stop) => {}
+            never = self.give_memory_back() => match never {},
+        }
         self.stopping.begin();
         let patient = async {
             drain.first.await;
@@ -115,6 +122,15 @@ impl Connections {
         self.tasks.wait().await;
     }
 
+    /// Gives back what connections held, a moment after some have closed.
+    async fn give_memory_back(&self) -> Infallible {
+        loop {
+            self.closed.notified().await;
+            tokio::time::sleep(MEMORY_PAUSE).await;
+            sandcrab_engine::release_memory();
+        }
+    }
+
     /// Accepts and serves until `until` is ready, and returns what it gives. Sockets are tracked by `sockets`.
     async fn accept<T>(
         &self,
@@ -133,8 +149,9 @@ impl Connections {
                     Ok(accepted) => {
                         is_failing = false;
                         self.open.fetch_add(1, Ordering::Relaxed);
-                        let open = Arc::clone(&self.open);
-                        self.serve(accepted, keep, Open { open, _place: place, _socket: sockets.token() });
+                        let (open, closed) = (Arc::clone(&self.open), Arc::clone(&self.closed));
+                        let open = Open { open, closed, _place: place, _socket: sockets.token() };
+                        self.serve(accepted, keep, open);
                     }
                     Err(error) if is_of_one_client(&error) => {}
                     Err(error) => {
@@ -281,6 +298,7 @@ where
 #[derive(Debug)]
 struct Open {
     open: Arc<AtomicUsize>,
+    closed: Arc<Notify>,
     _place: OwnedSemaphorePermit,
     _socket: TaskTrackerToken,
 }
@@ -288,6 +306,7 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
+        self.closed.notify_one();
     }
 }
 
