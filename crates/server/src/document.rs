@@ -51,7 +51,8 @@ pub(crate) fn complete(document: &mut Value) {
             }
             link(operation);
             // A header or a query cannot be null: it is left out.
-            for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+            let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+            for parameter in parameters.into_iter().flatten() {
                 if parameter["schema"]["type"] == json!(["string", "null"]) {
                     parameter["schema"]["type"] = "string".into();
                 }
