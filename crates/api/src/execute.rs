@@ -1,8 +1,10 @@
 //! Running a command: what a request may ask for and what comes back.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::Timestamp;
@@ -81,6 +83,53 @@ pub struct Limits {
     pub output_bytes: Option<u64>,
 }
 
+/// The most arguments of a command. As strings they take many times the room they have on the wire.
+pub const MAX_ARGS: usize = 65_536;
+
+/// Reads arguments, and gives up when there are too many.
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    struct Few;
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {MAX_ARGS} strings")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Vec<String>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(word) = words.next_element()? {
+                if all.len() == MAX_ARGS {
+                    return Err(de::Error::invalid_length(all.len() + 1, &self));
+                }
+                all.push(word);
+            }
+            Ok(all)
+        }
+    }
+    struct Optional;
+    impl<'de> Visitor<'de> for Optional {
+        type Value = Option<Vec<String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Few.expecting(f)
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+            deserializer.deserialize_seq(Few).map(Some)
+        }
+    }
+    deserializer.deserialize_option(Optional)
+}
+
 /// A command and how to run it. One shape for `execute`, `execute/stream` and `process/start`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -89,7 +138,8 @@ pub struct CommandRequest {
     pub command: String,
     /// Arguments. Without a session the program is run without a shell; with one, the shell runs it with each word
     /// quoted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "few")]
+    #[schema(max_items = 65536)]
     pub args: Option<Vec<String>>,
     /// The session to run it in. Without one, the command is stateless.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -189,6 +189,15 @@ pub struct StdinAnswer {
     pub timestamp: Timestamp,
 }
 
+/// Bytes that were dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Gap {
+    /// The cursor of the first byte that is missing.
+    pub from: u64,
+    /// The cursor of the first byte that is there again.
+    pub to: u64,
+}
+
 /// What a process has written.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -210,6 +219,9 @@ pub struct ProcessLogs {
     /// What was left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
+    /// With `since`: bytes right after it that were dropped to keep the journal's bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
     /// The cursor after the last byte, for `since`.
     pub cursor: u64,
     /// When.

@@ -58,10 +58,17 @@ impl Gate {
         if self.is_unix {
             return Ok(host);
         }
+        for name in [header::HOST, header::ORIGIN, header::HeaderName::from_static("sec-fetch-site")] {
+            if headers.get_all(&name).iter().count() > 1 {
+                return Err(denied("a header that says who asks or who is asked is there twice"));
+            }
+        }
         let Some(host) = host else {
             return Err(denied("the request has no Host header; say which server is meant"));
         };
-        let name = without_port(&host);
+        let Some(name) = without_port(&host) else {
+            return Err(denied("the Host header names no server"));
+        };
         let is_address = name.parse::<std::net::IpAddr>().is_ok();
         let is_local = name == "localhost" || name.ends_with(".localhost");
         let is_allowed =
@@ -90,7 +97,9 @@ impl Gate {
         }
         // A browser that sends no Origin (an image, a link) still says that it is another site's page.
         let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
-        if matches!(site, Some("cross-site" | "same-site")) && !self.is_allowed_origin("*") {
+        let is_foreign =
+            |site: &str| !["none", "same-origin"].iter().any(|own| site.eq_ignore_ascii_case(own));
+        if site.is_some_and(is_foreign) && !self.is_allowed_origin("*") {
             return Err(denied("pages of other sites may not call this server"));
         }
         Ok(())
@@ -155,11 +164,13 @@ impl Gate {
 }
 
 /// The name in `name`, `name:port`, `[::1]` or `[::1]:port`.
-fn without_port(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map_or(rest, |(name, _)| name);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+fn without_port(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => host.find(':').map_or((host, ""), |at| host.split_at(at)),
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 fn denied(why: &str) -> ApiError {
@@ -194,9 +205,17 @@ mod tests {
         {
             assert_eq!(ask(&gate, &[("host", host)]), Ok(()), "{host}");
         }
-        for host in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7070", "", "[", "notlocalhost"]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:7070",
+            "",
+            "[",
+            "[::1]evil.example",
+            "127.0.0.1:evil.example",
+            "::1",
+            "notlocalhost",
+        ] {
             assert_eq!(ask(&gate, &[("host", host)]), Err(ErrorCode::PermissionDenied), "{host}");
         }
         assert_eq!(ask(&gate, &[]), Err(ErrorCode::PermissionDenied));

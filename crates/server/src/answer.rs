@@ -289,6 +289,7 @@ mod tests {
             success: true,
             process_id: "p".into(),
             truncated: None,
+            gap: None,
             cursor: 0,
             timestamp: sandcrab_api::Timestamp::now(),
         };

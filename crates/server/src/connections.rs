@@ -38,6 +38,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long those have who came while the server was stopping, once it has nothing else to wait for.
 const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
 
+/// The most requests at a time on one HTTP/2 connection, and how much of each answer waits to be taken.
+const MAX_STREAMS: u32 = 100;
+const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// How long after a connection has closed its memory is given back: others may close as well.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -208,7 +211,11 @@ fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
         .timer(TokioTimer::new())
         .header_read_timeout(NEXT_REQUEST_TIME)
         .keep_alive(keep == Keep::Open);
-    builder.http2().timer(TokioTimer::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_send_buf_size(STREAM_BUFFER_BYTES);
     builder
 }
 

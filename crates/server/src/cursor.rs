@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sandcrab_engine::Execution;
+
 use crate::error::ApiError;
 
 /// The most bytes of an unfinished character.
@@ -18,6 +20,17 @@ pub(crate) struct Cursor {
     pub(crate) position: u64,
     /// Bytes of each stream before it that were not sent.
     pub(crate) held: [u8; 2],
+}
+
+impl Cursor {
+    /// Refuses a cursor beyond what there is: what comes until there would be missed.
+    pub(crate) fn check(self, execution: &Execution) -> Result<(), ApiError> {
+        if self.position > 0 && self.position > execution.reader()?.cursor_end()? {
+            let why = "the cursor lies beyond what was written; give one that an answer or an event had";
+            return Err(ApiError::invalid("since", why));
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Cursor {

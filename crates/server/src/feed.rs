@@ -73,6 +73,7 @@ impl Feed {
         follows: bool,
     ) -> Result<Self, ApiError> {
         let cursor = since.unwrap_or_default();
+        cursor.check(execution)?;
         Ok(Self {
             app: app.clone(),
             execution: execution.clone(),

@@ -16,6 +16,11 @@ use crate::error::ApiError;
 /// The longest a header or a query value may be that names something.
 const MAX_NAME_BYTES: usize = 512;
 
+/// Bodies up to this size are parsed at once.
+const QUICK_BYTES: usize = 256 << 10;
+/// Fields whose values may be secrets: what is wrong with them is said without them.
+const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
+
 /// Reads a body whole, within the limits.
 pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held), ApiError> {
     let limit = app.limits.body_bytes;
@@ -64,6 +69,9 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
         let field = if matches!(path.as_str(), "." | "?") { "body" } else { &path };
+        if SECRET_FIELDS.contains(&path.split(['.', '[']).next().unwrap_or_default()) {
+            return ApiError::invalid(field, "it is not of the type that the API says");
+        }
         ApiError::invalid(field, e.inner())
     })?;
     json.end().map_err(|e| ApiError::invalid("body", e))?;
@@ -78,12 +86,18 @@ pub(crate) struct Json<T> {
     pub(crate) held: Held,
 }
 
-impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (bytes, held) = read_body(app, request.into_body()).await?;
-        Ok(Self { value: parse(&bytes)?, bytes, held })
+        if bytes.len() <= QUICK_BYTES {
+            return Ok(Self { value: parse(&bytes)?, bytes, held });
+        }
+        // Others wait for this thread.
+        let copy = bytes.clone();
+        let parsed = tokio::task::spawn_blocking(move || parse(&copy)).await.map_err(ApiError::internal)?;
+        Ok(Self { value: parsed?, bytes, held })
     }
 }
 
@@ -141,14 +155,27 @@ pub(crate) fn find_session(app: &App, id: &str) -> Result<Session, ApiError> {
 }
 
 /// Which session a request means: the one its body, else its header, else its query names. `None` is none.
-pub(crate) fn session_id(body: Option<String>, headers: &HeaderMap, query: Option<&str>) -> Option<String> {
-    let header = || headers.get(sandcrab_api::SESSION_HEADER)?.to_str().ok().map(str::to_owned);
+pub(crate) fn session_id(
+    body: Option<String>,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Result<Option<String>, ApiError> {
     let in_query = || {
         let pairs: Vec<(String, String)> = serde_urlencoded(query?)?;
         let find = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, id)| id.clone());
         find("session").or_else(|| find("sessionId"))
     };
-    body.or_else(header).or_else(in_query).filter(|id| !id.is_empty() && id != sandcrab_api::NO_SESSION)
+    let named = match body {
+        Some(id) => Some(id),
+        None => match name_header(headers, sandcrab_api::SESSION_HEADER)? {
+            Some(id) => Some(id.to_owned()),
+            None => in_query(),
+        },
+    };
+    if named.as_deref() == Some("") {
+        return Err(ApiError::invalid("sessionId", "it is empty; leave it out for no session"));
+    }
+    Ok(named.filter(|id| id != sandcrab_api::NO_SESSION))
 }
 
 fn serde_urlencoded(query: &str) -> Option<Vec<(String, String)>> {

@@ -59,7 +59,7 @@ pub(crate) async fn launch(
     app.check_open()?;
     let Json { value: mut request, bytes, held } = request;
     let kind = if request.background == Some(true) { Kind::Process } else { kind };
-    let session_id = input::session_id(request.session_id.take(), headers, query);
+    let session_id = input::session_id(request.session_id.take(), headers, query)?;
     let session = session_id.as_deref().map(|id| input::find_session(app, id)).transpose()?;
     let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
     let mut spec = spec(app, &mut request, session.is_some(), &session_note, kind)?;

@@ -19,7 +19,7 @@ pub(super) const CLEANED: &str = "success:flag cleanedCount:int timestamp:time";
 pub(super) const DONE: &str = "success:flag timestamp:time";
 pub(super) const STDIN: &str = "success:flag written:int timestamp:time";
 pub(super) const LOGS: &str = "success:flag processId:text stdout:text stderr:text cursor:int timestamp:time \
-     invalidUtf8?:flag encoding?:text truncated?:object";
+     invalidUtf8?:flag encoding?:text truncated?:object gap?:object";
 pub(super) const SESSION_CREATED: &str = "success:flag data:object timestamp:time id?:text message?:text";
 pub(super) const SESSION_MADE: &str = "id:text cwd:text createdAt:time";
 pub(super) const SESSION: &str =

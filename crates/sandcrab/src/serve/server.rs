@@ -97,9 +97,9 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let shared = server.listening().share();
     let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
     kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
+    // Without it a client has to be told where the server is; with a full disk nothing better can be had.
     let noted = AddressFile::write(&state_dir, server.address());
-    let _noted =
-        noted.map_err(|source| Failure::Os { doing: "note the address in the state directory", source })?;
+    let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
     if is_first {
         start_lines::print(server.address(), &access, &token_file);
     } else {

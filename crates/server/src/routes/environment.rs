@@ -20,6 +20,12 @@ pub(crate) async fn set(
     let changes = request.value.vars;
     let _alone = app.environment.lock().await;
     app.engine.set_env(&variables(Some(changes.clone()))).await?;
-    crate::environment::remember(app.engine.state_dir(), changes).map_err(ApiError::internal)?;
+    crate::environment::remember(app.engine.state_dir(), changes).map_err(|e| match e.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            let message = "it is changed, but no space is left to remember it; free some, and set it again";
+            ApiError::new(sandcrab_api::ErrorCode::NoSpace, message)
+        }
+        _ => ApiError::internal(e),
+    })?;
     Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
 }

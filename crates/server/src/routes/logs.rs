@@ -7,19 +7,21 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::{Encoding, Truncated};
-use sandcrab_api::process::ProcessLogs;
+use sandcrab_api::process::{Gap, ProcessLogs};
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, Timestamp};
-use sandcrab_engine::{Execution, OutputReader, ReadAt, Stream};
+use sandcrab_engine::{Event, Execution, OutputReader, ReadAt, Stream};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::answer::AnswerOutput;
 use crate::app::App;
+use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::feed::{Feed, Story};
 use crate::input::{OfProcess, Params};
 use crate::note::{self, ExecutionNote};
 use crate::routes::execute::since;
+use crate::text::Decoder;
 
 /// How much is looked at together for ends of lines.
 const BLOCK_BYTES: u32 = 64 << 10;
@@ -50,10 +52,11 @@ pub(crate) async fn logs(
     let limit = app.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
     let mut reader = execution.reader()?;
     let mut cursor = reader.cursor_end()?;
+    let mut gap = None;
     let output = if let Some(since) = options.since.as_deref() {
-        let (ranges, reached) = ranges_since(&execution, since, limit)?;
-        cursor = reached;
-        AnswerOutput::ranges(reader, ranges, encoding, None)
+        let found = after(&execution, since.parse()?, encoding, limit)?;
+        (cursor, gap) = (found.cursor, found.gap);
+        AnswerOutput::ranges(reader, found.ranges, encoding, None)
     } else if let Some(lines) = options.tail {
         let (stdout, stderr) = reader.totals()?;
         let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
@@ -76,6 +79,7 @@ pub(crate) async fn logs(
         success: true,
         process_id: execution.id().to_string(),
         truncated: output.truncated,
+        gap,
         cursor,
         timestamp: Timestamp::now(),
     };
@@ -87,28 +91,61 @@ fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
     asked.or(note.encoding).unwrap_or_default()
 }
 
-/// What each stream has after a cursor, up to a limit, and the cursor after that.
-fn ranges_since(execution: &Execution, since: &str, limit: u64) -> Result<([Range<u64>; 2], u64), ApiError> {
-    let cursor: crate::cursor::Cursor = since.parse()?;
-    let mut follower = execution.follow(cursor.position)?;
-    let mut ranges: [Option<Range<u64>>; 2] = [None, None];
-    let mut reached = follower.cursor();
+/// What there is after a cursor.
+#[derive(Debug, Clone, Default)]
+struct After {
+    /// Of each stream.
+    ranges: [Range<u64>; 2],
+    /// The cursor after that.
+    cursor: u64,
+    /// Bytes right after the cursor that were dropped.
+    gap: Option<Gap>,
+}
+
+/// Finds what there is after a cursor, up to a limit. It ends where no character is cut, unless nothing more comes, and
+/// before bytes that were dropped.
+fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -> Result<After, ApiError> {
+    since.check(execution)?;
+    let is_over = execution.status().end().is_some();
+    let mut follower = execution.follow(since.position)?;
+    let mut all = After { cursor: since.position, ..After::default() };
+    let mut whole = all.clone();
+    let mut decoders: [Decoder; 2] = Default::default();
     let mut size = 0;
     while let Some(entry) = follower.try_next()? {
-        if let sandcrab_engine::Event::Output { stream, position, bytes } = entry.event {
-            size += bytes.len() as u64;
-            if size > limit && size > bytes.len() as u64 {
-                break;
+        match entry.event {
+            Event::Gap { from, to } if size == 0 => all.gap = Some(Gap { from, to }),
+            Event::Gap { .. } => return Ok(all),
+            Event::Output { stream, position, bytes } => {
+                size += bytes.len() as u64;
+                if size > limit && size > bytes.len() as u64 {
+                    return Ok(whole);
+                }
+                let at = usize::from(stream == Stream::Stderr);
+                let end = position + bytes.len() as u64;
+                let start = if all.ranges[at].is_empty() {
+                    position.saturating_sub(since.held[at].into())
+                } else {
+                    all.ranges[at].start
+                };
+                all.ranges[at] = start..end;
+                if encoding == Encoding::Utf8 {
+                    decoders[at].decode(&bytes, |_| {});
+                }
             }
-            let range = &mut ranges[usize::from(stream == Stream::Stderr)];
-            let held = u64::from(cursor.held[usize::from(stream == Stream::Stderr)]);
-            let end = position + bytes.len() as u64;
-            *range =
-                Some(range.as_ref().map_or(position.saturating_sub(held)..end, |before| before.start..end));
+            _ => {}
         }
-        reached = entry.cursor;
+        all.cursor = entry.cursor;
+        if decoders.iter().all(|decoder| decoder.held() == 0) {
+            whole = all.clone();
+        }
     }
-    Ok((ranges.map(Option::unwrap_or_default), reached))
+    // Of a stream that never comes to the end of a character something has to be shown.
+    Ok(if is_over || size > BLOCK_BYTES.into() && whole.ranges.iter().all(Range::is_empty) {
+        all
+    } else {
+        whole
+    })
 }
 
 /// Where the last lines of a stream begin, within a limit. A last line without its end counts as one.

@@ -22,14 +22,16 @@ use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
 use crate::access::TOKEN_PROTOCOL;
-use crate::app::App;
+use crate::app::{App, Held};
 use crate::error::ApiError;
 use crate::layer::LetIn;
 
 /// Frames that wait to be sent.
 const WAITING_FRAMES: usize = 64;
 /// The largest answer that is sent in one frame; larger ones are for HTTP.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// The largest frame that is taken; larger bodies are for HTTP.
+const MAX_FRAME_BYTES: usize = 8 << 20;
 
 /// The routes, for requests that come over a socket.
 #[derive(Debug, Clone)]
@@ -57,7 +59,7 @@ pub(crate) async fn socket(
         .collect();
     offered.sort_by_key(|protocol| protocol.starts_with(TOKEN_PROTOCOL));
     offered.truncate(1);
-    let limit = app.limits.body_bytes;
+    let limit = app.limits.body_bytes.min(MAX_FRAME_BYTES);
     let upgrade = upgrade.protocols(offered).max_message_size(limit).max_frame_size(limit);
     Ok(upgrade.on_upgrade(move |socket| serve(app, router, socket)))
 }
@@ -103,8 +105,8 @@ async fn serve(app: App, router: Router, mut socket: WebSocket) {
                             }
                             continue;
                         }
-                        let (router, sender) = (router.clone(), sender.clone());
-                        let task = tasks.spawn(async move { answer(router, request, &sender).await });
+                        let (app, router, sender) = (app.clone(), router.clone(), sender.clone());
+                        let task = tasks.spawn(async move { answer(&app, router, request, &sender).await });
                         running.insert(id, task);
                     }
                     Ok(ClientFrame::Cancel(cancel)) => {
@@ -144,7 +146,7 @@ fn protocol_error(id: Option<String>, message: &str) -> ErrorFrame {
 }
 
 /// Answers one request.
-async fn answer(router: Router, frame: RequestFrame, to: &mpsc::Sender<ServerFrame>) {
+async fn answer(app: &App, router: Router, frame: RequestFrame, to: &mpsc::Sender<ServerFrame>) {
     let id = frame.id.clone();
     let request = match request(frame) {
         Ok(request) => request,
@@ -161,13 +163,15 @@ async fn answer(router: Router, frame: RequestFrame, to: &mpsc::Sender<ServerFra
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
     let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
+    // What is held of an answer counts like what is held of a body.
+    let mut held = app.hold();
     let body = if is_stream {
         if stream(&id, response.into_body(), to).await.is_err() {
             return;
         }
         None
     } else {
-        match whole(response.into_body()).await {
+        match whole(response.into_body(), &mut held).await {
             Ok(bytes) if is_json => serde_json::from_slice(&bytes).ok(),
             Ok(bytes) => Some(Value::String(String::from_utf8_lossy(&bytes).into_owned())),
             Err(why) => {
@@ -205,7 +209,7 @@ fn request(frame: RequestFrame) -> Result<Request, String> {
     Ok(request)
 }
 
-async fn whole(mut body: Body) -> Result<Vec<u8>, String> {
+async fn whole(mut body: Body, held: &mut Held) -> Result<Vec<u8>, String> {
     let mut all = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| format!("the answer broke off: {e}"))?;
@@ -213,6 +217,8 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, String> {
         if all.len() + data.len() > MAX_ANSWER_BYTES {
             return Err(format!("the answer is longer than {MAX_ANSWER_BYTES} bytes; ask for it over HTTP"));
         }
+        // Parsed, it takes as much again, and as a frame once more.
+        held.grow(3 * data.len()).map_err(|e| e.message().to_owned())?;
         all.extend_from_slice(&data);
     }
     Ok(all)
