@@ -242,3 +242,18 @@ async fn a_fork_that_saves_the_state_and_is_stopped_goes_on() {
     assert_eq!(said(&session, "echo ${#x}").await, "30000000\n");
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
+
+#[tokio::test]
+async fn a_reset_without_the_state_forgets_it_also_when_the_shell_has_died() {
+    let scene = Scene::open().await;
+    for fatal in ["exit 9", "kill -9 $$", "exec true"] {
+        let session = scene.session().await;
+        session.run(CommandSpec::shell("y=2")).await.unwrap();
+        session.run(CommandSpec::shell(fatal)).await.unwrap();
+        session.reset(false).await.unwrap();
+        assert_eq!(said(&session, "echo [$y]").await, "[]\n", "{fatal}");
+        // Nor does it come back with the next shell.
+        session.run(CommandSpec::shell("exit 9")).await.unwrap();
+        assert_eq!(said(&session, "echo [$y]").await, "[]\n", "{fatal}");
+    }
+}

@@ -172,6 +172,11 @@ impl Supervisor {
             self.give_up(now);
             return;
         }
+        // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
+        if let Some((_, false)) = session.reset {
+            session.state = None;
+            session.file.clear(&self.context.folders.snapshots);
+        }
         let first = session.opening.is_some() && session.failed_starts == 0;
         let start = if session.state.is_some() { Start::Empty } else { Start::Fresh };
         if start == Start::Empty && self.shell.is_some() {

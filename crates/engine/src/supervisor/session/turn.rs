@@ -83,9 +83,6 @@ impl Supervisor {
                 if restore && session.dirty && session.pending.is_none() {
                     self.take_snapshot(now);
                 } else if session.pending.is_none() {
-                    if !restore {
-                        session.state = None;
-                    }
                     session.activity = Activity::Dying;
                     self.kill_shell();
                 }
