@@ -37,6 +37,9 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// A pipe that stays open: [`Execution::write_stdin`](crate::Execution::write_stdin).
     Open,
+    /// These bytes first, at most [`MAX_STDIN_BYTES`], then it stays open as with [`Stdin::Open`]. They are part of
+    /// the start, so a start that is asked for again does not write them again.
+    OpenWith(Vec<u8>),
 }
 
 /// What becomes of processes that are still there when the command has returned.

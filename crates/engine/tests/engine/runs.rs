@@ -96,6 +96,32 @@ async fn open_input_is_written_piece_by_piece_and_closed() {
 }
 
 #[tokio::test]
+async fn open_input_may_begin_with_given_bytes_which_are_written_once() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    // More than a pipe takes at once.
+    let first = "first\n".repeat(50_000);
+    for in_session in [false, true] {
+        let spec = CommandSpec::shell("cat")
+            .id(id(&format!("cat-{in_session}")))
+            .digest("same")
+            .stdin(Stdin::OpenWith(first.clone().into_bytes()));
+        let start = async || match in_session {
+            true => session.start(spec.clone()).await.unwrap(),
+            false => scene.engine.start(spec.clone()).await.unwrap(),
+        };
+        let cat = start().await;
+        let again = start().await;
+        assert_eq!(again.id(), cat.id());
+        again.write_stdin("then\n").await.unwrap();
+        cat.close_stdin().await.unwrap();
+        assert_eq!(cat.wait().await.unwrap().exit_code, Some(0));
+        let output = cat.output(1 << 20).unwrap().stdout.bytes;
+        assert!(output == format!("{first}then\n").into_bytes(), "{} bytes", output.len());
+    }
+}
+
+#[tokio::test]
 async fn a_background_process_is_listed_until_and_after_its_end() {
     let scene = Scene::open().await;
     let engine = &scene.engine;
