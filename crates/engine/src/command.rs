@@ -10,6 +10,8 @@ use crate::id::ExecutionId;
 
 /// The longest shell text or argv that is accepted, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 16 << 20;
+/// The most bytes of a command that [`ExecutionInfo::command`](crate::ExecutionInfo::command) shows.
+pub const MAX_SHOWN_COMMAND_BYTES: usize = 4096;
 /// The most bytes of given standard input.
 pub const MAX_STDIN_BYTES: usize = 64 << 20;
 /// The most bytes of environment for one command, names and values together.
