@@ -10,6 +10,8 @@ use crate::id::ExecutionId;
 
 /// The longest shell text or argv that is accepted, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 16 << 20;
+/// The most bytes of a command that [`ExecutionInfo::command`](crate::ExecutionInfo::command) shows.
+pub const MAX_SHOWN_COMMAND_BYTES: usize = 4096;
 /// The most bytes of given standard input.
 pub const MAX_STDIN_BYTES: usize = 64 << 20;
 /// The most bytes of environment for one command, names and values together.
@@ -37,6 +39,9 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// A pipe that stays open: [`Execution::write_stdin`](crate::Execution::write_stdin).
     Open,
+    /// These bytes first, at most [`MAX_STDIN_BYTES`], then it stays open as with [`Stdin::Open`]. They are part of
+    /// the start, so a start that is asked for again does not write them again.
+    OpenWith(Vec<u8>),
 }
 
 /// What becomes of processes that are still there when the command has returned.

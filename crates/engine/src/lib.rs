@@ -116,6 +116,7 @@
 //! | what | limit |
 //! |---|---|
 //! | text or argv of a command | [`MAX_COMMAND_BYTES`] |
+//! | what [`ExecutionInfo::command`] shows of it | [`MAX_SHOWN_COMMAND_BYTES`] |
 //! | its environment | [`MAX_ENV_BYTES`] (the kernel takes less for programs that are executed) |
 //! | given standard input | [`MAX_STDIN_BYTES`] |
 //! | an id | [`MAX_ID_BYTES`] |
@@ -144,8 +145,8 @@ mod sys;
 mod wire;
 
 pub use command::{
-    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES, MAX_STDIN_BYTES,
-    Program, SessionEndPolicy, Stdin,
+    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES,
+    MAX_SHOWN_COMMAND_BYTES, MAX_STDIN_BYTES, Program, SessionEndPolicy, Stdin,
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{

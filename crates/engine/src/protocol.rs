@@ -69,6 +69,9 @@ pub(crate) enum WireStdin {
     Bytes(#[n(0)] Bytes),
     #[n(2)]
     Open,
+    /// These bytes, then it stays open.
+    #[n(3)]
+    OpenWith(#[n(0)] Bytes),
 }
 
 /// A command for a supervisor: what to run, and the journal slot that has been claimed for it.
@@ -117,6 +120,7 @@ impl Command {
                 Stdin::Null => WireStdin::Null,
                 Stdin::Bytes(bytes) => WireStdin::Bytes(Bytes(bytes.clone())),
                 Stdin::Open => WireStdin::Open,
+                Stdin::OpenWith(bytes) => WireStdin::OpenWith(Bytes(bytes.clone())),
             },
             timeout: spec.timeout,
             idle_timeout: spec.idle_timeout,

@@ -136,7 +136,9 @@ pub enum ControlError {
     #[error("too much waits to be sent to it; try again when it has taken that")]
     Busy,
     /// Its standard input is not open.
-    #[error("its standard input is not open; start it with Stdin::Open, and write before closing")]
+    #[error(
+        "its standard input is not open; start it with Stdin::Open or OpenWith, and write before closing"
+    )]
     StdinNotOpen,
     /// It has not ended, so its record cannot be removed.
     #[error("it has not ended; kill it first")]

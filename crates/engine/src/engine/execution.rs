@@ -54,7 +54,8 @@ pub struct ExecutionInfo {
     pub id: ExecutionId,
     /// The session it belongs to.
     pub session: Option<SessionId>,
-    /// The shell text, or the argv joined by spaces.
+    /// The shell text, or the argv joined by spaces. Of a long one the beginning, then `…`: at most
+    /// [`MAX_SHOWN_COMMAND_BYTES`](crate::MAX_SHOWN_COMMAND_BYTES). The record on disk has all of it.
     pub command: String,
     /// Whether it is an argv rather than shell text.
     pub argv: bool,

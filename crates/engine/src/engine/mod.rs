@@ -47,11 +47,11 @@ pub use reader::{OutputReader, StreamPlan};
 pub use session::{Session, SessionInfo, SessionSpec};
 pub use stop::StopSummary;
 
-use crate::command::CommandSpec;
+use crate::command::{CommandSpec, MAX_SHOWN_COMMAND_BYTES};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, Finished, JournalReader, JournalStore};
 use crate::process_tree::CgroupChoice;
-use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
+use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
 use events::Events;
 use execution::Tracked;
@@ -357,13 +357,32 @@ impl Inner {
 /// The program that a command starts, as people read it.
 fn program_of(record: &ExecutionRecord) -> String {
     match record.command.first() {
-        Some(word) if record.is_argv => String::from_utf8_lossy(&word.0).into_owned(),
+        Some(word) if record.is_argv => shown(std::slice::from_ref(word)),
         _ => "bash".into(),
     }
 }
 
 /// A command as people read it.
 fn display_of(record: &ExecutionRecord) -> String {
-    let words: Vec<_> = record.command.iter().map(|w| String::from_utf8_lossy(&w.0)).collect();
-    words.join(" ")
+    shown(&record.command)
+}
+
+/// Words as people read them, cut where they become too long: this stays in memory as long as the record is there.
+fn shown(words: &[Bytes]) -> String {
+    const CUT: char = '…';
+    let mut text = String::new();
+    for (index, Bytes(word)) in words.iter().enumerate() {
+        if index > 0 {
+            text.push(' ');
+        }
+        // A character that this cuts in two lies beyond the limit.
+        text.push_str(&String::from_utf8_lossy(&word[..word.len().min(MAX_SHOWN_COMMAND_BYTES + 4)]));
+        if text.len() > MAX_SHOWN_COMMAND_BYTES {
+            text.truncate(text.floor_char_boundary(MAX_SHOWN_COMMAND_BYTES - CUT.len_utf8()));
+            text.push(CUT);
+            break;
+        }
+    }
+    text.shrink_to_fit();
+    text
 }

@@ -33,7 +33,7 @@ pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
             "the command has {bytes} bytes and may have {MAX_COMMAND_BYTES}; write it to a file and run that"
         ));
     }
-    if let Stdin::Bytes(bytes) = &spec.stdin
+    if let Stdin::Bytes(bytes) | Stdin::OpenWith(bytes) = &spec.stdin
         && bytes.len() > MAX_STDIN_BYTES
     {
         return invalid(format!(

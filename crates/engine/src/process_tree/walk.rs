@@ -69,6 +69,11 @@ fn listed_children(pid: Pid, thread: Pid) -> Vec<Pid> {
     text.split(|byte| *byte == b' ').filter_map(pid_from).collect()
 }
 
+/// The children of this process, which has one thread.
+pub(crate) fn children() -> Vec<Pid> {
+    Source::new().children(getpid(), 1)
+}
+
 /// Visits everything below `root`, parents first. The visitor gives back what it found out about
 /// the process (`None`: it is gone), which says whether and how to go further down. `root` is this
 /// process or one that cannot end meanwhile.

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -612,12 +613,24 @@ static long fork_untagged(void)
     return pid;
 }
 
+/* How long the shell waits for the fork to be in its group: it takes microseconds. */
+enum { GROUP_PATIENCE_MS = 1000 };
+
 /* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` never hear of it; the supervisor
- * reaps it. */
+ * reaps it. It has a process group of its own, so that a command's `kill -9 0` or `suspend -f` does not
+ * reach it. Only itself and its parent can see to that, and the parent is not the shell: so the shell
+ * takes no command before the fork has done it, and closed the pipe. */
 static void take_snapshot(int fd)
 {
+    int grouped[2] = { -1, -1 };
+    int waits = pipe2(grouped, O_CLOEXEC) == 0;
     long pid = fork_untagged();
     if (pid == 0) {
+        setpgid(0, 0);
+        if (waits) {
+            close(grouped[0]);
+            close(grouped[1]);
+        }
         dup2(fd, 1);
         close(control);
         __fpurge(stdout);
@@ -625,6 +638,13 @@ static void take_snapshot(int fd)
         if (__sigsetjmp(top_level, 0) == 0)
             print_snapshot();
         _exit(0);
+    }
+    if (waits) {
+        close(grouped[1]);
+        struct pollfd closed = { .fd = grouped[0] };
+        while (pid > 0 && poll(&closed, 1, GROUP_PATIENCE_MS) < 0 && errno == EINTR)
+            ;
+        close(grouped[0]);
     }
     close(fd);
 }

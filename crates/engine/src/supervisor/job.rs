@@ -40,6 +40,18 @@ struct StdinPipe {
     close: bool,
 }
 
+impl StdinPipe {
+    /// The pipe of a standard input that stays open, with the bytes that come first taken out of the command.
+    fn of(stdin: &mut WireStdin) -> Option<Self> {
+        let unwritten = match stdin {
+            WireStdin::Null | WireStdin::Bytes(_) => return None,
+            WireStdin::Open => Vec::new(),
+            WireStdin::OpenWith(Bytes(first)) => std::mem::take(first),
+        };
+        Some(Self { accepted: unwritten.len(), unwritten, ..Self::default() })
+    }
+}
+
 /// How the program itself came to its end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Exit {
@@ -131,8 +143,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
-        let stdin = matches!(command.stdin, WireStdin::Open).then(StdinPipe::default);
+    pub(crate) fn new(mut command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
+        let stdin = StdinPipe::of(&mut command.stdin);
         Self {
             slot: command.slot,
             command,
@@ -166,7 +178,7 @@ impl Job {
         let stdin = match std::mem::replace(&mut self.command.stdin, WireStdin::Null) {
             WireStdin::Null => Arc::clone(supply.null()),
             WireStdin::Bytes(Bytes(bytes)) => Arc::new(file_of(&bytes)?),
-            WireStdin::Open => {
+            WireStdin::Open | WireStdin::OpenWith(_) => {
                 let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&end, true)?;
                 // What was written while it waited for its turn is there already.

@@ -64,6 +64,11 @@ impl SnapshotFile {
         Ok(())
     }
 
+    /// Forgets what was saved; the next state is saved as before.
+    pub(crate) fn clear(&self, folder: &OwnedFd) {
+        Self::remove(folder, self.slot);
+    }
+
     /// The newest whole state of a session, and how old it is.
     pub(crate) fn read(folder: &OwnedFd, slot: u32) -> Option<(Vec<u8>, Duration)> {
         let newest = [0, 1].into_iter().filter_map(|turn| read_one(folder, &name(slot, turn))).max()?;

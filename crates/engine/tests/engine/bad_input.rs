@@ -144,6 +144,7 @@ async fn nul_bytes_empty_words_and_bad_names() {
         CommandSpec::shell("x".repeat(sandcrab_engine::MAX_COMMAND_BYTES + 1)),
         CommandSpec::shell("true").env("BIG", "x".repeat(sandcrab_engine::MAX_ENV_BYTES)),
         CommandSpec::shell("true").stdin(Stdin::Bytes(vec![0; sandcrab_engine::MAX_STDIN_BYTES + 1])),
+        CommandSpec::shell("true").stdin(Stdin::OpenWith(vec![0; sandcrab_engine::MAX_STDIN_BYTES + 1])),
     ];
     let place = Place::new();
     let engine = place.open().await;

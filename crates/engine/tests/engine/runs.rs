@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Outcome, Status, Stdin};
+use sandcrab_engine::{CommandSpec, EndReason, MAX_SHOWN_COMMAND_BYTES, Outcome, Status, Stdin};
 
-use crate::support::{Scene, id};
+use crate::support::{Place, Scene, id};
 
 /// The outcome of a command, and what has to stay until it has been looked at.
 async fn run(spec: CommandSpec) -> (Scene, Outcome) {
@@ -93,6 +93,53 @@ async fn open_input_is_written_piece_by_piece_and_closed() {
     cat.close_stdin().await.unwrap();
     assert_eq!(cat.wait().await.unwrap().exit_code, Some(0));
     assert_eq!(cat.output(100).unwrap().stdout.bytes, b"one two ");
+}
+
+#[tokio::test]
+async fn open_input_may_begin_with_given_bytes_which_are_written_once() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    // More than a pipe takes at once.
+    let first = "first\n".repeat(50_000);
+    for in_session in [false, true] {
+        let spec = CommandSpec::shell("cat")
+            .id(id(&format!("cat-{in_session}")))
+            .digest("same")
+            .stdin(Stdin::OpenWith(first.clone().into_bytes()));
+        let start = async || match in_session {
+            true => session.start(spec.clone()).await.unwrap(),
+            false => scene.engine.start(spec.clone()).await.unwrap(),
+        };
+        let cat = start().await;
+        let again = start().await;
+        assert_eq!(again.id(), cat.id());
+        again.write_stdin("then\n").await.unwrap();
+        cat.close_stdin().await.unwrap();
+        assert_eq!(cat.wait().await.unwrap().exit_code, Some(0));
+        let output = cat.output(1 << 20).unwrap().stdout.bytes;
+        assert!(output == format!("{first}then\n").into_bytes(), "{} bytes", output.len());
+    }
+}
+
+#[tokio::test]
+async fn a_long_command_is_shown_in_part() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let id = id("long");
+    // Three bytes each, so that the limit falls within a character.
+    let text = format!("echo {} | wc -m", "€".repeat(100_000));
+    let outcome =
+        engine.run(CommandSpec::shell(text.clone()).id(id.clone()).env("LC_ALL", "C.UTF-8")).await.unwrap();
+    assert_eq!(outcome.stdout(), "100001\n");
+    let shown = outcome.execution.info().command;
+    assert!(shown.len() <= MAX_SHOWN_COMMAND_BYTES && shown.len() > MAX_SHOWN_COMMAND_BYTES - 4);
+    assert!(text.starts_with(shown.strip_suffix('…').unwrap()));
+    drop((outcome, engine));
+    let engine = place.open().await;
+    assert_eq!(engine.execution(&id).unwrap().info().command, shown);
+    let words = ["true", &"x".repeat(MAX_SHOWN_COMMAND_BYTES - 5)];
+    let outcome = engine.run(CommandSpec::argv(words)).await.unwrap();
+    assert_eq!(outcome.execution.info().command, words.join(" "));
 }
 
 #[tokio::test]

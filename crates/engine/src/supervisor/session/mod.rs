@@ -288,6 +288,12 @@ impl Supervisor {
             return Some(Answer::Refused(Refusal::QueueFull));
         }
         session.reset = Some((request, restore));
+        if !restore && session.state.is_some() && matches!(session.activity, Activity::State { .. }) {
+            // It is being brought to the very state that is to go.
+            session.activity = Activity::Dying;
+            self.kill_shell();
+            return None;
+        }
         if let Some(slot) = session.current() {
             self.end_processes(
                 slot,

@@ -2,13 +2,16 @@
 
 use std::time::Instant;
 
+use rustix::process::Pid;
+
 use super::super::event_loop::Supervisor;
 use super::super::job::Exit;
 use super::super::run::Start;
 use super::super::setup::setup_text;
 use super::{Activity, Queued, STATE_PATIENCE, State};
+use crate::process_tree::{Tag, walk};
 use crate::protocol::{Answer, Bytes, Refusal};
-use crate::shell::{Driver, Snapshot};
+use crate::shell::{Driver, Shell, Snapshot};
 
 /// How often in a row a shell may die while it comes up.
 const MAX_FAILED_STARTS: u32 = 3;
@@ -90,17 +93,36 @@ impl Supervisor {
         }
     }
 
-    /// A shell that stops itself would never answer again.
+    /// A shell that stops itself would never answer again, nor would a fork of it that is stopped while it writes
+    /// the state.
     pub(in crate::supervisor) fn continue_stopped_shell(&mut self) {
-        let (Some(_), Some(shell)) = (&self.session, &self.shell) else {
+        let Some(session) = &self.session else {
             return;
         };
+        let forks = if session.pending.is_some() { self.snapshot_forks() } else { Vec::new() };
         let options = rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOHANG;
-        let id = rustix::process::WaitId::Pid(shell.pid());
-        if let Ok(Some(status)) = rustix::process::waitid(id, options)
-            && status.stopped()
-        {
-            let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::CONT);
+        for pid in self.shell.as_ref().map(Shell::pid).into_iter().chain(forks) {
+            if let Ok(Some(status)) = rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
+                && status.stopped()
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
+            }
+        }
+    }
+
+    /// The forks of the shell that write its state: the children of ours that are no command's.
+    fn snapshot_forks(&self) -> Vec<Pid> {
+        let shell = self.shell.as_ref().map(Shell::pid);
+        let own =
+            |pid: &Pid| Tag::of(*pid).is_some_and(|tag| tag.nonce() == self.nonce && tag.command() == 0);
+        walk::children().into_iter().filter(|pid| Some(*pid) != shell && own(pid)).collect()
+    }
+
+    /// Ends the forks that have not written the state in time.
+    pub(super) fn end_snapshot_forks(&self) {
+        for pid in self.snapshot_forks() {
+            // Our child, not reaped yet, so the number is its own.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 
@@ -149,6 +171,11 @@ impl Supervisor {
         if session.failed_starts >= MAX_FAILED_STARTS {
             self.give_up(now);
             return;
+        }
+        // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
+        if let Some((_, false)) = session.reset {
+            session.state = None;
+            session.file.clear(&self.context.folders.snapshots);
         }
         let first = session.opening.is_some() && session.failed_starts == 0;
         let start = if session.state.is_some() { Start::Empty } else { Start::Fresh };

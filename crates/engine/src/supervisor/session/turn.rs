@@ -32,6 +32,7 @@ impl Supervisor {
             return;
         };
         if session.pending.is_some_and(|asked| asked + STATE_PATIENCE <= now) {
+            self.end_snapshot_forks();
             self.snapshot_arrived(None, now);
         }
         let Some(session) = &mut self.session else {
@@ -67,6 +68,7 @@ impl Supervisor {
             Activity::LastWords { until } if until <= now => {
                 session.last = None;
                 session.pending = None;
+                self.end_snapshot_forks();
                 self.bring_up(now);
             }
             _ => {}
@@ -81,9 +83,6 @@ impl Supervisor {
                 if restore && session.dirty && session.pending.is_none() {
                     self.take_snapshot(now);
                 } else if session.pending.is_none() {
-                    if !restore {
-                        session.state = None;
-                    }
                     session.activity = Activity::Dying;
                     self.kill_shell();
                 }
