@@ -66,7 +66,7 @@
 //! #     let state = tempfile::tempdir()?;
 //! #     tokio::runtime::Runtime::new()?.block_on(async {
 //! # let engine = Engine::open(EngineConfig::new(state.path())).await?;
-//! let server = engine.start(CommandSpec::shell("echo ready; sleep 600 & sleep 600").background()).await?;
+//! let server = engine.start(CommandSpec::shell("sleep 600 & echo ready; sleep 600").background()).await?;
 //! let mut follower = server.follow(0)?;
 //! while let Some(entry) = follower.next().await? {
 //!     if let Event::Output { bytes, .. } = entry.event {

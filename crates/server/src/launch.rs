@@ -67,20 +67,12 @@ pub(crate) async fn launch(
         make_once(&mut spec, key, session_id.as_deref(), kind, &bytes);
     }
     drop(bytes);
-    let stdin = keep_open(&mut spec, request.keep_stdin_open == Some(true));
     let execution = match (&session, kind) {
         (None, _) => app.engine.start(spec).await?,
         (Some(session), Kind::Command) => session.start(spec).await?,
         (Some(session), Kind::Process) => session.start_process(spec).await?,
     };
-    if let Some(bytes) = stdin {
-        let execution = execution.clone();
-        app.tasks.spawn(async move {
-            // A command that ends without reading all of it is no error.
-            drop(execution.write_stdin(bytes).await);
-            drop(held);
-        });
-    }
+    drop(held);
     let on_shell_exit = session_note.on_shell_exit.unwrap_or_default();
     Ok(Launch {
         execution,
@@ -164,6 +156,9 @@ fn spec(
         };
         spec.stdin = Stdin::Bytes(bytes);
     }
+    if request.keep_stdin_open == Some(true) {
+        spec.stdin = keep_open(spec.stdin);
+    }
     Ok(spec)
 }
 
@@ -237,14 +232,11 @@ fn make_once(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kin
     }
 }
 
-/// Leaves standard input open if that was asked for; what was given is to be written once the command has started.
-fn keep_open(spec: &mut CommandSpec, keep: bool) -> Option<Vec<u8>> {
-    if !keep {
-        return None;
-    }
-    match std::mem::replace(&mut spec.stdin, Stdin::Open) {
-        Stdin::Bytes(bytes) if !bytes.is_empty() => Some(bytes),
-        _ => None,
+/// Leaves standard input open after what was given, if that was asked for.
+fn keep_open(stdin: Stdin) -> Stdin {
+    match stdin {
+        Stdin::Bytes(bytes) if !bytes.is_empty() => Stdin::OpenWith(bytes),
+        _ => Stdin::Open,
     }
 }
 
