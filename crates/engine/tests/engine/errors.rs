@@ -55,8 +55,11 @@ async fn what_waits_for_its_turn_is_told_from_what_has_ended() {
     assert!(matches!(refused, Err(ControlError::NotStarted)), "{refused:?}");
     first.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
     second.wait_started().await.unwrap();
-    second.signal(libc::SIGTERM).await.unwrap();
-    second.wait().await.unwrap();
+    // The shell, which is not signalled, may not have started its program yet.
+    while second.status().end().is_none() {
+        second.signal(libc::SIGTERM).await.unwrap();
+        drop(tokio::time::timeout(Duration::from_millis(50), second.wait()).await);
+    }
     let refused = second.signal(libc::SIGTERM).await;
     assert!(matches!(refused, Err(ControlError::Ended)), "{refused:?}");
 }
