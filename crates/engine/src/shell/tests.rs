@@ -2,5 +2,8 @@
 
 mod cases;
 mod harness;
-mod more;
+mod life;
+mod like_bash;
+mod own_settings;
+mod snapshots;
 mod table;

@@ -112,14 +112,16 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     let mut whole = all.clone();
     let mut decoders: [Decoder; 2] = Default::default();
     let mut size = 0;
+    let mut is_full = false;
     while let Some(entry) = follower.try_next()? {
         match entry.event {
             Event::Gap { from, to } if size == 0 => all.gap = Some(Gap { from, to }),
             Event::Gap { .. } => return Ok(all),
             Event::Output { stream, position, bytes } => {
                 size += bytes.len() as u64;
-                if size > limit && size > bytes.len() as u64 {
-                    return Ok(whole);
+                is_full = size > limit && size > bytes.len() as u64;
+                if is_full {
+                    break;
                 }
                 let at = usize::from(stream == Stream::Stderr);
                 let end = position + bytes.len() as u64;
@@ -140,12 +142,9 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
             whole = all.clone();
         }
     }
-    // Of a stream that never comes to the end of a character something has to be shown.
-    Ok(if is_over || size > BLOCK_BYTES.into() && whole.ranges.iter().all(Range::is_empty) {
-        all
-    } else {
-        whole
-    })
+    // Output that never comes to the end of a character is shown all the same: whoever asks must get on.
+    let stands_still = is_full && whole.ranges.iter().all(Range::is_empty);
+    Ok(if is_over && !is_full || stands_still { all } else { whole })
 }
 
 /// Where the last lines of a stream begin, within a limit. A last line without its end counts as one.

@@ -13,6 +13,19 @@ use rustix::process::{Pid, WaitOptions};
 use crate::shell::{Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash};
 use crate::sys;
 
+/// A variable of a command.
+pub(super) fn set(name: &str, value: &str) -> (OsString, Option<OsString>) {
+    (name.into(), Some(value.into()))
+}
+
+/// A variable that a command does not have.
+pub(super) fn unset(name: &str) -> (OsString, Option<OsString>) {
+    (name.into(), None)
+}
+
+/// Both drivers.
+pub(super) const BOTH: [Driver; 2] = [Driver::Loaded, Driver::Portable];
+
 /// How a command ended, as the supervisor sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {

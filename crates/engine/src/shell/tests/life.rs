@@ -1,0 +1,334 @@
+//! A shell from its start to its end: interrupts, lost connections, what it uses and how long it takes.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::harness::{BOTH, Ended, Run, Session, bash, set, unset};
+use super::snapshots::MANY;
+use crate::shell::{Driver, How, Job, Report, probe};
+
+#[test]
+fn the_object_works_with_this_bash() {
+    assert_eq!(probe(&bash()), (Driver::Loaded, None));
+}
+
+#[test]
+fn a_program_that_is_not_bash_gets_a_reason() {
+    let (driver, reason) = probe(Path::new("/bin/true"));
+    assert_eq!(driver, Driver::Portable);
+    assert!(reason.unwrap().contains("did not load the object"));
+}
+
+/// What earlier commands left running is not ended by an interrupt, so `wait` must not wait for it.
+#[test]
+fn interrupting_a_wait_for_what_stays() {
+    let mut session = Session::new(Driver::Loaded);
+    session.run("sleep 30 &");
+    for text in ["wait; echo no", "wait $!; echo no", "wait -n; echo no", "f() { wait; echo no; }; f"] {
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let fd = null.as_fd();
+        let job = Job {
+            text: text.as_bytes(),
+            stdin: fd,
+            stdout: fd,
+            stderr: fd,
+            env: &[],
+            cwd: None,
+            once: false,
+        };
+        session.shell.run(job).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let mut report = None;
+        for _ in 0..100 {
+            session.shell.interrupt().unwrap();
+            report = session.report(Duration::from_millis(20));
+            if report.is_some() {
+                break;
+            }
+        }
+        match report {
+            Some(Report::Done(done)) => {
+                assert_eq!((done.status, done.how), (130, How::Interrupted), "{text}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+        assert_eq!(session.run("kill -0 $! && echo there; jobs -r | wc -l").out(), "there\n1\n", "{text}");
+    }
+    session.run("kill %1");
+}
+
+/// Interrupts at any moment, and looks whether everything is still as it was.
+#[test]
+fn interrupts_at_any_moment() {
+    let texts = [
+        "f() { local a=(1 2 3) i; for ((i = 0; i < 100000; i++)); do a[i]=$(echo $i); done; }; while :; do f; done",
+        "while :; do x=${x:0:100}$RANDOM; case $x in *1*) y=1 ;; *) y=0 ;; esac; { :; } >/dev/null 2>&1 <<<\"$x\"; done",
+        "while :; do eval 'eval \"for i in {1..50}; do :; done\"'; . /dev/stdin <<<'z=1'; done",
+        "trap 'while :; do break; done' DEBUG RETURN ERR; while :; do false; done",
+        "while :; do (exit 3) | cat | (read -r x; exit 4); wait; done",
+        "while :; do printf '%s\\n' {1..500}; done",
+        "trap 'while :; do :; done' EXIT; while :; do (:); [[ abc =~ (a)(b) ]] && break; done; exit 3",
+        "while :; do read -r -t 0.001 x </dev/zero; mapfile -t m < <(echo a; echo b); done",
+        "g() { (($1 > 200)) || g $(($1 + 1)); }; while :; do g 0; done",
+    ];
+    let mut session = Session::new(Driver::Loaded);
+    session.run("keep=1; kept() { echo kept$keep; }; cd /usr");
+    let mut delay = 1_u64;
+    for round in 0..18 {
+        for text in texts {
+            delay = delay * 1_103_515_245 % 2_147_483_647;
+            let after = Duration::from_micros(200 + delay % 6000);
+            let outcome = session.run_with(text.as_bytes(), Run { interrupt: Some(after), ..Run::default() });
+            assert!(
+                matches!(outcome.ended, Ended::Done { status: 130, how: How::Interrupted | How::Signal }),
+                "{round} {text}: {:?} {}",
+                outcome.ended,
+                outcome.err()
+            );
+            session.run("trap - DEBUG RETURN ERR EXIT; wait");
+            let outcome = session.run("kept; pwd; echo ${#FUNCNAME[@]} $LINENO $#");
+            assert_eq!(outcome.out(), "kept1\n/usr\n0 1 0\n", "{round} {text}: {}", outcome.err());
+        }
+    }
+}
+
+#[test]
+fn a_shell_does_not_grow() {
+    let mut session = Session::new(Driver::Loaded);
+    let rss = |session: &Session| {
+        let pid = session.shell.pid().as_raw_nonzero();
+        let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    };
+    let env = [set("A", "b"), unset("C")];
+    let mut round = |count: usize| {
+        for i in 0..count {
+            let how = Run { env: &env, cwd: Some(Path::new("/tmp")), ..Run::default() };
+            session.run_with(b"f() { local x=$1; g() { exit 3; }; g; }; f 1", how);
+            session.run("echo 'a");
+            session.run("return 3");
+            if i % 10 == 0 {
+                session.snapshot().unwrap();
+            }
+        }
+        rss(&session)
+    };
+    let before = round(200);
+    let after = round(800);
+    assert!(after < before + (512 << 10), "{before} {after}");
+}
+
+#[test]
+fn usage_is_the_commands_own() {
+    let mut session = Session::new(Driver::Loaded);
+    session.run("for ((i = 0; i < 100000; i++)); do :; done");
+    let busy = session
+        .run("for ((i = 0; i < 200000; i++)); do :; done; (for ((i = 0; i < 100000; i++)); do :; done)")
+        .done
+        .unwrap()
+        .usage
+        .unwrap();
+    let idle = session.run("true").done.unwrap().usage.unwrap();
+    assert!(busy.user > Duration::from_millis(20), "{busy:?}");
+    assert!(idle.user + idle.system < Duration::from_millis(5), "{idle:?}");
+    assert!(idle.max_rss_bytes > 1 << 20, "{idle:?}");
+}
+
+#[test]
+fn the_shell_ends_when_nobody_listens() {
+    for driver in BOTH {
+        let mut session = Session::new(driver);
+        let file = session.directory.path().join("bye");
+        session.run(&format!("trap 'echo bye >{}' EXIT", file.display()));
+        session.disconnect();
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while session.died().is_none() {
+            assert!(Instant::now() < deadline, "{driver:?}: it is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "bye\n", "{driver:?}");
+    }
+}
+
+#[test]
+fn the_shell_dies_with_its_supervisor() {
+    for driver in BOTH {
+        // To the kernel, the parent is the thread that forked.
+        let mut session = std::thread::spawn(move || {
+            let mut session = Session::new(driver);
+            session.run("trap '' TERM INT HUP");
+            session
+        })
+        .join()
+        .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while session.died().is_none() {
+            assert!(Instant::now() < deadline, "{driver:?}: it is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(session.died(), Some(-9), "{driver:?}");
+    }
+}
+
+#[test]
+fn a_starved_shell_is_seen() {
+    // It may break, but not hang.
+    let mut session = Session::new(Driver::Loaded);
+    session.run("ulimit -n 4");
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+    let fd = null.as_fd();
+    session
+        .shell
+        .run(Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: false })
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(3);
+    while let Ok(None) = session.shell.receive() {
+        if session.died().is_some() {
+            break;
+        }
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn strange_environments() {
+    let env = [
+        ("BASH_FUNC_enable%%", "() { echo stolen; }"),
+        ("BASH_FUNC_f%%", "() { echo imported; }"),
+        ("SHELLOPTS", "noexec:xtrace"),
+        ("BASH_ENV", "/etc/passwd"),
+        ("PS4", "$(echo pwned)"),
+        ("POSIXLY_CORRECT", ""),
+        ("IFS", "/"),
+        ("with.dot", "1"),
+        ("PROMPT_COMMAND", "exit 3"),
+        ("TMOUT", "1"),
+    ];
+    let mut session = Session::with_env(Driver::Loaded, &env);
+    assert_eq!(
+        session.run("f; echo $BASH_ENV; env | grep with.dot").out(),
+        "imported\n/etc/passwd\nwith.dot=1\n"
+    );
+    let mut session = Session::with_env(Driver::Portable, &env[1..8]);
+    assert_eq!(
+        session.run("f; echo $BASH_ENV; env | grep with.dot").out(),
+        "imported\n/etc/passwd\nwith.dot=1\n"
+    );
+}
+
+#[test]
+fn a_command_before_the_shell_is_ready() {
+    for driver in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let mut shell = crate::shell::Shell::start(crate::shell::ShellConfig {
+            driver,
+            bash: &bash(),
+            env: &[],
+            cwd: directory.path(),
+            cgroup: None,
+            in_child: &mut |_| Ok(()),
+        })
+        .unwrap();
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let fd = null.as_fd();
+        shell
+            .run(Job {
+                text: b"return 7",
+                stdin: fd,
+                stdout: fd,
+                stderr: fd,
+                env: &[],
+                cwd: None,
+                once: false,
+            })
+            .unwrap();
+        let mut reports = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while reports.len() < 2 && Instant::now() < deadline {
+            reports.extend(shell.receive().unwrap());
+        }
+        assert!(
+            matches!(&reports[..], [Report::Ready, Report::Done(done)] if done.status == 7 && done.how == How::Normal),
+            "{driver:?} {reports:?}"
+        );
+        drop(crate::sys::send_signal(shell.pid(), libc::SIGKILL));
+        rustix::process::waitpid(Some(shell.pid()), rustix::process::WaitOptions::empty()).unwrap();
+    }
+}
+
+#[test]
+fn a_failing_start_is_visible() {
+    let directory = tempfile::tempdir().unwrap();
+    let shell = crate::shell::Shell::start(crate::shell::ShellConfig {
+        driver: Driver::Loaded,
+        bash: Path::new("/nonexistent/bash"),
+        env: &[],
+        cwd: directory.path(),
+        cgroup: None,
+        in_child: &mut |_| Ok(()),
+    })
+    .unwrap();
+    let (_, status) =
+        rustix::process::waitpid(Some(shell.pid()), rustix::process::WaitOptions::empty()).unwrap().unwrap();
+    assert_eq!(status.exit_status(), Some(127));
+}
+
+/// Prints what a command costs.
+#[test]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "it is what the test is for")]
+fn latency() {
+    for driver in BOTH {
+        let mut session = Session::new(driver);
+        for text in ["true", "x=1; echo hi", "/bin/true"] {
+            let mut times: Vec<_> = (0..3000).map(|_| session.round_trip(text)).collect();
+            times.sort_unstable();
+            println!("{} {text:?}: p50 {:?}, p99 {:?}", driver.as_str(), times[1500], times[2970]);
+        }
+        session.run(MANY);
+        let mut times = Vec::new();
+        for _ in 0..20 {
+            let started = Instant::now();
+            session.snapshot().unwrap();
+            times.push(started.elapsed());
+        }
+        times.sort_unstable();
+        let snapshot = session.snapshot().unwrap();
+        println!(
+            "{} snapshot with 300 variables and 100 functions: p50 {:?}, {} bytes",
+            driver.as_str(),
+            times[10],
+            snapshot.as_bytes().len()
+        );
+        let mut fresh = Session::empty(driver);
+        let started = Instant::now();
+        fresh.restore(&snapshot);
+        println!("{} restore: {:?}", driver.as_str(), started.elapsed());
+        let mut starts: Vec<_> = (0..100)
+            .map(|_| {
+                let started = Instant::now();
+                let session = Session::new(driver);
+                let took = started.elapsed();
+                drop(session);
+                took
+            })
+            .collect();
+        starts.sort_unstable();
+        println!("{} start until ready: p50 {:?}", driver.as_str(), starts[50]);
+        let mut interrupts: Vec<_> = (0..50)
+            .map(|_| {
+                session
+                    .run_with(
+                        b"while :; do :; done",
+                        Run { interrupt: Some(Duration::from_millis(10)), ..Run::default() },
+                    )
+                    .took
+                    - Duration::from_millis(10)
+            })
+            .collect();
+        interrupts.sort_unstable();
+        println!("{} interrupt: p50 {:?}, max {:?}", driver.as_str(), interrupts[25], interrupts[49]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Commands do what a plain bash does: `bash -c` for single ones, a script for those of a session.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
+
+use super::harness::{Ended, Run, Session, bash, set, unset};
+use crate::shell::{Driver, Job};
+
+/// Everything a single command may do has to be what `bash -c` does.
+#[test]
+fn single_commands_are_as_with_dash_c() {
+    let texts = [
+        "echo a",
+        "exit 3",
+        "false",
+        "trap 'echo bye $?' EXIT; exit 4",
+        "trap 'echo bye $?' EXIT; false",
+        "set -e; false; echo no",
+        "echo 'unterminated",
+        ")",
+        "echo a\n)",
+        "f() { return 5; }; f",
+        "return 3",
+        "break",
+        "echo $0 $# $- \"$BASH_EXECUTION_STRING\"",
+        "nosuch",
+        "\n\nnosuch",
+        "exec echo x",
+        "exec /nonexistent",
+        "(exit 9)",
+        "true | false",
+        "set -u; echo $nope",
+        "echo ${nope:?msg}",
+        "echo $((1/0)); echo b\necho c",
+        "kill -TERM $$",
+        "kill -9 $$",
+        "kill -INT $$",
+        "cat",
+        "cat <<X\na\nX",
+        "cat <<X\na",
+        "",
+        "# c",
+        "set -x; echo a",
+        "set -n; echo a",
+        "trap 'echo t' TERM; kill $$; echo after",
+        "sleep 0.01 & wait; echo $?",
+        "echo $_",
+        "echo $SHLVL $LINENO",
+        "shopt -s expand_aliases\nalias x='echo alias'\nx",
+        "echo \"${BASH_SOURCE[*]}\"; f() { caller 0; echo \"${FUNCNAME[*]}\"; }; f",
+        "time :",
+        "ulimit -n",
+        "printf 'a\\0b'",
+        "echo err >&2",
+        "for ((i = 3; i < 10; i++)); do [[ -e /proc/$$/fd/$i ]] && echo $i; done",
+        "declare -F; alias; trap -p",
+        "compgen -v | grep -v PPID | tr '\\n' ' '",
+        "set +o; shopt -p",
+        "while read -r l; do echo \"[$l]\"; done",
+    ];
+    for text in texts {
+        let mut session = Session::new(Driver::Loaded);
+        let run = Run { once: true, stdin: Some(b"in\n"), ..Run::default() };
+        let ours = session.run_with(text.as_bytes(), run);
+        let input = session.directory.path().join("in");
+        std::fs::write(&input, "in\n").unwrap();
+        let theirs = plain_bash(&session, &["--norc", "-c", text], &input);
+        use std::os::unix::process::ExitStatusExt;
+        let code = theirs.status.code().unwrap_or_else(|| -theirs.status.signal().unwrap());
+        let timing = text.starts_with("time");
+        assert_eq!(ours.ended, Ended::Died(code), "{text}\n{}", ours.err());
+        assert_eq!(ours.out(), String::from_utf8_lossy(&theirs.stdout), "{text}");
+        assert!(
+            timing || ours.err() == String::from_utf8_lossy(&theirs.stderr),
+            "{text}: {}\n{}",
+            ours.err(),
+            String::from_utf8_lossy(&theirs.stderr)
+        );
+    }
+}
+
+/// A session's command has to do what a shell does that reads the text as its script.
+#[test]
+fn commands_are_as_in_a_script() {
+    let texts = [
+        "f() { caller 0; caller; echo \"${FUNCNAME[*]} ${BASH_SOURCE[*]} ${BASH_LINENO[*]}\"; }\nf\necho \"${BASH_SOURCE[*]}\"; caller; echo $?",
+        "set -x; f() { echo a; (echo b); x=$(echo c); eval 'echo d'; }; f; . /dev/stdin <<<'echo e'",
+        "set -v\necho a\nf() {\n:\n}\nf",
+        "trap 'echo D $LINENO $BASH_COMMAND' DEBUG\necho a\nf() { echo b; }\nf\n(echo c)",
+        "set -T; trap 'echo D $LINENO $BASH_COMMAND' DEBUG; trap 'echo R' RETURN\nf() { echo b; }\nf",
+        "trap 'echo E $? $LINENO' ERR; false; f() { false; }; f; set -E; f; (exit 3)",
+        "echo $LINENO; nosuch\n\nnosuch $LINENO; f() { nosuch; }; f; eval 'nosuch'",
+        "echo $((1/0))\necho ${x?no}",
+        "readonly r=1\nr=2\necho on",
+        "r() { readonly q=1; q=2; echo no; }; r; echo on\necho next",
+        "cd /nonexistent; echo $?; break; continue; shift 5; echo $?",
+        "local x; declare -z; export 1=2; unset -x; echo $?",
+        "kill -0 99999999; wait 99999999; echo $?; fg; bg; jobs; disown; suspend; logout",
+        "sleep 0.01 & wait $!; echo $?; (exit 5) & wait %1; echo $?",
+        "(exec 2>&1; bash -c 'kill -SEGV $$'; echo $?) | sed 's/ *[0-9]* Seg/ pid Seg/'; bash -c 'kill -TERM $$' & wait; echo $?",
+        "type type f cd if nosuch; command -v ls; hash; alias; trap; umask; ulimit -n",
+        "shopt; set -o; dirs; enable; help : | head -1; times >/dev/null; echo $-",
+        "history; fc -l; bind -p; complete; compgen -b | head -3",
+        "read x; echo \"[$x]$?\"; cat; mapfile m; echo ${#m[@]}",
+        "echo ${BASH_VERSION} $BASH $0 $# $* $SHLVL $BASH_SUBSHELL $(echo $BASH_SUBSHELL) $SHELLOPTS $BASHOPTS",
+        "select x in a b; do echo $x; done; echo $?",
+        "printf '%d %s\\n' x y; printf; test 1 -eq x; [ 1; [[ a =~ ( ]]; echo $?",
+        "set -o posix; cd() { :; }; set() { :; }; echo $?",
+        "set -e; f() { false; echo on; }; f || echo handled; f && :; echo $?",
+        "exec 9</nonexistent; echo on",
+        "x=$(<nosuch); echo $?; cat <nosuch; echo a >/nosuch/b; echo $?",
+        "coproc { cat; }; echo hi >&${COPROC[1]}; read -r l <&${COPROC[0]}; echo $l",
+        "diff <(echo a) <(echo b); echo ${PIPESTATUS[@]}",
+        "getopts a x -b; echo $? $x; let 1+; ((1+)); echo $?",
+        "ulimit -n 64; for i in {1..80}; do exec {fd}<>/dev/null || break; done; echo $?",
+        "echo \"${x@Q} ${PATH:0:1} ${!B@}\" ; echo ~ ~root ~nosuch; echo {1..3}{a,b}; echo $'a\\tb' $\"c\"",
+        "! true; echo $?; ! false; echo $?",
+    ];
+    let mut differences = Vec::new();
+    for text in texts {
+        let mut session = Session::new(Driver::Loaded);
+        let ours = session.run(text);
+        let script = session.directory.path().join("script");
+        std::fs::write(&script, text).unwrap();
+        let theirs = plain_script(&session, &script);
+        if (ours.out(), ours.err()) != theirs {
+            differences
+                .push(format!("\n{text:?}\n ours   {:?}\n theirs {theirs:?}", (ours.out(), ours.err())));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.concat());
+}
+
+/// What a plain bash does, with the environment of a session.
+fn plain_bash(session: &Session, arguments: &[&str], stdin: &Path) -> std::process::Output {
+    let mut command = Command::new(bash());
+    command
+        .arg0_bash()
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", session.directory.path())
+        .env("LANG", "C.UTF-8")
+        .current_dir(session.directory.path())
+        .stdin(std::fs::File::open(stdin).unwrap());
+    #[expect(clippy::disallowed_methods, reason = "what it runs leaves nobody behind that writes")]
+    command.output().unwrap()
+}
+
+/// What a plain bash does that reads the script from its standard input.
+fn plain_script(session: &Session, script: &Path) -> (String, String) {
+    let output = plain_bash(session, &["--norc", "--noprofile"], script);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+trait Arg0 {
+    fn arg0_bash(&mut self) -> &mut Self;
+}
+
+impl Arg0 for Command {
+    fn arg0_bash(&mut self) -> &mut Self {
+        std::os::unix::process::CommandExt::arg0(self, "bash")
+    }
+}
+
+#[test]
+fn single_commands_have_their_environment() {
+    let mut session = Session::with_env(Driver::Loaded, &[("GONE", "1"), ("BASH_ENV", "/nonexistent")]);
+    let env = [set("NEW", "a b"), unset("GONE"), set("PATH", "/bin")];
+    let run = Run { once: true, env: &env, cwd: Some(Path::new("/usr/bin")), ..Run::default() };
+    let outcome = session.run_with(b"echo $PWD ${OLDPWD-none} $NEW ${GONE-none}; exec env", run);
+    let out = outcome.out();
+    let (first, mut rest) = (out.lines().next().unwrap(), out.lines().skip(1).collect::<Vec<_>>());
+    assert_eq!(first, "/usr/bin none a b none");
+    rest.sort_unstable();
+    let home = format!("HOME={}", session.directory.path().display());
+    let expected =
+        ["BASH_ENV=/nonexistent", &home, "LANG=C.UTF-8", "NEW=a b", "PATH=/bin", "PWD=/usr/bin", "SHLVL=0"];
+    assert_eq!(rest, expected);
+}
+
+#[test]
+fn single_commands_replace_the_shell() {
+    let mut session = Session::new(Driver::Loaded);
+    let pid = session.shell.pid().as_raw_nonzero();
+    let run = Run { once: true, ..Run::default() };
+    let outcome = session.run_with(b"true; sh -c 'echo $$'", run);
+    assert_eq!(outcome.out(), format!("{pid}\n"));
+}
+
+#[test]
+fn the_portable_driver_refuses_single_commands() {
+    let mut session = Session::new(Driver::Portable);
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let fd = null.as_fd();
+    let job = Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: true };
+    assert_eq!(session.shell.run(job).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+    assert_eq!(session.run("echo a").out(), "a\n");
+}

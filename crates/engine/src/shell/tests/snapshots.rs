@@ -1,0 +1,196 @@
+//! Saving a shell's state and bringing it back.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::harness::{BOTH, Session};
+use crate::shell::{Driver, Job, Report, Snapshot};
+
+const RICH: &str = r#"
+plain=1; export exported='a b'; readonly ro=3; declare -i int=4; declare -l lower=ABC; declare -u upper=abc
+arr=(one 'two 2' [7]=seven); declare -A map=([k]=v ['sp ace']=$'new\nline' [\]]=x); declare -n ref=plain; declare -x unsetx; declare -i unseti
+odd=$'\x01\xff\xfe\n\t\'"$`\\'; empty=; declare -a emptyarr=(); declare -ar roarr=(1 2); utf='äöü€'; unset SHLVL HOSTTYPE
+f() { local x=$1; echo "f$x ${map[k]}"; cat <<EOT
+here $x
+EOT
+}
+g-h() { :; }; export -f f; r() { :; }; readonly -f r
+shopt -s extglob nullglob
+x() { case $1 in +(a|b)) echo ab;; !(c)) echo notc;; esac; }
+cd() { echo mycd; builtin cd "$@"; }; declare() { echo mydeclare; }; set() { echo myset; }; echo() { printf 'E %s\n' "$*"; }
+alias ll='ls -l' q="echo 'q'"; alias set='echo aliased' trap='echo aliasedtrap' '{'='echo brace'
+trap 'printf bye' EXIT; trap '' USR1; trap 'printf "t\n"' TERM; trap 'printf ""' DEBUG; trap 'printf ""' ERR
+builtin set -- 'pos 1' '' $'p\n3'
+umask 027; builtin set -o pipefail; builtin set -u; builtin set -f
+builtin cd /usr/lib
+"#;
+
+#[test]
+fn snapshots_are_exact() {
+    let mut session = Session::with_env(Driver::Loaded, &[("INHERITED", "i"), ("REMOVED", "r")]);
+    session.run(RICH);
+    session.run("unset -v REMOVED; builtin cd /usr; builtin set -e; shopt -s expand_aliases; return 42");
+    let first = session.snapshot().unwrap();
+    assert_eq!(first.status(), 42);
+    let mut restored = Session::empty(Driver::Loaded);
+    restored.restore(&first);
+    let second = restored.snapshot().unwrap();
+    let text = |s: &Snapshot| String::from_utf8_lossy(s.as_bytes()).into_owned();
+    assert_eq!(text(&first), text(&second));
+    // The session itself has not noticed.
+    for session in [&mut session, &mut restored] {
+        let outcome = session.run("printf '%s|' $? \"${map[sp ace]}\" \"$ref\" \"$1\" \"$3\" $# \"$INHERITED\" \"${REMOVED-gone}\" \"$PWD\"; \\builtin \\set +eu; x aab; f 9; \\cd /; \\umask; \\builtin jobs");
+        assert_eq!(
+            outcome.out(),
+            "42|new\nline|1|pos 1|p\n3|3|i|gone|/usr|E ab\nE f9 v\nhere 9\nmycd\n0027\n"
+                .replace("mycd", "E mycd"),
+            "{}",
+            outcome.err()
+        );
+    }
+}
+
+#[test]
+fn snapshots_of_the_portable_driver() {
+    let mut session = Session::new(Driver::Portable);
+    session.run("plain=1; export exported='a b'; readonly ro=3; declare -i int=4; arr=(one 'two 2' [7]=seven); declare -A map=([k]=v ['sp ace']=$'new\\nline'); odd=$'\\x01\\xff\\n'
+        f() { echo \"f$1\"; }; export -f f; alias ll='ls -l'; trap 'echo bye' EXIT; trap '' USR1; set -- 'pos 1' b; umask 027; set -o pipefail; set -u; shopt -s extglob; cd /usr");
+    let first = session.snapshot().unwrap();
+    let mut restored = Session::empty(Driver::Portable);
+    restored.restore(&first);
+    let second = restored.snapshot().unwrap();
+    let text = |s: &Snapshot| String::from_utf8_lossy(s.as_bytes()).into_owned();
+    assert_eq!(text(&first), text(&second));
+    let outcome = restored.run("echo \"$? $plain ${arr[7]} ${map[sp ace]} $1 $# $PWD\"; f 1; umask; set -e");
+    assert_eq!(outcome.out(), "0 1 seven new\nline pos 1 2 /usr\nf1\n0027\n", "{}", outcome.err());
+    // A snapshot of one driver restores the other.
+    let mut other = Session::empty(Driver::Loaded);
+    other.restore(&first);
+    assert_eq!(other.run("echo ${arr[7]} $PWD").out(), "seven /usr\n");
+}
+
+/// What is used to take a snapshot can be the user's, and so can the mode in which it is not.
+#[test]
+fn snapshots_of_the_portable_driver_despite_functions_and_modes() {
+    let functions = "declare() { echo mydeclare; }; shopt() { echo myshopt; }";
+    // POSIX mode lets nobody define these.
+    let special = "unset() { echo \"myunset $*\"; }; trap() { echo mytrap; }";
+    let options = "builtin shopt -s inherit_errexit expand_aliases shift_verbose";
+    let cases = [
+        (special, ":", "myunset x\n1\nmytrap\n"),
+        (special, options, "myunset x\n1\nmytrap\n"),
+        (":", "set -o posix", "\ntrap -- 'echo bye' USR1\n"),
+        (":", "POSIXLY_CORRECT=1", "\ntrap -- 'echo bye' USR1\n"),
+    ];
+    for (special, mode, said) in cases {
+        let mut session = Session::new(Driver::Portable);
+        session.run("x=1; cd /usr; trap 'echo bye' USR1");
+        session.run(functions);
+        session.run(special);
+        session.run(mode);
+        let first = session.snapshot().unwrap();
+        let mut restored = Session::empty(Driver::Portable);
+        restored.restore(&first);
+        let second = restored.snapshot().unwrap();
+        let text = |s: &Snapshot| String::from_utf8_lossy(s.as_bytes()).into_owned();
+        assert_eq!(text(&first), text(&second), "{mode}");
+        // The session itself has not noticed.
+        for session in [&mut session, &mut restored] {
+            let outcome = session.run("declare; shopt; unset x; echo $x; trap");
+            assert_eq!(outcome.out(), format!("mydeclare\nmyshopt\n{said}"), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn snapshots_with_restricting_options() {
+    for options in [
+        "set -r",
+        "set -o posix",
+        "POSIXLY_CORRECT=1",
+        "set -x",
+        "set -v",
+        "set -T",
+        "set -E",
+        "shopt -s extdebug",
+        "set -a",
+        "set -C",
+        "set -k",
+        "enable -n echo test",
+    ] {
+        let mut session = Session::new(Driver::Loaded);
+        session.run("x=1; f() { :; }");
+        session.run(options);
+        let first = session.snapshot().unwrap();
+        let mut restored = Session::empty(Driver::Loaded);
+        restored.restore(&first);
+        let second = restored.snapshot().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(first.as_bytes()),
+            String::from_utf8_lossy(second.as_bytes()),
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn snapshots_do_not_delay_commands_nor_show() {
+    let mut session = Session::new(Driver::Loaded);
+    session.run("for ((i = 0; i < 20000; i++)); do big[i]=$i; done; trap 'n=$((n + 1))' CHLD; n=0");
+    session.shell.snapshot().unwrap();
+    let outcome = session.run("echo a; jobs; wait; echo \"$n [$!]\"");
+    assert_eq!(outcome.out(), "a\n0 []\n");
+    match session.report(Duration::from_secs(5)) {
+        Some(Report::Snapshot(Ok(snapshot))) => assert!(snapshot.as_bytes().len() > 100_000),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(session.run("echo \"$n\"; wait").out(), "0\n");
+}
+
+/// Makes a large state.
+pub(super) const MANY: &str = "for i in {1..300}; do printf -v \"v$i\" '%0100d' $i; done; for i in {1..100}; do eval \"f$i() { local a=$i; if ((a > 5)); then echo \\$a; fi; for x in 1 2 3; do echo \\$x; done; }\"; done";
+
+#[test]
+fn large_snapshots_are_quick() {
+    let mut session = Session::new(Driver::Loaded);
+    session.run(MANY);
+    let started = Instant::now();
+    let snapshot = session.snapshot().unwrap();
+    let taken = started.elapsed();
+    let mut restored = Session::empty(Driver::Loaded);
+    let started = Instant::now();
+    restored.restore(&snapshot);
+    let brought_back = started.elapsed();
+    assert_eq!(restored.run("echo $v300; f7 | head -1").out(), format!("{:0100}\n7\n", 300));
+    assert!(
+        taken < Duration::from_millis(500) && brought_back < Duration::from_millis(500),
+        "{taken:?} {brought_back:?}"
+    );
+}
+
+#[test]
+fn a_snapshot_asked_for_during_a_command_comes_after_it() {
+    for driver in BOTH {
+        let mut session = Session::new(driver);
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let fd = null.as_fd();
+        let job = Job {
+            text: b"sleep 0.1; x=1",
+            stdin: fd,
+            stdout: fd,
+            stderr: fd,
+            env: &[],
+            cwd: None,
+            once: false,
+        };
+        session.shell.run(job).unwrap();
+        session.shell.snapshot().unwrap();
+        assert!(matches!(session.report(Duration::from_secs(5)), Some(Report::Done(_))), "{driver:?}");
+        match session.report(Duration::from_secs(5)) {
+            Some(Report::Snapshot(Ok(snapshot))) => {
+                assert!(snapshot.as_bytes().windows(16).any(|w| w == b"declare -- x=\"1\""));
+            }
+            other => panic!("{driver:?} {other:?}"),
+        }
+    }
+}
