@@ -78,6 +78,18 @@ pub(super) async fn of_a_process(target: Target) {
     assert_eq!(target.process(id).await["status"], "killed");
 }
 
+/// What it is given at its start is given once, too.
+pub(super) async fn of_standard_input(target: Target) {
+    let (key, body) = (fresh("key"), json!({"command": "cat", "stdin": "once\n", "keepStdinOpen": true}));
+    let first = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    let again = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    assert_eq!(again["processId"], first["processId"]);
+    let id = first["processId"].as_str().unwrap_or_default();
+    target.send(Request::new("POST", format!("/api/process/{id}/stdin?close=true"))).await.ok();
+    target.ended(id).await;
+    assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "once\n");
+}
+
 /// A stream that is asked for again tells the same story.
 pub(super) async fn of_a_stream(target: Target) {
     let folder = target.folder().await;

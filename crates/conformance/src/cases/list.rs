@@ -42,6 +42,7 @@ macro_rules! every_case {
                 the_same_key_with_another_body
                 at_the_same_moment
                 of_a_process
+                of_standard_input
                 of_a_stream
                 in_a_session
                 keys_that_are_none
@@ -74,6 +75,7 @@ macro_rules! every_case {
                 a_bound_respects_characters
                 ranges_of_raw_output
                 logs_from_a_cursor
+                logs_cut_no_character
                 late_output_is_kept
                 long_lines_of_both_streams
             }
@@ -123,6 +125,9 @@ macro_rules! every_case {
             }
             requests {
                 json_that_is_none
+                a_refusal_repeats_no_value
+                a_session_that_is_no_name
+                too_many_arguments
                 wrong_types_name_the_field
                 wrong_session_fields_name_the_field
                 a_missing_command

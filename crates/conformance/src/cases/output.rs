@@ -142,8 +142,34 @@ pub(super) async fn logs_from_a_cursor(target: Target) {
         let logs = target.get(format!("/api/process/{id}/logs?since={since}")).await.ok();
         assert_eq!((&logs["stdout"], &logs["cursor"]), (&json!("0123456789"[since..]), &json!(10)));
     }
-    let beyond = target.get(format!("/api/process/{id}/logs?since=11")).await;
-    assert!(beyond.status() == 200 || beyond.status() == 400, "{beyond:?}");
+    for route in ["logs", "stream"] {
+        let beyond = target.get(format!("/api/process/{id}/{route}?since=11")).await;
+        beyond.refused(400, "VALIDATION_FAILED");
+    }
+}
+
+/// Whoever asks again and again gets every character whole, and each once.
+pub(super) async fn logs_cut_no_character(target: Target) {
+    let command = r"printf 'a\xe2\x82'; read x; printf '\xac\n'; read x";
+    let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;
+    let raw = format!("/api/process/{id}/output");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while target.get(raw.as_str()).await.body.len() < 3 {
+        assert!(std::time::Instant::now() < deadline, "it wrote nothing");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let first = target.get(format!("/api/process/{id}/logs?since=0")).await.ok();
+    target.send(Request::new("POST", format!("/api/process/{id}/stdin")).body("\n")).await.ok();
+    let mut cursor = first["cursor"].clone();
+    let mut text = first["stdout"].as_str().unwrap_or_default().to_owned();
+    while !text.ends_with('\n') {
+        assert!(std::time::Instant::now() < deadline, "{text:?} is not all");
+        let next = target.get(format!("/api/process/{id}/logs?since={cursor}")).await.ok();
+        text.push_str(next["stdout"].as_str().unwrap_or_default());
+        cursor = next["cursor"].clone();
+    }
+    assert_eq!(text, "a€\n");
+    target.kill(&id).await;
 }
 
 /// Late output of what a command left running belongs to it.

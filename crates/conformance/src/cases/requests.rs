@@ -30,6 +30,34 @@ pub(super) async fn json_that_is_none(target: Target) {
     }
 }
 
+/// Values of variables may be secrets: a refusal does not repeat them.
+pub(super) async fn a_refusal_repeats_no_value(target: Target) {
+    for (path, body) in [
+        ("/api/execute", json!({"command": "true", "env": "S3CR3T"})),
+        ("/api/execute", json!({"command": "true", "env": {"A": ["S3CR3T"]}})),
+        ("/api/execute", json!({"command": "true", "stdin": {"S3CR3T": 1}})),
+        ("/api/env", json!({"vars": {"A": {"S3CR3T": 1}}})),
+    ] {
+        let refusal = target.post(path, body).await.refused(400, "VALIDATION_FAILED");
+        assert!(!refusal.to_string().contains("S3CR3T"), "{refusal}");
+    }
+}
+
+/// A session that is named, but cannot be, is not the same as none.
+pub(super) async fn a_session_that_is_no_name(target: Target) {
+    let request = Request::post("/api/execute", &json!({"command": "true"})).header("x-session-id", "\u{e9}");
+    target.send(request).await.refused(400, "VALIDATION_FAILED");
+    let empty = json!({"command": "true", "sessionId": ""});
+    target.post("/api/execute", empty).await.refused(400, "VALIDATION_FAILED");
+}
+
+/// Arguments are counted before they take many times their room.
+pub(super) async fn too_many_arguments(target: Target) {
+    let body = json!({"command": "true", "args": vec![""; 65_537]});
+    let refusal = target.post("/api/execute", body).await.refused(400, "VALIDATION_FAILED");
+    assert!(refusal["message"].as_str().unwrap_or_default().contains("args"), "{refusal}");
+}
+
 /// The field, the value, and what stands in the message.
 pub(super) async fn wrong_types_name_the_field(target: Target) {
     let wrong = [

@@ -118,6 +118,8 @@ pub struct Health {
     pub running: usize,
     /// Sessions.
     pub sessions: usize,
+    /// Supervisors that are ready for a command or a session.
+    pub ready: usize,
 }
 
 /// Runs commands and keeps sessions. A handle: cheap to clone; the engine closes when the last handle
@@ -311,6 +313,7 @@ impl Engine {
             landlock: crate::sys::landlock_version(),
             running: registry.unfinished,
             sessions: registry.sessions.len(),
+            ready: self.inner.pool.ready(),
         }
     }
 }

@@ -48,6 +48,11 @@ impl Pool {
         None
     }
 
+    /// How many are ready.
+    pub(super) fn ready(&self) -> usize {
+        lock(&self.ready).len()
+    }
+
     /// Lets go of those that were made for settings that have changed.
     pub(super) fn clear(&self) -> Vec<Arc<Link>> {
         let mut ready = lock(&self.ready);
@@ -57,7 +62,7 @@ impl Pool {
 
     fn missing(&self, wanted: usize) -> usize {
         let coming = self.filling.load(Ordering::Acquire) + self.renewing.load(Ordering::Acquire);
-        wanted.saturating_sub(lock(&self.ready).len() + coming)
+        wanted.saturating_sub(self.ready() + coming)
     }
 }
 

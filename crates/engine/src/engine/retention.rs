@@ -8,6 +8,7 @@ use super::error::ControlError;
 use super::events::EngineEvent;
 use super::execution::Tracked;
 use super::link::lock;
+use super::tasks::blocking;
 use super::{Inner, Registry};
 use crate::end::End;
 use crate::id::ExecutionId;
@@ -87,15 +88,14 @@ impl Inner {
     fn clean_soon(self: &Arc<Self>) {
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            let cleaned = tokio::task::spawn_blocking(move || {
+            blocking(move || {
                 if let Some(engine) = engine.upgrade() {
                     // First, so that what is finished meanwhile asks again.
                     engine.cleaning.store(false, Ordering::Release);
                     engine.clean_finished();
                 }
-            });
-            // The runtime is shutting down: the next engine does it.
-            drop(cleaned.await);
+            })
+            .await;
         });
     }
 
@@ -103,14 +103,13 @@ impl Inner {
     pub(super) fn open_slots(self: &Arc<Self>, opening: journal::Opening) {
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            let opened = tokio::task::spawn_blocking(move || {
+            blocking(move || {
                 let opened = opening.work();
                 if let Some(engine) = engine.upgrade() {
                     lock(&engine.store).end_opening(opened);
                 }
-            });
-            // The runtime is shutting down, and nobody needs them any more.
-            drop(opened.await);
+            })
+            .await;
         });
     }
 

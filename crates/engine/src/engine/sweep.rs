@@ -7,6 +7,7 @@ use rustix::fs::{AtFlags, unlinkat};
 use rustix::process::Signal;
 
 use super::Inner;
+use super::tasks::blocking;
 use crate::process_tree::{CgroupChoice, Cgroups, Ending, Nonce, Scope, Step};
 use crate::supervisor::context::Folders;
 use crate::supervisor::zygote::socket_name;
@@ -25,7 +26,7 @@ impl Inner {
 
 /// Ends every process of a supervisor that is gone, and removes its cgroups and its socket.
 pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: Nonce) {
-    let swept = tokio::task::spawn_blocking(move || {
+    blocking(move || {
         let mut ending = Ending::new(Scope::Nonce(nonce), Signal::KILL, Duration::ZERO, None);
         while let Step::Wait { until } = ending.step(Instant::now()) {
             std::thread::sleep(until.saturating_duration_since(Instant::now()).min(AGAIN));
@@ -36,7 +37,6 @@ pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: N
             std::thread::sleep(AGAIN);
         }
         let _ = unlinkat(&folders.supervisors, socket_name(nonce.value()), AtFlags::empty());
-    });
-    // The runtime is shutting down: the next engine does it.
-    drop(swept.await);
+    })
+    .await;
 }

@@ -1,8 +1,9 @@
 //! The engine's tasks: none outlives it.
 
 use std::future::Future;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::link::lock;
@@ -17,4 +18,24 @@ impl Tasks {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
+}
+
+/// Does work that blocks on a thread of its own; or here, if the machine has none left: such work gives processes back.
+pub(super) async fn blocking(work: impl FnOnce() + Send + 'static) {
+    let (done, over) = oneshot::channel::<()>();
+    let work = Arc::new(Mutex::new(Some(move || {
+        work();
+        drop(done);
+    })));
+    let theirs = Arc::clone(&work);
+    let take = |work: &Mutex<Option<_>>| lock(work).take();
+    let thread = std::thread::Builder::new().name("sandcrab-work".into());
+    let spawned = thread.spawn(move || take(&theirs).map_or((), |work| work()));
+    if spawned.is_err()
+        && let Some(work) = take(&work)
+    {
+        work();
+    }
+    // Closed when it is over, however it ended.
+    let _ = over.await;
 }

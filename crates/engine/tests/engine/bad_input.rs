@@ -475,9 +475,9 @@ impl Drop for FewProcesses {
     }
 }
 
-#[tokio::test]
-async fn a_machine_without_processes_says_so_and_recovers() {
-    let Some(few) = FewProcesses::make() else { return };
+/// An engine in a cgroup that allows few processes, with a session `s` in which `x` is 5.
+fn few_processes() -> Option<(FewProcesses, Place, Host)> {
+    let few = FewProcesses::make()?;
     let place = Place::new();
     let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", few.0.display());
     let mut host = Host::start_by(&place, &["sh", "-c", &join, "sh"]);
@@ -485,19 +485,46 @@ async fn a_machine_without_processes_says_so_and_recovers() {
     assert_eq!(host.ask(&["session", "s"]), "made");
     assert_eq!(host.ask(&["run-in", "s", "x=5"]), "");
     assert_eq!(host.ask(&["run", "echo before"]), "before ");
+    eventually_blocking("all are ready", || host.ask(&["ready"]) == "2");
+    Some((few, place, host))
+}
+
+const OUT_OF_PROCESSES: &str = "error the machine is out of processes: failed to";
+
+#[tokio::test]
+async fn a_machine_without_processes_says_so_and_recovers() {
+    let Some((few, place, mut host)) = few_processes() else { return };
     // From here on nothing can be forked; what is ready can still be used.
-    eventually_blocking("all are ready", || place.supervisors().len() == 3);
     few.allow("1");
     let answers: Vec<_> = (0..6).map(|_| host.ask(&["run", "echo x"])).collect();
-    let refusal = "error the machine is out of processes: failed to";
-    // How many are ready at that instant is not certain: a supervisor counts before its shell is up.
-    assert!(answers.iter().all(|answer| answer == "x " || answer.starts_with(refusal)), "{answers:?}");
-    assert!(answers[3..].iter().all(|answer| answer.starts_with(refusal)), "{answers:?}");
-    assert!(host.ask(&["session", "other"]).starts_with(refusal));
+    assert_eq!(answers[..2], ["x ", "x "], "{answers:?}");
+    let refused = |answer: &String| answer.starts_with(OUT_OF_PROCESSES);
+    assert!(answers[2..].iter().all(refused), "{answers:?}");
+    let answer = host.ask(&["session", "other"]);
+    assert!(refused(&answer), "{answer}");
     assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
     few.allow("max");
     assert_eq!(host.ask(&["run", "/bin/echo after; :"]), "after ");
     assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
+    host.kill();
+    drop(place);
+}
+
+/// A supervisor that was used once and could start no other shell is no better than none.
+#[tokio::test]
+async fn a_session_on_a_supervisor_without_shell_says_so() {
+    let Some((few, place, mut host)) = few_processes() else { return };
+    few.allow("1");
+    // Both that were ready are used, and wait for a shell of their own.
+    for _ in 0..2 {
+        assert_eq!(host.ask(&["run", "echo x"]), "x ");
+    }
+    for id in ["one", "two", "three"] {
+        let answer = host.ask(&["session", id]);
+        assert!(answer.starts_with(OUT_OF_PROCESSES), "{answer}");
+    }
+    few.allow("max");
+    assert_eq!(host.ask(&["session", "after"]), "made");
     host.kill();
     drop(place);
 }

@@ -1,6 +1,7 @@
 //! The server: what the parent starts.
 
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,9 @@ use crate::commands::serve::ServeArgs;
 
 /// How long what was cut off may take to go.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
+
+/// How long a thread for work that blocks is kept.
+const FOR_GOOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why the server ended, or was never there.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +75,14 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
     let mut settings = Settings::resolve(args, is_below_init)?;
     log::start(std::mem::take(&mut settings.log), settings.log_format);
-    let runtime = tokio::runtime::Runtime::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get))
+        .thread_keep_alive(FOR_GOOD)
+        .build();
     let runtime = runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })?;
+    // One thread for work that blocks is there from the start: a machine without processes would have none.
+    drop(runtime.spawn_blocking(|| ()));
     let served = runtime.block_on(async {
         let watched = |source| Failure::Os { doing: "watch the parent", source };
         let lifeline = Lifeline::new(lifeline).map_err(watched)?;

@@ -1,5 +1,6 @@
 //! The shell's state: saving it, and bringing a shell back with it.
 
+use std::io;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -169,7 +170,7 @@ impl Supervisor {
             return;
         };
         if session.failed_starts >= MAX_FAILED_STARTS {
-            self.give_up(now);
+            self.give_up(&Refusal::NoShell("bash ends before it has its state".into()), now);
             return;
         }
         // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
@@ -186,8 +187,8 @@ impl Supervisor {
         if self.shell.is_none() {
             match self.start_shell(start) {
                 Ok(shell) => self.shell = Some(shell),
-                Err(_) => {
-                    self.give_up(now);
+                Err(e) => {
+                    self.give_up(&no_shell(&e), now);
                     return;
                 }
             }
@@ -240,24 +241,31 @@ impl Supervisor {
     }
 
     /// No shell can be had: everything that waits for one is told, the next request tries again.
-    fn give_up(&mut self, now: Instant) {
+    fn give_up(&mut self, why: &Refusal, now: Instant) {
         let Some(session) = &mut self.session else {
             return;
         };
         session.activity = Activity::Down;
         session.failed_starts = 0;
-        let why = || Refusal::NoShell("bash could not be started; is the machine out of processes?".into());
         let mut requests: Vec<u64> = session.opening.take().into_iter().collect();
         requests.extend(session.reset.take().map(|(request, _)| request));
         requests.append(&mut session.wanted);
         for item in std::mem::take(&mut session.queue) {
             match item {
-                Queued::Command(slot) => self.not_started(slot, why(), now),
+                Queued::Command(slot) => self.not_started(slot, why.clone(), now),
                 Queued::Env { request, .. } | Queued::Snapshot { request } => requests.push(request),
             }
         }
         for request in requests {
-            self.link.send(request, &Answer::Refused(why()));
+            self.link.send(request, &Answer::Refused(why.clone()));
         }
+    }
+}
+
+/// Why a shell could not be started: the kernel's reason, if it was asked.
+fn no_shell(error: &io::Error) -> Refusal {
+    match error.raw_os_error() {
+        Some(_) => Refusal::os(error, "start bash"),
+        None => Refusal::NoShell("there is no bash here".into()),
     }
 }

@@ -159,6 +159,7 @@ async fn obey(engine: &Engine, words: &[&str]) -> Result<String, Box<dyn std::er
             "started".into()
         }
         ["run", text] => engine.run(CommandSpec::shell(*text)).await?.stdout().replace('\n', " "),
+        ["ready"] => engine.health().ready.to_string(),
         ["session", id] => {
             engine.create_session(SessionSpec::new().id(id.parse()?)).await?;
             "made".into()
