@@ -64,6 +64,8 @@ pub struct ServerLimits {
     pub body_bytes: usize,
     /// The most bytes of bodies that are held at a time, all requests together.
     pub held_body_bytes: usize,
+    /// How long the next piece of a body may take: what has come is held meanwhile.
+    pub body_patience: Duration,
     /// The most connections at a time.
     pub connections: usize,
     /// The most requests under way on one WebSocket.
@@ -75,6 +77,7 @@ impl Default for ServerLimits {
         Self {
             body_bytes: 128 << 20,
             held_body_bytes: 512 << 20,
+            body_patience: Duration::from_secs(60),
             connections: 16_384,
             requests_per_socket: 1_024,
         }

@@ -35,7 +35,10 @@ pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held)
     let mut held = app.hold();
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    let patience = app.limits.body_patience;
+    let stalled =
+        |_| ApiError::invalid("body", format!("nothing of it came for {patience:?}; send it again"));
+    while let Some(frame) = tokio::time::timeout(patience, body.frame()).await.map_err(stalled)? {
         let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
         held.grow(data.len())?;

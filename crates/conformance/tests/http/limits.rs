@@ -94,21 +94,30 @@ async fn the_size_of_a_body() {
 async fn bodies_that_are_held() {
     let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
     let half =
-        Request::new("POST", "/api/execute").header("content-length", "90001").body(vec![b' '; 90_000]);
-    let mut slow = server.target.connect().await;
-    slow.send(&half).await.unwrap();
-    let command = format!("# {}", "x".repeat(50_000));
+        Request::new("POST", "/api/execute").header("content-length", "60001").body(vec![b' '; 60_000]);
+    let (mut one, mut other) = (server.target.connect().await, server.target.connect().await);
+    one.send(&half).await.unwrap();
+    other.send(&half).await.unwrap();
+    // Which of the two is one too many depends on whose bytes come last.
     let refused = async {
-        loop {
-            let answer = server.target.post("/api/execute", json!({"command": command})).await;
-            if answer.status() == 429 {
-                return answer.refused(429, "LIMIT_EXCEEDED");
-            }
-        }
+        tokio::select! { answer = one.answer() => answer, answer = other.answer() => answer }
     };
-    crate::support::patiently(refused).await;
-    drop(slow);
+    crate::support::patiently(refused).await.unwrap().refused(429, "LIMIT_EXCEEDED");
+    drop((one, other));
     server.target.shell("true").await;
+    server.stop().await;
+}
+
+/// Nor can a client hold its share for ever by sending nothing more.
+#[tokio::test]
+async fn a_body_that_stops_coming() {
+    let server = ServerProcess::start(&["body-patience-ms=100"]).await;
+    let mut stalled = server.target.connect().await;
+    let half = Request::new("POST", "/api/execute").header("content-length", "9").body("{");
+    stalled.send(&half).await.unwrap();
+    let answer = crate::support::patiently(stalled.answer()).await.unwrap();
+    let refusal = answer.refused(400, "VALIDATION_FAILED");
+    assert_eq!(refusal["context"]["field"], "body", "{refusal}");
     server.stop().await;
 }
 
