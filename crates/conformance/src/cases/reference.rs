@@ -69,7 +69,7 @@ pub(super) async fn a_timeout_ends_what_runs(target: Target) {
         for path in ["/api/execute", "/api/process/start"] {
             let folder = target.folder().await;
             let command = format!("sleep 300 & echo $! > {folder}/pid; wait");
-            let body = json!({"command": command, "timeoutMs": 200, "sessionId": session});
+            let body = json!({"command": command, "timeoutMs": 1000, "sessionId": session});
             let answer = target.post(path, body).await.ok();
             if let Some(id) = answer["processId"].as_str() {
                 assert_eq!(target.ended(id).await["end"]["reason"], "timeout");

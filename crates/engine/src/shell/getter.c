@@ -106,7 +106,7 @@ struct hello {
 };
 
 enum { RUN = 1, SNAPSHOT = 2 };
-enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8 };
+enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16 };
 
 /* One packet. After it: the directory if there is one, the changes to the environment ("+NAME=value"
  * or "-NAME"), an empty string, the text; each ends with a NUL. With IN_FILE they are in the last
@@ -616,21 +616,37 @@ static long fork_untagged(void)
 /* How long the shell waits for the fork to be in its group: it takes microseconds. */
 enum { GROUP_PATIENCE_MS = 1000 };
 
+/* Thousands of forks that nobody waits for must not keep commands waiting. They still have to come to
+ * their end on a busy machine, so they are not idle ones. Where the kernel groups processes by session,
+ * what counts is how nice the group is. */
+static void be_nice(void)
+{
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 10);
+    int group = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (group < 0)
+        return;
+    ssize_t written = write(group, "10", 2);
+    (void)written; /* others have changed theirs a moment ago */
+    close(group);
+}
+
 /* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` never hear of it; the supervisor
- * reaps it. It has a process group of its own, so that a command's `kill -9 0` or `suspend -f` does not
+ * reaps it. It has a session and a process group of its own, so that a command's `kill -9 0` or `suspend -f` does not
  * reach it. Only itself and its parent can see to that, and the parent is not the shell: so the shell
  * takes no command before the fork has done it, and closed the pipe. */
-static void take_snapshot(int fd)
+static void take_snapshot(int fd, int hurry)
 {
     int grouped[2] = { -1, -1 };
     int waits = pipe2(grouped, O_CLOEXEC) == 0;
     long pid = fork_untagged();
     if (pid == 0) {
-        setpgid(0, 0);
+        setsid();
         if (waits) {
             close(grouped[0]);
             close(grouped[1]);
         }
+        if (!hurry)
+            be_nice();
         dup2(fd, 1);
         close(control);
         __fpurge(stdout);
@@ -812,7 +828,7 @@ static int next_command(void)
         check_descriptors();
         receive(fds);
         if (request->kind == SNAPSHOT)
-            take_snapshot(fds[0]);
+            take_snapshot(fds[0], !(request->flags & NO_HURRY));
         else
             run(fds);
     }

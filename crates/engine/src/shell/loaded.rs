@@ -16,7 +16,7 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use super::spawn::{self, Start};
-use super::{Done, How, Job, Report, ShellConfig, ShellUsage};
+use super::{Done, How, Hurry, Job, Report, ShellConfig, ShellUsage};
 use crate::sys;
 
 /// The compiled object; empty if there was no compiler.
@@ -31,6 +31,7 @@ const ONCE: u32 = 1;
 const IN_FILE: u32 = 2;
 const HAS_CWD: u32 = 4;
 const SET_STATUS: u32 = 8;
+const NO_HURRY: u32 = 16;
 const READY: u32 = 1;
 const DONE: u32 = 2;
 const REFUSED: u32 = 3;
@@ -158,8 +159,9 @@ impl Link {
         sent
     }
 
-    pub(super) fn snapshot(&mut self, writer: &OwnedFd) -> io::Result<()> {
-        self.send(SNAPSHOT, 0, 0, &[], 0, &[writer.as_fd()])
+    pub(super) fn snapshot(&mut self, writer: &OwnedFd, hurry: Hurry) -> io::Result<()> {
+        let flags = if hurry == Hurry::No { NO_HURRY } else { 0 };
+        self.send(SNAPSHOT, flags, 0, &[], 0, &[writer.as_fd()])
     }
 
     #[cfg(test)]

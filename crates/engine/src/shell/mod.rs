@@ -110,6 +110,13 @@ pub(crate) struct Job<'a> {
     pub(crate) once: bool,
 }
 
+/// Whether somebody waits for a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hurry {
+    Yes,
+    No,
+}
+
 /// What a shell has to say.
 #[derive(Debug)]
 pub(crate) enum Report {
@@ -246,10 +253,10 @@ impl Shell {
     /// Asks for a snapshot, for when no command is running. The loaded driver takes it in a fork, and
     /// commands need not wait for it; the fork is the caller's child, to be reaped like others. A snapshot asked for
     /// before is given up.
-    pub(crate) fn snapshot(&mut self) -> io::Result<()> {
+    pub(crate) fn snapshot(&mut self, hurry: Hurry) -> io::Result<()> {
         let (reader, writer) = snapshot::Reader::new()?;
         match &mut self.link {
-            Link::Loaded(link) => link.snapshot(&writer)?,
+            Link::Loaded(link) => link.snapshot(&writer, hurry)?,
             Link::Portable(link) => link.snapshot(writer)?,
         }
         self.snapshot = Some(reader);

@@ -496,10 +496,12 @@ async fn a_machine_without_processes_says_so_and_recovers() {
     let Some((few, place, mut host)) = few_processes() else { return };
     // From here on nothing can be forked; what is ready can still be used.
     few.allow("1");
+    let refused = |answer: &String| answer.starts_with(OUT_OF_PROCESSES);
     let answers: Vec<_> = (0..6).map(|_| host.ask(&["run", "echo x"])).collect();
     assert_eq!(answers[..2], ["x ", "x "], "{answers:?}");
-    let refused = |answer: &String| answer.starts_with(OUT_OF_PROCESSES);
-    assert!(answers[2..].iter().all(refused), "{answers:?}");
+    // One more than needed may have been on its way.
+    assert!(answers[2] == "x " || refused(&answers[2]), "{answers:?}");
+    assert!(answers[3..].iter().all(refused), "{answers:?}");
     let answer = host.ask(&["session", "other"]);
     assert!(refused(&answer), "{answer}");
     assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
@@ -515,14 +517,13 @@ async fn a_machine_without_processes_says_so_and_recovers() {
 async fn a_session_on_a_supervisor_without_shell_says_so() {
     let Some((few, place, mut host)) = few_processes() else { return };
     few.allow("1");
-    // Both that were ready are used, and wait for a shell of their own.
+    // Both that were ready are used, and wait for a shell of their own. One more may have been on its way.
     for _ in 0..2 {
         assert_eq!(host.ask(&["run", "echo x"]), "x ");
     }
-    for id in ["one", "two", "three"] {
-        let answer = host.ask(&["session", id]);
-        assert!(answer.starts_with(OUT_OF_PROCESSES), "{answer}");
-    }
+    let answers = ["one", "two", "three"].map(|id| host.ask(&["session", id]));
+    assert!(answers[0] == "made" || answers[0].starts_with(OUT_OF_PROCESSES), "{answers:?}");
+    assert!(answers[1..].iter().all(|answer| answer.starts_with(OUT_OF_PROCESSES)), "{answers:?}");
     few.allow("max");
     assert_eq!(host.ask(&["session", "after"]), "made");
     host.kill();

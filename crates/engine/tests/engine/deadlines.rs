@@ -189,9 +189,9 @@ async fn output_up_to_the_limit_is_no_reason_to_end() {
 async fn time_in_the_queue_does_not_count() {
     let scene = Scene::open().await;
     let session = scene.session().await;
-    let first = session.start(CommandSpec::shell("sleep 0.4")).await.unwrap();
+    let first = session.start(CommandSpec::shell("sleep 2")).await.unwrap();
     let second =
-        session.run(CommandSpec::shell("echo hi").timeout(Duration::from_millis(200))).await.unwrap();
+        session.run(CommandSpec::shell("echo hi").timeout(Duration::from_millis(1500))).await.unwrap();
     assert_eq!((second.end.reason, second.stdout().as_str()), (EndReason::Exited, "hi\n"));
     assert_eq!(first.wait().await.unwrap().exit_code, Some(0));
     session.delete().await.unwrap();

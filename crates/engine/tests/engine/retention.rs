@@ -34,7 +34,7 @@ async fn the_oldest_go_by_count() {
 #[tokio::test]
 async fn the_old_go_by_age() {
     let place = Place::new();
-    let retention = Retention { max_age: Duration::from_millis(300), ..Retention::default() };
+    let retention = Retention { max_age: Duration::from_millis(1500), ..Retention::default() };
     let engine = place.open_with(|config| config.retention = retention).await;
     run(&engine, "a", "true").await;
     run(&engine, "b", "true").await;

@@ -101,7 +101,7 @@ fn folder_and_environment_are_ours() {
 
 #[test]
 fn a_timeout_ends_it() {
-    let finished = Alone::new().run(&["run", "--timeout", "200ms", "echo begun; sleep 600"]).with_code(124);
+    let finished = Alone::new().run(&["run", "--timeout", "2s", "echo begun; sleep 600"]).with_code(124);
     assert_eq!(finished.text(), "begun\n");
 }
 

@@ -10,7 +10,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
-use crate::shell::{Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash};
+use crate::shell::{
+    Done, Driver, How, Hurry, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash,
+};
 use crate::sys;
 
 /// A variable of a command.
@@ -247,7 +249,7 @@ impl Session {
     }
 
     pub(super) fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
-        self.shell.snapshot().unwrap();
+        self.shell.snapshot(Hurry::Yes).unwrap();
         match self.report(Duration::from_secs(10)) {
             Some(Report::Snapshot(result)) => result,
             other => panic!("{other:?} in place of a snapshot"),

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::harness::{BOTH, Session};
-use crate::shell::{Driver, Job, Report, Snapshot};
+use crate::shell::{Driver, Hurry, Job, Report, Snapshot};
 
 const RICH: &str = r#"
 plain=1; export exported='a b'; readonly ro=3; declare -i int=4; declare -l lower=ABC; declare -u upper=abc
@@ -137,7 +137,7 @@ fn snapshots_with_restricting_options() {
 fn snapshots_do_not_delay_commands_nor_show() {
     let mut session = Session::new(Driver::Loaded);
     session.run("for ((i = 0; i < 20000; i++)); do big[i]=$i; done; trap 'n=$((n + 1))' CHLD; n=0");
-    session.shell.snapshot().unwrap();
+    session.shell.snapshot(Hurry::Yes).unwrap();
     let outcome = session.run("echo a; jobs; wait; echo \"$n [$!]\"");
     assert_eq!(outcome.out(), "a\n0 []\n");
     match session.report(Duration::from_secs(5)) {
@@ -184,7 +184,7 @@ fn a_snapshot_asked_for_during_a_command_comes_after_it() {
             once: false,
         };
         session.shell.run(job).unwrap();
-        session.shell.snapshot().unwrap();
+        session.shell.snapshot(Hurry::Yes).unwrap();
         assert!(matches!(session.report(Duration::from_secs(5)), Some(Report::Done(_))), "{driver:?}");
         match session.report(Duration::from_secs(5)) {
             Some(Report::Snapshot(Ok(snapshot))) => {

@@ -12,20 +12,20 @@ use super::super::setup::setup_text;
 use super::{Activity, Queued, STATE_PATIENCE, State};
 use crate::process_tree::{Tag, walk};
 use crate::protocol::{Answer, Bytes, Refusal};
-use crate::shell::{Driver, Shell, Snapshot};
+use crate::shell::{Driver, Hurry, Shell, Snapshot};
 
 /// How often in a row a shell may die while it comes up.
 const MAX_FAILED_STARTS: u32 = 3;
 
 impl Supervisor {
-    pub(super) fn take_snapshot(&mut self, now: Instant) {
+    pub(super) fn take_snapshot(&mut self, hurry: Hurry, now: Instant) {
         let (Some(session), Some(shell)) = (&mut self.session, &mut self.shell) else {
             return;
         };
         session.snapshot_due = None;
         // It has been idle for a while, or waits for this: nothing comes next that is in a hurry.
         self.supply.let_go();
-        if shell.snapshot().is_err() {
+        if shell.snapshot(hurry).is_err() {
             // Not this time; the one before it stands.
             session.dirty = false;
             self.answer_wanted();

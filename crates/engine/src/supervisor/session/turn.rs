@@ -11,7 +11,7 @@ use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
 use crate::command::Limits;
 use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, Role, WireProgram};
-use crate::shell::{self, Done, How, Report, Shell};
+use crate::shell::{self, Done, How, Hurry, Report, Shell};
 
 /// How long a session is idle before its state is saved.
 const SNAPSHOT_DELAY: Duration = Duration::from_millis(200);
@@ -81,7 +81,7 @@ impl Supervisor {
         {
             if let Some((_, restore)) = session.reset {
                 if restore && session.dirty && session.pending.is_none() {
-                    self.take_snapshot(now);
+                    self.take_snapshot(Hurry::Yes, now);
                 } else if session.pending.is_none() {
                     session.activity = Activity::Dying;
                     self.kill_shell();
@@ -91,7 +91,7 @@ impl Supervisor {
             match session.queue.front() {
                 None => {
                     if session.snapshot_due.is_some_and(|due| due <= now) && session.pending.is_none() {
-                        self.take_snapshot(now);
+                        self.take_snapshot(Hurry::No, now);
                     }
                     return;
                 }
@@ -100,7 +100,7 @@ impl Supervisor {
                     session.queue.pop_front();
                     if session.dirty || session.state.is_none() {
                         if session.pending.is_none() {
-                            self.take_snapshot(now);
+                            self.take_snapshot(Hurry::Yes, now);
                         }
                     } else {
                         self.answer_wanted();
@@ -128,7 +128,7 @@ impl Supervisor {
                             return;
                         }
                         session.guarded = Some(slot);
-                        self.take_snapshot(now);
+                        self.take_snapshot(Hurry::Yes, now);
                         continue;
                     }
                     session.queue.pop_front();
