@@ -20,6 +20,8 @@ const BUSY: usize = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// How often a single session is asked for the latency without load.
 const ALONE: usize = 500;
+/// Before each question, with and without load: the load is to be the busy sessions, not the questions.
+const PAUSE: Duration = Duration::from_millis(1);
 /// What the machine must have beyond two processes a session.
 const SPARE_PROCESSES: usize = 4_000;
 const NEEDED_BYTES: u64 = 8 << 30;
@@ -44,11 +46,15 @@ pub async fn push_large(
     table.push(Row::new("10,000 sessions: made", Measure::PerSecond(per_second)));
 
     progress("ten thousand sessions: a command in each, while a hundred are busy");
-    let stats = ask_each(&sessions).await?;
+    let paced = ask_each(&sessions, Some(PAUSE)).await?;
     let (floor, bar) = (Measure::Time(alone.p50), Bar::AtMostTimesFloor(10.0));
     let named = |what: &str| format!("10,000 sessions, 100 busy: `true` in each, {what}");
-    table.push(Row::new(named("p50"), Measure::Time(stats.p50)).floor(floor).bar(bar));
-    table.push(Row::new(named("p99"), Measure::Time(stats.p99)).floor(floor).bar(bar));
+    table.push(Row::new(named("p50"), Measure::Time(paced.p50)).floor(floor).bar(bar));
+    table.push(Row::new(named("p99"), Measure::Time(paced.p99)).floor(floor).bar(bar));
+    progress("ten thousand sessions: the same without a pause");
+    let pressed = ask_each(&sessions, None).await?;
+    table.push(Row::new(named("back to back, p50"), Measure::Time(pressed.p50)).floor(floor));
+    table.push(Row::new(named("back to back, p99"), Measure::Time(pressed.p99)).floor(floor));
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     #[expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
@@ -127,7 +133,7 @@ async fn latency_alone(engine: &Engine) -> Result<Stats, FigureError> {
     let session = engine.create_session(SessionSpec::new()).await?;
     let mut times = Vec::with_capacity(ALONE);
     for _ in 0..ALONE {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(PAUSE).await;
         times.push(run_true(&session).await?);
     }
     session.delete().await?;
@@ -155,7 +161,7 @@ async fn make_sessions(engine: &Engine) -> Result<Vec<Session>, FigureError> {
 }
 
 /// One command in each session that is not busy, one after the other.
-async fn ask_each(sessions: &Arc<Vec<Session>>) -> Result<Stats, FigureError> {
+async fn ask_each(sessions: &Arc<Vec<Session>>, pause: Option<Duration>) -> Result<Stats, FigureError> {
     let over = Arc::new(AtomicBool::new(false));
     let mut busy = JoinSet::new();
     for session in sessions.iter().take(BUSY) {
@@ -171,6 +177,9 @@ async fn ask_each(sessions: &Arc<Vec<Session>>) -> Result<Stats, FigureError> {
     let mut times = Vec::with_capacity(SESSIONS);
     let mut failed = None;
     for session in sessions.iter().skip(BUSY) {
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+        }
         match run_true(session).await {
             Ok(time) => times.push(time),
             Err(error) => failed = Some(error),
