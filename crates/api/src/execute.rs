@@ -282,7 +282,7 @@ pub struct ExecuteResult {
     pub invalid_utf8: bool,
     /// Whether it returned 0.
     pub success: bool,
-    /// Its exit code: its own, 128 + n for a death by signal n, 124 for a timeout, 255 if it is not known.
+    /// Its exit code: its own, 128 + n for a death by signal n, 124 for a timeout, 137 for too much output, 255 if it is not known.
     pub exit_code: i32,
     /// How `stdout` and `stderr` are written, if not as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -97,7 +97,7 @@ pub struct End {
     /// Why.
     #[n(0)]
     pub reason: EndReason,
-    /// The exit code: the program's own, 128 + n for a death by signal n, 124 for a timeout.
+    /// The exit code: the program's own, 128 + n for a death by signal n, 124 for a timeout, 137 for too much output.
     /// `None` if it is not known.
     #[n(1)]
     pub exit_code: Option<i32>,

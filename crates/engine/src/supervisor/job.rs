@@ -357,6 +357,8 @@ impl Job {
         };
         let exit_code = match reason {
             EndReason::Timeout | EndReason::IdleTimeout => Some(124),
+            // Also if it was over before it could be killed: who is faster must not decide whether it succeeded.
+            EndReason::OutputLimit => Some(128 + libc::SIGKILL),
             EndReason::Lost => None,
             _ => exit.code.or_else(|| exit.signal.map(|s| 128 + s)),
         };

@@ -222,7 +222,8 @@ async fn a_limit_that_is_found_exceeded_at_the_end_is_the_reason_too() {
         // Over before anybody has read: all of it is found in the pipe.
         for _ in 0..10 {
             let spec = CommandSpec::shell("printf %101s x").limits(limits.clone());
-            assert_eq!(end_of(&scene, kind, spec).await.reason, EndReason::OutputLimit, "{kind:?}");
+            let end = end_of(&scene, kind, spec).await;
+            assert_eq!((end.reason, end.exit_code), (EndReason::OutputLimit, Some(137)), "{kind:?}");
             let spec = CommandSpec::shell("printf %100s x").limits(limits.clone());
             assert_eq!(end_of(&scene, kind, spec).await.reason, EndReason::Exited, "{kind:?}");
         }
