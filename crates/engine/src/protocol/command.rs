@@ -1,0 +1,146 @@
+//! What is to run, as it goes over the wire.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use minicbor::{Decode, Encode};
+
+use crate::command::{CommandSpec, LeftoverPolicy, Limits, Program, Stdin};
+use crate::wire;
+
+/// A byte string.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub(crate) struct Bytes(#[cbor(n(0), with = "minicbor::bytes")] pub(crate) Vec<u8>);
+
+impl From<&OsStr> for Bytes {
+    fn from(s: &OsStr) -> Self {
+        Self(s.as_bytes().to_vec())
+    }
+}
+
+impl From<Bytes> for OsString {
+    fn from(b: Bytes) -> Self {
+        Self::from_vec(b.0)
+    }
+}
+
+/// A variable: set, or unset with `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Variable {
+    #[n(0)]
+    pub(crate) name: Bytes,
+    #[n(1)]
+    pub(crate) value: Option<Bytes>,
+}
+
+/// What the program is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum WireProgram {
+    #[n(0)]
+    Shell(#[n(0)] Bytes),
+    #[n(1)]
+    Argv(#[n(0)] Vec<Bytes>),
+}
+
+/// Where standard input comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum WireStdin {
+    #[n(0)]
+    Null,
+    #[n(1)]
+    Bytes(#[n(0)] Bytes),
+    #[n(2)]
+    Open,
+    /// These bytes, then it stays open.
+    #[n(3)]
+    OpenWith(#[n(0)] Bytes),
+}
+
+/// A command for a supervisor: what to run, and the journal slot that has been claimed for it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Command {
+    #[n(0)]
+    pub(crate) slot: u32,
+    #[n(1)]
+    pub(crate) program: WireProgram,
+    #[n(2)]
+    pub(crate) env: Vec<Variable>,
+    #[n(3)]
+    pub(crate) cwd: Option<Bytes>,
+    #[n(4)]
+    pub(crate) stdin: WireStdin,
+    #[cbor(n(5), with = "wire::optional_micros", has_nil)]
+    pub(crate) timeout: Option<Duration>,
+    #[cbor(n(6), with = "wire::optional_micros", has_nil)]
+    pub(crate) idle_timeout: Option<Duration>,
+    #[cbor(n(7), with = "wire::micros")]
+    pub(crate) timeout_grace: Duration,
+    #[n(8)]
+    pub(crate) limits: Limits,
+    #[n(9)]
+    pub(crate) leftovers: LeftoverPolicy,
+    /// Shell text that runs first, unrecorded: a session's state for a process started from it.
+    #[n(10)]
+    pub(crate) prelude: Option<Bytes>,
+    /// Whether to record that it was taken before anything is done with it, so that a command that nobody ever had
+    /// can be told from one that is lost.
+    #[n(11)]
+    pub(crate) record_taken: Option<bool>,
+}
+
+impl Command {
+    pub(crate) fn new(slot: u32, spec: &CommandSpec) -> Self {
+        Self {
+            slot,
+            program: match &spec.program {
+                Program::Shell(text) => WireProgram::Shell(Bytes(text.clone())),
+                Program::Argv(argv) => WireProgram::Argv(argv.iter().map(|a| a.as_os_str().into()).collect()),
+            },
+            env: variables(&spec.env),
+            cwd: spec.cwd.as_ref().map(|p| p.as_os_str().into()),
+            stdin: match &spec.stdin {
+                Stdin::Null => WireStdin::Null,
+                Stdin::Bytes(bytes) => WireStdin::Bytes(Bytes(bytes.clone())),
+                Stdin::Open => WireStdin::Open,
+                Stdin::OpenWith(bytes) => WireStdin::OpenWith(Bytes(bytes.clone())),
+            },
+            timeout: spec.timeout,
+            idle_timeout: spec.idle_timeout,
+            timeout_grace: spec.timeout_grace,
+            limits: spec.limits.clone(),
+            leftovers: spec.leftovers,
+            prelude: None,
+            record_taken: spec.digest.is_some().then_some(true),
+        }
+    }
+}
+
+/// Changes to an environment, for the wire.
+pub(crate) fn variables(env: &[(OsString, Option<OsString>)]) -> Vec<Variable> {
+    env.iter()
+        .map(|(name, value)| Variable {
+            name: name.as_os_str().into(),
+            value: value.as_ref().map(|v| v.as_os_str().into()),
+        })
+        .collect()
+}
+
+/// What a session is opened with.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct OpenSession {
+    /// The slot that holds the session's record; its snapshots are filed under the same number.
+    #[n(0)]
+    pub(crate) slot: u32,
+    #[n(1)]
+    pub(crate) env: Vec<Variable>,
+    #[n(2)]
+    pub(crate) cwd: Option<Bytes>,
+    /// Shell text that brings the shell to an earlier state.
+    #[n(3)]
+    pub(crate) snapshot: Option<Bytes>,
+    /// How old that state is.
+    #[cbor(n(4), with = "wire::optional_micros", has_nil)]
+    pub(crate) snapshot_age: Option<Duration>,
+}

@@ -1,0 +1,275 @@
+//! Between the engine and its supervisors.
+
+use std::time::Duration;
+
+use minicbor::{Decode, Encode};
+
+use super::{Bytes, Command, OpenSession, Variable};
+use crate::end::{End, KillReceipt, Usage};
+use crate::wire;
+
+/// From engine to supervisor.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Request {
+    /// The first request of a connection. Answered by `Welcome`.
+    #[n(0)]
+    Hello(#[n(0)] u16),
+    /// Run this command: at once in a run, in its turn in a session. Answered by `Accepted` when it is
+    /// queued; then come `Started` or `NotStarted`, `Ended` and `Closed`.
+    #[n(1)]
+    Start(#[n(0)] Box<Command>),
+    /// Become a session. Answered by `Done` or `Refused`.
+    #[n(2)]
+    OpenSession(#[n(0)] Box<OpenSession>),
+    /// End an execution's processes. Answered by `Receipt`.
+    #[n(3)]
+    Kill {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        signal: i32,
+        #[cbor(n(2), with = "wire::micros")]
+        grace: Duration,
+    },
+    /// Send a signal and nothing more. Answered by `Done`.
+    #[n(4)]
+    Signal {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        signal: i32,
+    },
+    /// Write to standard input, then close it if asked. Answered by `Done` when all is written.
+    #[n(5)]
+    WriteStdin {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        bytes: Bytes,
+        #[n(2)]
+        close: bool,
+    },
+    /// Say `Grew` once when the journal goes beyond this position.
+    #[n(6)]
+    Follow {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        position: u64,
+    },
+    /// Answered by `Inspected`.
+    #[n(7)]
+    Inspect(#[n(0)] u32),
+    /// Take a snapshot now. Answered by `Snapshot`.
+    #[n(8)]
+    Snapshot,
+    /// End everything and go. Answered by `Receipt`.
+    #[n(9)]
+    Quit,
+    /// Replace the session's shell, with or without its state. Answered by `Done`.
+    #[n(10)]
+    Reset(#[n(0)] bool),
+    /// Make this process of an ended execution an execution of its own. Answered by `Done`.
+    #[n(11)]
+    Adopt {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        pid: u32,
+    },
+    /// Change the session's environment, in its turn. Answered by `Done`.
+    #[n(12)]
+    SetEnv(#[n(0)] Vec<Variable>),
+    /// End the command that the session runs, if one does. Answered by `Receipt`.
+    #[n(13)]
+    Interrupt {
+        #[n(0)]
+        signal: i32,
+        #[cbor(n(1), with = "wire::micros")]
+        grace: Duration,
+    },
+}
+
+/// Where an execution stands with its supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub(crate) enum Stage {
+    #[n(0)]
+    Queued,
+    #[n(1)]
+    Running,
+    #[n(2)]
+    Ended,
+}
+
+/// An execution a supervisor holds.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Held {
+    #[n(0)]
+    pub(crate) slot: u32,
+    #[n(1)]
+    pub(crate) stage: Stage,
+    #[n(2)]
+    pub(crate) pid: Option<u32>,
+}
+
+/// What a supervisor is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Role {
+    #[n(0)]
+    Ready,
+    #[n(1)]
+    Run,
+    /// A session, whose record is in this slot.
+    #[n(2)]
+    Session(#[n(0)] u32),
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Refusal {
+    /// A call of the kernel failed.
+    #[n(0)]
+    Os {
+        #[n(0)]
+        errno: i32,
+        /// What was being done, as in "failed to …".
+        #[n(1)]
+        doing: String,
+    },
+    #[n(1)]
+    BadCwd(#[n(0)] i32),
+    #[n(2)]
+    BadProgram(#[n(0)] i32),
+    #[n(3)]
+    NoSuchExecution,
+    #[n(4)]
+    StdinNotOpen,
+    #[n(5)]
+    NotASession,
+    #[n(6)]
+    QueueFull,
+    #[n(7)]
+    Unsupported,
+    #[n(8)]
+    Limit(#[n(0)] String),
+    #[n(9)]
+    NoShell(#[n(0)] String),
+    #[n(10)]
+    ArgumentsTooLong,
+}
+
+impl Refusal {
+    /// A failed call of the kernel, and what it was for.
+    pub(crate) fn os(error: &std::io::Error, doing: &str) -> Self {
+        Self::Os { errno: error.raw_os_error().unwrap_or(libc::EIO), doing: doing.into() }
+    }
+}
+
+/// From supervisor to engine: answers to requests, and events (with request number 0).
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Answer {
+    #[n(0)]
+    Welcome {
+        #[n(0)]
+        version: u16,
+        #[n(1)]
+        pid: u32,
+        #[n(2)]
+        role: Role,
+        #[n(3)]
+        held: Vec<Held>,
+    },
+    #[n(1)]
+    Accepted,
+    #[n(2)]
+    Done,
+    #[n(3)]
+    Refused(#[n(0)] Refusal),
+    #[n(4)]
+    Receipt(#[n(0)] KillReceipt),
+    #[n(5)]
+    Inspected(#[n(0)] Inspection),
+    /// The state as shell text; `None` if the shell could not give it.
+    #[n(6)]
+    Snapshot(#[n(0)] Option<Bytes>),
+    /// The shell of a supervisor kept ready is up.
+    #[n(7)]
+    Ready,
+    #[n(8)]
+    Started {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        pid: u32,
+    },
+    /// It could not be started; its journal is ended.
+    #[n(9)]
+    NotStarted {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        why: Refusal,
+    },
+    #[n(10)]
+    Ended {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        end: End,
+        /// The position after its last byte.
+        #[n(2)]
+        position: u64,
+    },
+    /// Nothing more will come; the supervisor has let go of the journal.
+    #[n(11)]
+    Closed {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        position: u64,
+    },
+    #[n(12)]
+    Grew {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        position: u64,
+    },
+    /// A session's shell was replaced.
+    #[n(13)]
+    Restarted(#[n(0)] u32),
+    /// The run is over and nothing is left of it; another shell is up, for another run. Since version 2.
+    #[n(14)]
+    Renewed,
+}
+
+/// A look at a running execution or session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Inspection {
+    /// Whether it waits for input; `None` if that may not be read.
+    #[n(0)]
+    pub(crate) waiting_for_input: Option<bool>,
+    /// The processes it has.
+    #[n(1)]
+    pub(crate) pids: Vec<u32>,
+    /// The session's working directory.
+    #[n(2)]
+    pub(crate) cwd: Option<Bytes>,
+    /// Commands of the session that wait for their turn.
+    #[n(3)]
+    pub(crate) queued: u32,
+    /// How often the session's shell was replaced.
+    #[n(4)]
+    pub(crate) restarts: u32,
+    /// Whether a command of the session runs.
+    #[n(5)]
+    pub(crate) busy: bool,
+    /// What its processes have used so far. Since version 2.
+    #[n(6)]
+    pub(crate) usage: Option<Usage>,
+    /// Whether the session's last command ended its shell, and none has run in another since. Of version 2,
+    /// though not of its first supervisors.
+    #[n(7)]
+    pub(crate) shell_ended: Option<bool>,
+}
