@@ -8,12 +8,8 @@ use crate::quantity::Span;
 /// The command, and what it gets.
 #[derive(Debug, Args)]
 pub(crate) struct CommandArgs {
-    /// Set a variable; may be given several times. `NAME=` sets it to nothing.
-    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_variable)]
-    env: Vec<(String, String)>,
-    /// Unset a variable; may be given several times.
-    #[arg(long, value_name = "NAME")]
-    unset_env: Vec<String>,
+    #[command(flatten)]
+    env: EnvironmentArgs,
     /// The folder to run it in.
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
@@ -22,6 +18,26 @@ pub(crate) struct CommandArgs {
     timeout: Option<Span>,
     #[command(flatten)]
     words: Words,
+}
+
+/// Changes to an environment.
+#[derive(Debug, Args)]
+pub(crate) struct EnvironmentArgs {
+    /// Set a variable; may be given several times. `NAME=` sets it to nothing.
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
+    /// Unset a variable; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    unset_env: Vec<String>,
+}
+
+impl EnvironmentArgs {
+    /// The same for the wire, if there are any.
+    pub(crate) fn variables(self) -> Option<Variables> {
+        let set = self.env.into_iter().map(|(name, value)| (name, Some(value)));
+        let all: Variables = self.unset_env.into_iter().map(|name| (name, None)).chain(set).collect();
+        (!all.is_empty()).then_some(all)
+    }
 }
 
 /// Words that make a command.
@@ -37,8 +53,7 @@ impl CommandArgs {
     /// The request that runs it.
     pub(crate) fn request(self) -> CommandRequest {
         let mut request = self.words.request();
-        let env = variables(self.env, self.unset_env);
-        request.env = (!env.is_empty()).then_some(env);
+        request.env = self.env.variables();
         request.cwd = self.cwd;
         request.timeout_ms = self.timeout.map(Span::milliseconds);
         request
@@ -65,15 +80,9 @@ fn follows_dashes(words: usize) -> bool {
 }
 
 /// `NAME=VALUE`.
-pub(crate) fn parse_variable(text: &str) -> Result<(String, String), String> {
+fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} sets nothing; write NAME=VALUE")),
     }
-}
-
-/// Changes to an environment.
-pub(crate) fn variables(set: Vec<(String, String)>, unset: Vec<String>) -> Variables {
-    let set = set.into_iter().map(|(name, value)| (name, Some(value)));
-    unset.into_iter().map(|name| (name, None)).chain(set).collect()
 }

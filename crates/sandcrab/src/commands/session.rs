@@ -7,7 +7,7 @@ use sandcrab_api::session::{InterruptRequest, OnShellExit, SessionEnded, Session
 use sandcrab_client::Client;
 
 use crate::cli::GlobalOptions;
-use crate::command_line::{CommandArgs, parse_variable, variables};
+use crate::command_line::{CommandArgs, EnvironmentArgs};
 use crate::commands::kill;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -42,12 +42,8 @@ struct CreateArgs {
     /// A name for people.
     #[arg(long)]
     name: Option<String>,
-    /// Set a variable; may be given several times.
-    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_variable)]
-    env: Vec<(String, String)>,
-    /// Unset a variable; may be given several times.
-    #[arg(long, value_name = "NAME")]
-    unset_env: Vec<String>,
+    #[command(flatten)]
+    env: EnvironmentArgs,
     /// The folder to start in.
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
@@ -138,11 +134,10 @@ pub(crate) async fn run(args: SessionArgs, global: &GlobalOptions, output: Outpu
 
 impl CreateArgs {
     fn request(self) -> SessionRequest {
-        let env = variables(self.env, self.unset_env);
         SessionRequest {
             id: self.id,
             name: self.name,
-            env: (!env.is_empty()).then_some(env),
+            env: self.env.variables(),
             cwd: self.cwd,
             command_timeout_ms: self.timeout.map(Span::milliseconds),
             max_output_size_bytes: None,
