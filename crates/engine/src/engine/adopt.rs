@@ -108,7 +108,8 @@ impl Inner {
         }
         let mut links = Vec::new();
         for nonce in nonces {
-            let connect = || Link::connect(Link::socket()?, folder, nonce, ADOPTED);
+            let connect =
+                || Link::connect(Link::socket()?, folder, nonce, ADOPTED, Arc::clone(&self.patience));
             let link = if self.state.same_instance { connect().ok() } else { None };
             match link {
                 Some(link) => {
@@ -331,7 +332,9 @@ impl Inner {
     /// over, it ends what it holds, and itself. Nobody else would ever end it.
     async fn end_estranged(self: &Arc<Self>, nonce: u64) {
         let folder = &self.state.folders.supervisors;
-        if let Ok(link) = Link::socket().and_then(|socket| Link::connect(socket, folder, nonce, ADOPTED)) {
+        let patience = Arc::clone(&self.patience);
+        let connect = |socket| Link::connect(socket, folder, nonce, ADOPTED, patience);
+        if let Ok(link) = Link::socket().and_then(connect) {
             self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
             drop(timeout(GREETING_PATIENCE, link.ask(&Request::Quit)).await);
         }

@@ -12,7 +12,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -25,17 +24,13 @@ use tokio::sync::{Notify, oneshot};
 
 use super::Inner;
 use super::execution::Tracked;
+use super::patience::Patience;
 use crate::protocol::{Answer, FrameBuffer, FrameError, Request, frame};
-use crate::supervisor::zygote::{continue_stopped, socket_address};
+use crate::supervisor::zygote::socket_address;
 use crate::sys;
 
 /// The most bytes that wait to be taken by one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
-
-/// How long an answer may take before the supervisor may have been stopped, and how long until it is looked
-/// at again at most.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a link gave no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +55,7 @@ pub(super) struct Link {
     /// The supervisor's process; 0 as long as it is not known.
     pid: AtomicU32,
     socket: AsyncFd<OwnedFd>,
+    patience: Arc<Patience>,
     unsent: Mutex<Vec<u8>>,
     /// Told when there is something to send, or when the link is to end.
     wake: Notify,
@@ -86,6 +82,7 @@ impl Link {
         folder: &OwnedFd,
         nonce: u64,
         generation: u64,
+        patience: Arc<Patience>,
     ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
         let socket = sys::watch(socket, Interest::READABLE)?;
@@ -94,6 +91,7 @@ impl Link {
             generation,
             pid: AtomicU32::new(0),
             socket,
+            patience,
             unsent: Mutex::default(),
             wake: Notify::new(),
             next: AtomicU64::new(1),
@@ -160,14 +158,8 @@ impl Link {
 
     /// Waits for an answer. It may take long; but not because a command has stopped the supervisor.
     pub(super) async fn answer(&self, answer: &mut oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
-        let mut patience = ANSWER_TIME;
-        loop {
-            match tokio::time::timeout(patience, &mut *answer).await {
-                Ok(answer) => return answer.map_err(|_| LinkError::Gone),
-                Err(_) => continue_stopped(&[self.pid.load(Ordering::Acquire)]),
-            }
-            patience = (patience * 2).min(LONGEST_PATIENCE);
-        }
+        let _waiting = self.patience.wait_for(self.pid.load(Ordering::Acquire));
+        answer.await.map_err(|_| LinkError::Gone)
     }
 
     /// Notes which process the supervisor is.

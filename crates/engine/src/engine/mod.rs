@@ -3,7 +3,7 @@
 //! - [`Engine`]: this file; `start.rs`: how an execution comes to be.
 //! - `execution.rs`, `session.rs`: the handles; `output.rs`, `reader.rs`, `outcome.rs`: reading what
 //!   was written.
-//! - `link.rs`: a connection to a supervisor; `pool.rs`: supervisors kept ready; `zygote.rs`: where
+//! - `link.rs`: a connection to a supervisor; `patience.rs`: answers that take long; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
 //! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor;
 //!   `stop.rs`: ending everything.
@@ -18,6 +18,7 @@ mod execution;
 mod link;
 mod outcome;
 mod output;
+mod patience;
 mod pool;
 mod reader;
 mod retention;
@@ -56,6 +57,7 @@ use crate::record::ExecutionRecord;
 use events::Events;
 use execution::Tracked;
 use link::lock;
+use patience::Patience;
 use pool::Pool;
 use session::SessionState;
 use state_dir::StateDir;
@@ -86,6 +88,7 @@ struct Inner {
     store: Mutex<JournalStore>,
     registry: Mutex<Registry>,
     pool: Pool,
+    patience: Arc<Patience>,
     events: Events,
     capabilities: Capabilities,
     /// The environment that commands start from, as it is now.
@@ -188,6 +191,7 @@ impl Engine {
             store: Mutex::new(store),
             registry: Mutex::default(),
             pool: Pool::default(),
+            patience: Arc::default(),
             events: Events::default(),
             capabilities,
             retention_due: Arc::default(),
@@ -195,6 +199,7 @@ impl Engine {
             tasks: Tasks::default(),
             zygote: Arc::new(zygote),
         });
+        inner.tasks.spawn(Arc::clone(&inner.patience).watch());
         inner.adopt(found).await;
         inner.refill();
         inner.start_retention();

@@ -76,6 +76,8 @@ pub(super) struct Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        // Not before: whoever took it is in more of a hurry.
+        self.engine.refill_soon();
         if self.link.asked() == self.asked {
             self.engine.put_back(&self.link);
         }
@@ -112,7 +114,6 @@ impl Inner {
     }
 
     async fn take(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
-        self.refill_soon();
         if let Some(link) = self.pool.pop() {
             return Ok(link);
         }
@@ -218,13 +219,14 @@ impl Inner {
         let folders = Arc::clone(&self.state.folders);
         let generation = self.pool.generation.load(Ordering::Acquire);
         let cgroups = self.config.cgroups.into();
+        let patience = Arc::clone(&self.patience);
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
             let failed = |e| StartError::os("connect to a supervisor", e);
             // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
             let socket = Link::socket().map_err(failed)?;
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
-            match Link::connect(socket, &folders.supervisors, nonce, generation) {
+            match Link::connect(socket, &folders.supervisors, nonce, generation, patience) {
                 Ok(link) => {
                     link.is_process(pid);
                     Ok(link)

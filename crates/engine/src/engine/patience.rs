@@ -1,0 +1,111 @@
+//! Answers that take long: a command may have stopped the supervisor that is to give one.
+//!
+//! One task looks at all that are waited for, once a second, and only while there are any. A timer for each would
+//! be set and taken back with every command, and setting one wakes the runtime.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::link::lock;
+use crate::supervisor::zygote::continue_stopped;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The answers that are waited for.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    state: Mutex<State>,
+    begin: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    awaited: HashMap<u64, Awaited>,
+    next: u64,
+    watched: bool,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    supervisor: u32,
+    /// How often it was there when the task looked.
+    looks: u32,
+}
+
+/// An answer is waited for as long as this is there.
+#[derive(Debug)]
+pub(super) struct Waiting<'a> {
+    patience: &'a Patience,
+    key: u64,
+}
+
+impl Patience {
+    /// Waits for an answer of the supervisor that is this process.
+    pub(super) fn wait_for(&self, supervisor: u32) -> Waiting<'_> {
+        let mut state = lock(&self.state);
+        let key = state.next;
+        state.next += 1;
+        state.awaited.insert(key, Awaited { supervisor, looks: 0 });
+        if !std::mem::replace(&mut state.watched, true) {
+            self.begin.notify_one();
+        }
+        Waiting { patience: self, key }
+    }
+
+    /// The task.
+    pub(super) async fn watch(self: Arc<Self>) {
+        loop {
+            self.begin.notified().await;
+            while let Some(late) = self.look() {
+                continue_stopped(&late);
+                tokio::time::sleep(PERIOD).await;
+            }
+        }
+    }
+
+    /// Those that are late, each now and then; `None` if nothing is waited for.
+    fn look(&self) -> Option<Vec<u32>> {
+        let mut state = lock(&self.state);
+        if state.awaited.is_empty() {
+            state.watched = false;
+            return None;
+        }
+        let late = state.awaited.values_mut().filter_map(|awaited| {
+            awaited.looks += 1;
+            let periods = awaited.looks - 1;
+            (periods.is_power_of_two() || (periods > 0 && periods % 64 == 0)).then_some(awaited.supervisor)
+        });
+        Some(late.collect())
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(&self.patience.state).awaited.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_late_are_looked_at_now_and_then_and_nobody_watches_for_nothing() {
+        let patience = Patience::default();
+        assert_eq!(patience.look(), None);
+        let first = patience.wait_for(7);
+        let seen: Vec<_> = (0..70).filter(|_| patience.look().unwrap() == [7]).collect();
+        assert_eq!(seen, [1, 2, 4, 8, 16, 32, 64]);
+        let second = patience.wait_for(8);
+        drop(first);
+        assert_eq!((patience.look(), patience.look()), (Some(vec![]), Some(vec![8])));
+        drop(second);
+        assert_eq!(patience.look(), None);
+        assert!(!lock(&patience.state).watched);
+        drop(patience.wait_for(9));
+        assert!(lock(&patience.state).watched);
+    }
+}
