@@ -3,6 +3,7 @@
 //! It listens on a socket in a folder of its own that only this user can enter, so that it needs no token; state and
 //! socket are removed afterwards, and whatever still runs ends with them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use sandcrab_client::{Address, Client};
@@ -33,7 +34,9 @@ pub(crate) struct Embedded {
 impl Embedded {
     /// Starts it; commands run in the current folder.
     pub(crate) async fn start() -> Result<Self, Failure> {
-        let folder = tempfile::Builder::new().prefix("sandcrab-").tempdir().map_err(Failure::embedded)?;
+        let private = std::fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("sandcrab-").permissions(private).tempdir();
+        let folder = folder.map_err(Failure::embedded)?;
         let socket = folder.path().join("socket");
         let mut config = ServerConfig::new(folder.path().join("state"), "");
         config.listen = Listen::Unix(socket.clone());

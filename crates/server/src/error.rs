@@ -193,6 +193,7 @@ impl From<ReadError> for ApiError {
     fn from(e: ReadError) -> Self {
         match e {
             ReadError::Removed => Self::new(ErrorCode::ProcessNotFound, e.to_string()),
+            ReadError::OutOf(_) => Self::new(ErrorCode::LimitExceeded, e.to_string()),
             _ => Self::internal(e),
         }
     }

@@ -64,8 +64,9 @@ pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held)
 /// Reads a JSON object; nothing at all is an empty one.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
-    // A list would be taken for the fields in their order.
-    if bytes.trim_ascii_start().starts_with(b"[") {
+    // A list would be taken for the fields in their order; and what else it is may hold secrets, and is not repeated.
+    let first = bytes.trim_ascii_start().first();
+    if matches!(first, Some(b'[' | b'"' | b'0'..=b'9' | b'-' | b't' | b'f' | b'n')) {
         return Err(ApiError::invalid("body", "it must be a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);

@@ -23,7 +23,11 @@ pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
     }
     let info = launch.execution.info();
     let encoding = launch.encoding;
-    let (output, cursor) = AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding)?;
+    let id = launch.execution.id().to_string();
+    // It has run; whoever cannot be told now can ask for it.
+    let unread = |e| ApiError::from(e).with("executionId", id.as_str());
+    let (output, cursor) =
+        AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding).map_err(unread)?;
     let ended_at = info.ended_at.map_or_else(Timestamp::now, Timestamp::from);
     let result = ExecuteResult {
         stdout: String::new(),
@@ -37,7 +41,7 @@ pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
         duration: convert::millis(end.usage.wall),
         timestamp: ended_at,
         session_id: launch.session,
-        execution_id: launch.execution.id().to_string(),
+        execution_id: id,
         end: convert::end(end),
         usage: convert::usage(&end.usage),
         truncated: output.truncated,

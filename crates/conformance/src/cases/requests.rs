@@ -37,6 +37,7 @@ pub(super) async fn a_refusal_repeats_no_value(target: Target) {
         ("/api/execute", json!({"command": "true", "env": {"A": ["S3CR3T"]}})),
         ("/api/execute", json!({"command": "true", "stdin": {"S3CR3T": 1}})),
         ("/api/env", json!({"vars": {"A": {"S3CR3T": 1}}})),
+        ("/api/env", json!(r#"{"vars":{"A":"S3CR3T"}}"#)),
     ] {
         let refusal = target.post(path, body).await.refused(400, "VALIDATION_FAILED");
         assert!(!refusal.to_string().contains("S3CR3T"), "{refusal}");

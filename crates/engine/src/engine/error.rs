@@ -184,6 +184,9 @@ pub enum ReadError {
     /// The record was removed by retention or on request.
     #[error("the record of this execution has been removed")]
     Removed,
+    /// The machine has no descriptors or memory left.
+    #[error("the machine is out of {0}: failed to read the journal; end something, or raise its limits")]
+    OutOf(&'static str),
     /// The journal could not be read.
     #[error("failed to read the journal: {0}")]
     Journal(String),
@@ -199,6 +202,10 @@ impl From<JournalError> for ReadError {
     fn from(e: JournalError) -> Self {
         match e {
             JournalError::Retired => Self::Removed,
+            JournalError::Io(ref source) => match source.raw_os_error().and_then(out_of) {
+                Some(what) => Self::OutOf(what),
+                None => Self::Journal(e.to_string()),
+            },
             other => Self::Journal(other.to_string()),
         }
     }

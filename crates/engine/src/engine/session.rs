@@ -170,20 +170,32 @@ impl Session {
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, StartError> {
-        match self.link().await?.ask(request).await {
+        let answer = match self.link().await?.ask(request).await {
             Ok(Answer::Refused(why)) => {
                 Err(StartError::refused(why, "", self.state.cwd_or(&self.engine.config.cwd)))
             }
             Ok(answer) => Ok(answer),
             Err(LinkError::Gone) => Err(StartError::Lost),
             Err(LinkError::Busy) => Err(StartError::QueueFull),
+        };
+        answer.map_err(|e| self.unless_deleted(e))
+    }
+
+    /// Why something failed: if the session was deleted meanwhile, that is why.
+    fn unless_deleted(&self, e: StartError) -> StartError {
+        match e {
+            StartError::Lost | StartError::NoShell(_) if self.state.deleted.load(Ordering::Acquire) => {
+                self.gone()
+            }
+            e => e,
         }
     }
 
     /// Queues a command. Commands of a session run one at a time, in the order of these calls.
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let link = self.link().await?;
-        self.engine.start_on(&link, spec, Some(&self.state.id), None).await
+        let started = self.engine.start_on(&link, spec, Some(&self.state.id), None).await;
+        started.map_err(|e| self.unless_deleted(e))
     }
 
     /// Runs a command and waits for its end; its output is bounded as in [`crate::Engine::run`].
@@ -199,13 +211,19 @@ impl Session {
         let session = Some(&self.state.id);
         let execution = self.engine.start_on(&taken.link, spec.background(), session, Some(snapshot)).await?;
         execution.wait_started().await?;
+        let ends = execution.tracked.fixed.on_session_end == SessionEndPolicy::Kill;
+        if ends && self.state.deleted.load(Ordering::Acquire) {
+            // It was not there yet when the others were ended.
+            drop(execution.kill(libc::SIGKILL, Duration::ZERO).await);
+            return Err(self.gone());
+        }
         Ok(execution)
     }
 
     async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
         match self.ask(&Request::Snapshot).await? {
             Answer::Snapshot(Some(Bytes(text))) => Ok(text),
-            _ => Err(StartError::NoShell("the shell did not give its state".into())),
+            _ => Err(self.unless_deleted(StartError::NoShell("the shell did not give its state".into()))),
         }
     }
 
@@ -294,7 +312,7 @@ impl Inner {
     ) -> Result<Session, SessionError> {
         super::validate::session(&spec)?;
         let id = spec.id.clone().unwrap_or_else(SessionId::random);
-        let reserved = self.reserve_session(&id)?;
+        let reserved = self.reserve_session(&id).await?;
         let engine = Arc::clone(self);
         // To its end even if the caller goes away: a session is there or it is not.
         let made = self.complete(async move {

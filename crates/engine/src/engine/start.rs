@@ -69,10 +69,22 @@ impl Drop for Unheard {
 }
 
 impl Inner {
-    pub(super) fn reserve_session(self: &Arc<Self>, id: &SessionId) -> Result<Reserved, SessionError> {
+    /// Reserves the id of a session. One that is being deleted has it until it is gone, which is waited for: what is
+    /// ended with the old one must never be of the new.
+    pub(super) async fn reserve_session(self: &Arc<Self>, id: &SessionId) -> Result<Reserved, SessionError> {
+        loop {
+            let before = lock(&self.registry).sessions.get(id).cloned();
+            match before.filter(|session| session.deleted.load(Ordering::Acquire)) {
+                // Whoever deletes it holds this until it is gone.
+                Some(leaving) => drop(leaving.reviving.lock().await),
+                None => return self.try_reserve_session(id),
+            }
+        }
+    }
+
+    fn try_reserve_session(self: &Arc<Self>, id: &SessionId) -> Result<Reserved, SessionError> {
         let mut registry = lock(&self.registry);
-        let taken = registry.sessions.get(id).is_some_and(|session| !session.deleted.load(Ordering::Acquire));
-        if taken || !registry.creating.insert(id.clone()) {
+        if registry.sessions.contains_key(id) || !registry.creating.insert(id.clone()) {
             return Err(SessionError::AlreadyExists(id.clone()));
         }
         let count = registry.sessions.len() + registry.creating.len();

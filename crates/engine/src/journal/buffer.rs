@@ -9,7 +9,7 @@ use super::files::read_at;
 /// The first read of a segment: all of a small journal.
 const FIRST_READ: usize = 8 << 10;
 /// The largest read.
-const LARGEST_READ: usize = 1 << 20;
+const LARGEST_READ: usize = 256 << 10;
 /// The most memory of a tape that has read all there is.
 const LARGEST_RESTING: usize = 64 << 10;
 

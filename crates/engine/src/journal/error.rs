@@ -22,7 +22,7 @@ pub(crate) enum JournalError {
     #[error(transparent)]
     Append(#[from] AppendError),
     /// The file system failed.
-    #[error("cannot access the journal")]
+    #[error("cannot access the journal: {0}")]
     Io(#[from] io::Error),
 }
 

@@ -117,6 +117,23 @@ impl Command {
     }
 }
 
+impl Command {
+    /// How many bytes its parts of any length have.
+    pub(crate) fn bytes(&self) -> usize {
+        let program = match &self.program {
+            WireProgram::Shell(text) => text.0.len(),
+            WireProgram::Argv(words) => words.iter().map(|word| word.0.len()).sum(),
+        };
+        let stdin = match &self.stdin {
+            WireStdin::Bytes(bytes) | WireStdin::OpenWith(bytes) => bytes.0.len(),
+            WireStdin::Null | WireStdin::Open => 0,
+        };
+        let value = |variable: &Variable| variable.value.as_ref().map_or(0, |value| value.0.len());
+        let env: usize = self.env.iter().map(|variable| variable.name.0.len() + value(variable)).sum();
+        program + stdin + env
+    }
+}
+
 /// Changes to an environment, for the wire.
 pub(crate) fn variables(env: &[(OsString, Option<OsString>)]) -> Vec<Variable> {
     env.iter()

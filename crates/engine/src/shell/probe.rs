@@ -16,6 +16,37 @@ use crate::sys;
 
 /// How long a shell may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to try, if what is wrong may pass: the engine waits a little longer.
+const TRYING: Duration = Duration::from_secs(8);
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Why the loaded driver does not work.
+#[derive(Debug)]
+struct Unfit {
+    reason: String,
+    /// The machine was out of something, or too busy: that says nothing about this bash.
+    may_pass: bool,
+}
+
+impl Unfit {
+    fn of(doing: &str, e: &io::Error) -> Self {
+        let may_pass = matches!(
+            e.raw_os_error(),
+            Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC)
+        );
+        Self { reason: format!("{doing}: {e}"), may_pass }
+    }
+
+    fn late() -> Self {
+        Self { reason: "the shell did not answer in time".into(), may_pass: true }
+    }
+}
+
+impl From<String> for Unfit {
+    fn from(reason: String) -> Self {
+        Self { reason, may_pass: false }
+    }
+}
 
 /// The bash of this machine: the first on the path, or where it usually is.
 pub(crate) fn find_bash() -> Option<PathBuf> {
@@ -34,13 +65,17 @@ pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
     if !loaded::is_built() {
         return (Driver::Portable, Some("this build has no object for bash: there was no C compiler".into()));
     }
-    match try_loaded(bash) {
-        Ok(()) => (Driver::Loaded, None),
-        Err(reason) => (Driver::Portable, Some(reason)),
+    let over = Instant::now() + TRYING;
+    loop {
+        match try_loaded(bash, over) {
+            Ok(()) => return (Driver::Loaded, None),
+            Err(unfit) if unfit.may_pass && Instant::now() + AGAIN < over => std::thread::sleep(AGAIN),
+            Err(unfit) => return (Driver::Portable, Some(unfit.reason)),
+        }
     }
 }
 
-fn try_loaded(bash: &Path) -> Result<(), String> {
+fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
     let env = [(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))];
     let mut shell = Shell::start(ShellConfig {
         driver: Driver::Loaded,
@@ -50,8 +85,8 @@ fn try_loaded(bash: &Path) -> Result<(), String> {
         cgroup: None,
         in_child: &mut |_| Ok(()),
     })
-    .map_err(|e| format!("a shell could not be started: {e}"))?;
-    let result = converse(&mut shell);
+    .map_err(|e| Unfit::of("a shell could not be started", &e))?;
+    let result = converse(&mut shell, over.min(Instant::now() + PATIENCE));
     // The shell is not reaped yet, so this can only hit the shell. It may have ended by itself.
     drop(sys::send_signal(shell.pid(), libc::SIGKILL));
     let _ = rustix::process::waitpid(Some(shell.pid()), WaitOptions::empty());
@@ -68,14 +103,13 @@ const QUESTIONS: &[(&[u8], i32)] = &[
     (b"[[ $x == 3 ]]", 0),
 ];
 
-fn converse(shell: &mut Shell) -> Result<(), String> {
-    let failed = |e: io::Error| format!("the shell could not be talked to: {e}");
+fn converse(shell: &mut Shell, deadline: Instant) -> Result<(), Unfit> {
+    let failed = |e: io::Error| Unfit::of("the shell could not be talked to", &e);
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed)?;
     let null = null.as_fd();
-    let deadline = Instant::now() + PATIENCE;
     match wait(shell, deadline)? {
         Report::Ready => {}
-        other => return Err(format!("the shell began with {other:?}")),
+        other => return Err(format!("the shell began with {other:?}").into()),
     }
     for (text, status) in QUESTIONS {
         let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
@@ -83,21 +117,22 @@ fn converse(shell: &mut Shell) -> Result<(), String> {
         match wait(shell, deadline)? {
             Report::Done(done) if done.status == *status => {}
             other => {
-                return Err(format!("the shell answered {:?} with {other:?}", String::from_utf8_lossy(text)));
+                let text = String::from_utf8_lossy(text);
+                return Err(format!("the shell answered {text:?} with {other:?}").into());
             }
         }
     }
     Ok(())
 }
 
-fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, String> {
+fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, Unfit> {
     loop {
-        if let Some(report) = shell.receive().map_err(|e| format!("the shell could not be heard: {e}"))? {
+        if let Some(report) = shell.receive().map_err(|e| Unfit::of("the shell could not be heard", &e))? {
             return Ok(report);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err("the shell did not answer in time".into());
+            return Err(Unfit::late());
         }
         if let Ok(Some((_, status))) =
             rustix::process::waitid(rustix::process::WaitId::Pid(shell.pid()), peek())
@@ -105,8 +140,9 @@ fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, String> {
         {
             return Err(match status.exit_status() {
                 Some(code) => format!("bash did not load the object (it ended with {code})"),
-                None => "bash died of the object".into(),
-            });
+                None => "bash died of the object".to_owned(),
+            }
+            .into());
         }
         // Not longer than 20 ms, since the end of the process makes nothing readable.
         let tick =

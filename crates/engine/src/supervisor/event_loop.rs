@@ -271,7 +271,9 @@ impl Supervisor {
         let endings = self.endings.iter().map(|task| task.wake_at);
         let session = self.session.as_ref().and_then(Session::wake_at);
         let retry = self.jobs.iter().any(|job| job.has_unwritten_end()).then(|| Instant::now() + END_RETRY);
+        let prelude = self.after_prelude.as_ref().map(|after| after.until);
         jobs.chain(endings)
+            .chain(prelude)
             .chain(session)
             .chain(retry)
             .chain(self.orphan_check)
@@ -335,6 +337,10 @@ impl Supervisor {
             .collect();
         for (slot, reason) in passed {
             self.end_for_cause(slot, reason, now);
+        }
+        if self.after_prelude.take_if(|after| after.until <= now).is_some() {
+            // It does not come to its state; its death is the command's end.
+            self.kill_shell();
         }
     }
 

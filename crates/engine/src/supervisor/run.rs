@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use super::context::apply;
 use super::event_loop::{EndingTask, Purpose, Supervisor};
 use super::job::{Exit, Job, raw};
+use super::session::STATE_PATIENCE;
 use super::spawn::{Child, spawn};
 use super::stdio::{Stdio, file_of};
 use crate::command::{LeftoverPolicy, Limits};
@@ -33,6 +34,8 @@ const PRELUDE_FD: i32 = 251;
 pub(super) struct AfterPrelude {
     slot: u32,
     stdio: Stdio,
+    /// When the shell has had its time.
+    pub(super) until: Instant,
 }
 
 /// What a shell starts with.
@@ -189,7 +192,8 @@ impl Supervisor {
         if let Some(prelude) = &job.command.prelude {
             let snapshot = Snapshot::from_bytes(prelude.0.clone()).map_err(io::Error::other)?;
             shell.restore(&snapshot)?;
-            self.after_prelude = stdio.take().map(|stdio| AfterPrelude { slot, stdio });
+            self.after_prelude =
+                stdio.take().map(|stdio| AfterPrelude { slot, stdio, until: now + STATE_PATIENCE });
         } else {
             run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
             job.record_start(pid);
@@ -203,7 +207,7 @@ impl Supervisor {
 
     /// Goes on with the command when the state it starts from is there.
     pub(super) fn prelude_done(&mut self) {
-        let Some(AfterPrelude { slot, stdio }) = self.after_prelude.take() else {
+        let Some(AfterPrelude { slot, stdio, .. }) = self.after_prelude.take() else {
             return;
         };
         let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
@@ -345,6 +349,8 @@ impl Supervisor {
         if self.jobs.iter().any(|job| job.slot == slot && job.pending_end.is_some()) {
             return;
         }
+        // One that was killed before it had its state: nobody will write to these.
+        drop(self.after_prelude.take_if(|after| after.slot == slot));
         let leftovers = self.leftovers(slot);
         if self.role == Role::Run {
             exit.add_usage(&std::mem::take(&mut self.orphans));

@@ -307,6 +307,33 @@ async fn a_full_queue() {
     assert_eq!(engine.health().running, 0);
 }
 
+/// Whatever waits in a session's queue counts.
+#[tokio::test]
+async fn a_queue_full_of_changes_to_the_environment() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let first = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    first.wait_started().await.unwrap();
+    let mut changes = tokio::task::JoinSet::new();
+    for number in 0..1005 {
+        let session = session.clone();
+        let change = [("X".into(), Some(number.to_string().into()))];
+        changes.spawn(async move { session.set_env(&change).await });
+    }
+    // They are refused at once; those that wait are answered in their turn.
+    for _ in 0..5 {
+        let refused = changes.join_next().await.unwrap().unwrap();
+        assert!(matches!(refused, Err(StartError::QueueFull)), "{refused:?}");
+    }
+    assert_eq!(session.info().await.unwrap().queued, 1000);
+    first.kill(9, Duration::ZERO).await.unwrap();
+    while let Some(changed) = changes.join_next().await {
+        changed.unwrap().unwrap();
+    }
+    session.delete().await.unwrap();
+}
+
 /// A small file system for a state directory; unmounted when it goes.
 struct Tiny<'a>(&'a Place);
 

@@ -125,6 +125,37 @@ async fn a_session_id_is_free_at_once_after_deletion_whatever_ran() {
     }
 }
 
+/// What ends with a session is its own, not that of the next one with its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_made_while_its_namesake_is_deleted_stays() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let spec = || SessionSpec::new().id("s".parse().unwrap());
+    let mut session = engine.create_session(spec()).await.unwrap();
+    for _ in 0..20 {
+        session.start_process(CommandSpec::shell("sleep 300")).await.unwrap();
+        let deleted = tokio::spawn({
+            let session = session.clone();
+            async move { session.delete().await }
+        });
+        session = loop {
+            match engine.create_session(spec()).await {
+                Ok(session) => break session,
+                Err(SessionError::AlreadyExists(_)) => tokio::task::yield_now().await,
+                Err(e) => panic!("{e}"),
+            }
+        };
+        let process = session.start_process(CommandSpec::shell("sleep 300")).await.unwrap();
+        assert_eq!(deleted.await.unwrap().unwrap().survivors, []);
+        assert_eq!(session.run(CommandSpec::shell("echo here")).await.unwrap().stdout(), "here\n");
+        assert!(process.status().end().is_none());
+        assert_eq!(engine.sessions().len(), 1);
+        process.kill(9, Duration::ZERO).await.unwrap();
+    }
+    session.delete().await.unwrap();
+    eventually("nothing is left of them", || place.supervisors().len() <= 4).await;
+}
+
 #[tokio::test]
 async fn of_many_that_make_the_same_session_one_wins() {
     let place = Place::new();

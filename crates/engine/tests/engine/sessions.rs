@@ -244,6 +244,25 @@ async fn a_fork_that_saves_the_state_and_is_stopped_goes_on() {
 }
 
 #[tokio::test]
+async fn resets_at_the_same_time_are_one() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("x=kept")).await.unwrap();
+    for (others, last, expected) in [(true, true, "kept\n"), (true, false, "\n")] {
+        let mut resets = tokio::task::JoinSet::new();
+        for restore in [others; 7].into_iter().chain([last]) {
+            let session = session.clone();
+            resets.spawn(async move { session.reset(restore).await });
+        }
+        for reset in resets.join_all().await {
+            reset.unwrap();
+        }
+        assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), expected);
+    }
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_reset_without_the_state_forgets_it_also_when_the_shell_has_died() {
     let scene = Scene::open().await;
     for fatal in ["exit 9", "kill -9 $$", "exec true"] {

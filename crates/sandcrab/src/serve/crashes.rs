@@ -8,9 +8,9 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// So many within the window are too many.
 pub(super) const TOO_MANY: usize = 8;
 /// The pause after the second crash; it doubles with each. After the first there is none.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause: with the start itself, a server is back within two seconds.
-const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
 
 /// The crashes of the last minute.
 #[derive(Debug, Default)]

@@ -12,8 +12,11 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_ch
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::CANNOT_RUN;
-use super::crashes::{Crashes, TOO_MANY};
+use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::lifeline::{self, Lifeline, SERVER};
+
+/// What a server exits with that found something in its way, and said what.
+const FAILED: u8 = 1;
 
 /// Serves through a server; exits with its code.
 pub(crate) fn run() -> ExitCode {
@@ -65,6 +68,8 @@ struct Parent {
     held: Option<Signal>,
     /// The wish to stop, until a server has fulfilled it.
     wish: Option<Signal>,
+    /// How often in a row a server could not be started again.
+    failed_starts: u32,
 }
 
 /// A server that was started.
@@ -86,18 +91,35 @@ impl Parent {
             socket: None,
             held: None,
             wish: None,
+            failed_starts: 0,
         })
     }
 
     async fn serve(mut self) -> io::Result<u8> {
         let mut reason = String::new();
         loop {
-            let server = self.start(&reason)?;
-            let end = self.watch(server).await;
+            let server = match self.start(&reason) {
+                Ok(server) => server,
+                Err(e) if self.socket.is_none() => return Err(e),
+                Err(e) => {
+                    if !self.try_later(format_args!("failed to start the server again: {e}")).await {
+                        return Ok(FAILED);
+                    }
+                    continue;
+                }
+            };
+            let (end, has_listened) = self.watch(server).await;
             let is_crash = !matches!(end.code(), 0 | CANNOT_RUN) && self.socket.is_some();
             if !is_crash {
                 return Ok(end.code());
             }
+            if !has_listened && end.code() == FAILED {
+                if !self.try_later(format_args!("the server {end} before it listened")).await {
+                    return Ok(end.code());
+                }
+                continue;
+            }
+            self.failed_starts = 0;
             let Some(pause) = self.crashes.count(Instant::now()) else {
                 say(format_args!(
                     "the server {end}, for the {TOO_MANY}th time within a minute; giving up. What it ran goes on, \
@@ -110,6 +132,20 @@ impl Parent {
             self.pause(pause).await;
             reason = format!("the server before this one {end}");
         }
+    }
+
+    /// A server could not be started again. That is no crash, and passes: the machine may be out of something. Says whether
+    /// to try again; not if somebody wants it to stop and it cannot.
+    async fn try_later(&mut self, why: fmt::Arguments<'_>) -> bool {
+        if self.wish.is_some() {
+            say(format_args!("{why}; giving up, as it is to stop"));
+            return false;
+        }
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failed_starts)).min(LONGEST_PAUSE);
+        self.failed_starts += 1;
+        say(format_args!("{why}; trying again in {pause:?}"));
+        self.pause(pause).await;
+        true
     }
 
     /// Starts a server with the words and variables that this process was started with.
@@ -126,11 +162,11 @@ impl Parent {
         Ok(Server { pid, lifeline: Some(Lifeline::new(ours)?), is_listening: false })
     }
 
-    /// Waits for a server's end, and does meanwhile what there is to do.
-    async fn watch(&mut self, mut server: Server) -> End {
+    /// Waits for a server's end, and does meanwhile what there is to do. Says also whether it ever listened.
+    async fn watch(&mut self, mut server: Server) -> (End, bool) {
         loop {
             if let Some(end) = reap(server.pid) {
-                return End(end);
+                return (End(end), server.is_listening);
             }
             tokio::select! {
                 event = self.signals.next() => {

@@ -116,6 +116,10 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         let running = server.engine().health().running;
         tracing::warn!(running, "{}; this one has taken over what runs", message.text);
     }
+    let health = server.engine().health();
+    if let Some(reason) = health.shell_driver_reason {
+        tracing::warn!(reason, "sessions do without the loaded driver: {}", health.shell_driver);
+    }
     let states = write_state(user, server.engine().clone(), server.connections());
     let (counter, count) = watch::channel(0);
     tokio::select! {

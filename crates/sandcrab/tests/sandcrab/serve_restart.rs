@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use sandcrab_engine::EndReason;
 
 use crate::support::{Place, children, ended, eventually, id, is_alive, send, stat};
@@ -52,6 +52,21 @@ fn a_server_that_crashes_again_and_again_is_given_up() {
     assert_eq!(status.code(), Some(137));
     let log = serve.log();
     assert!(log.contains("was ended by signal 9, for the 8th time within a minute; giving up"), "{log}");
+}
+
+/// A machine that is out of something has it again later; the parent tries on, and keeps the address.
+#[test]
+fn a_server_that_cannot_be_started_again_is_tried_on() {
+    let place = Place::new();
+    let serve = place.serve(&[]);
+    let parent = Pid::from_raw(i32::try_from(serve.child.id()).unwrap());
+    let no_more = Rlimit { current: Some(3), maximum: getrlimit(Resource::Nofile).maximum };
+    let before = prlimit(parent, Resource::Nofile, no_more).unwrap();
+    send(serve.server(), Signal::KILL);
+    eventually("it tries on", || (serve.log().matches("; trying again in ").count() > 8).then_some(()));
+    prlimit(parent, Resource::Nofile, before).unwrap();
+    assert!(serve.answers());
+    serve.stop();
 }
 
 #[test]

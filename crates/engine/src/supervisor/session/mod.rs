@@ -14,13 +14,15 @@ use super::run::check_folder;
 use super::setup::setup_text;
 use super::snapshot_file::SnapshotFile;
 use crate::end::EndReason;
-use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Role, Variable};
+use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Role, Stage, Variable};
 use crate::shell::{Shell, Snapshot};
 
 /// The most commands that wait for their turn.
 const MAX_QUEUE: usize = 1000;
+/// The most bytes that may wait: texts, variables and standard input.
+const MAX_QUEUE_BYTES: usize = 256 << 20;
 /// How long a shell has for bringing its state up, or giving it.
-const STATE_PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const STATE_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the shell is doing.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +80,14 @@ enum Queued {
     Snapshot { request: u64 },
 }
 
+/// A new shell was asked for.
+#[derive(Debug)]
+struct Reset {
+    requests: Vec<u64>,
+    /// Whether it is to have the state of the old one.
+    restore: bool,
+}
+
 /// A shell's state, as text that brings it back.
 #[derive(Debug)]
 struct State {
@@ -121,8 +131,7 @@ pub(super) struct Session {
     failed_starts: u32,
     /// How old the state was that the shell was brought back to, for the next command to say.
     restored: Option<Duration>,
-    /// A reset that waits: the request, and whether to keep the state.
-    reset: Option<(u64, bool)>,
+    reset: Option<Reset>,
 }
 
 impl Session {
@@ -240,11 +249,8 @@ impl Supervisor {
     }
 
     pub(super) fn queue_command(&mut self, command: Command, now: Instant) -> Answer {
-        let Some(session) = &self.session else {
-            return Answer::Refused(Refusal::NotASession);
-        };
-        if session.queue.len() >= MAX_QUEUE {
-            return Answer::Refused(Refusal::QueueFull);
+        if let Some(refused) = self.refuse_queueing(command.bytes()) {
+            return refused;
         }
         let slot = command.slot;
         self.for_engine.end();
@@ -264,30 +270,47 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn queue_snapshot(&mut self, request: u64) -> Option<Answer> {
-        if self.session.is_none() {
+    /// Why something of so many bytes cannot wait for its turn.
+    fn refuse_queueing(&self, bytes: usize) -> Option<Answer> {
+        let Some(session) = &self.session else {
             return Some(Answer::Refused(Refusal::NotASession));
+        };
+        let texts = session.queue.iter().map(|queued| match queued {
+            Queued::Env { text, .. } => text.len(),
+            Queued::Command(_) | Queued::Snapshot { .. } => 0,
+        });
+        let jobs = self.jobs.iter().filter(|job| job.stage != Stage::Ended);
+        let waiting: usize = texts.chain(jobs.map(|job| job.command.bytes())).sum();
+        // Alone it may be as large as a request may be.
+        let full = session.queue.len() >= MAX_QUEUE || (waiting > 0 && waiting + bytes > MAX_QUEUE_BYTES);
+        full.then_some(Answer::Refused(Refusal::QueueFull))
+    }
+
+    pub(super) fn queue_snapshot(&mut self, request: u64) -> Option<Answer> {
+        let refused = self.refuse_queueing(0);
+        if refused.is_none() {
+            self.enqueue(Queued::Snapshot { request });
         }
-        self.enqueue(Queued::Snapshot { request });
-        None
+        refused
     }
 
     pub(super) fn queue_env(&mut self, request: u64, changes: &[Variable]) -> Option<Answer> {
-        if self.session.is_none() {
-            return Some(Answer::Refused(Refusal::NotASession));
+        let text = setup_text(changes, None);
+        let refused = self.refuse_queueing(text.len());
+        if refused.is_none() {
+            self.enqueue(Queued::Env { request, text });
         }
-        self.enqueue(Queued::Env { request, text: setup_text(changes, None) });
-        None
+        refused
     }
 
     pub(super) fn reset_session(&mut self, request: u64, restore: bool, now: Instant) -> Option<Answer> {
         let Some(session) = &mut self.session else {
             return Some(Answer::Refused(Refusal::NotASession));
         };
-        if session.reset.is_some() {
-            return Some(Answer::Refused(Refusal::QueueFull));
-        }
-        session.reset = Some((request, restore));
+        let reset = session.reset.get_or_insert_with(|| Reset { requests: Vec::new(), restore });
+        // One that is under way serves this one too; whoever wants the state gone gets that.
+        reset.requests.push(request);
+        reset.restore &= restore;
         if !restore && session.state.is_some() && matches!(session.activity, Activity::State { .. }) {
             // It is being brought to the very state that is to go.
             session.activity = Activity::Dying;

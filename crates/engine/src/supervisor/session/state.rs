@@ -54,10 +54,12 @@ impl Supervisor {
                 session.dirty = session.dirty || session.state.is_none();
                 // A reset that is to keep the state cannot be had then; asking again would go on for ever.
                 if session.state.is_none()
-                    && let Some((request, _)) = session.reset.take_if(|(_, restore)| *restore)
+                    && let Some(reset) = session.reset.take_if(|reset| reset.restore)
                 {
                     let why = Refusal::NoShell("the shell did not give its state".into());
-                    self.link.send(request, &Answer::Refused(why));
+                    for request in reset.requests {
+                        self.link.send(request, &Answer::Refused(why.clone()));
+                    }
                 }
             }
         }
@@ -174,7 +176,7 @@ impl Supervisor {
             return;
         }
         // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
-        if let Some((_, false)) = session.reset {
+        if session.reset.as_ref().is_some_and(|reset| !reset.restore) {
             session.state = None;
             session.file.clear(&self.context.folders.snapshots);
         }
@@ -232,10 +234,11 @@ impl Supervisor {
             return;
         };
         session.activity = Activity::Idle;
-        let reset = session.reset.take().map(|(request, _)| request);
+        let reset = session.reset.take();
         // A shell that was asked for is nobody's loss.
         session.shell_ended &= reset.is_none();
-        for request in session.opening.take().into_iter().chain(reset) {
+        let resets = reset.into_iter().flat_map(|reset| reset.requests);
+        for request in session.opening.take().into_iter().chain(resets) {
             self.link.send(request, &Answer::Done);
         }
     }
@@ -248,7 +251,7 @@ impl Supervisor {
         session.activity = Activity::Down;
         session.failed_starts = 0;
         let mut requests: Vec<u64> = session.opening.take().into_iter().collect();
-        requests.extend(session.reset.take().map(|(request, _)| request));
+        requests.extend(session.reset.take().into_iter().flat_map(|reset| reset.requests));
         requests.append(&mut session.wanted);
         for item in std::mem::take(&mut session.queue) {
             match item {

@@ -79,8 +79,8 @@ impl Supervisor {
         while let Some(session) = &mut self.session
             && matches!(session.activity, Activity::Idle)
         {
-            if let Some((_, restore)) = session.reset {
-                if restore && session.dirty && session.pending.is_none() {
+            if let Some(reset) = &session.reset {
+                if reset.restore && session.dirty && session.pending.is_none() {
                     self.take_snapshot(Hurry::Yes, now);
                 } else if session.pending.is_none() {
                     session.activity = Activity::Dying;
