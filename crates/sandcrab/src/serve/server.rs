@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use sandcrab_engine::OpenError;
 use sandcrab_server::{Listening, ServeError, Server};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -75,6 +76,23 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
     let mut settings = Settings::resolve(args, is_below_init)?;
     log::start(std::mem::take(&mut settings.log), settings.log_format);
+    let runtime = start_runtime()?;
+    let served = runtime.block_on(async {
+        let watched = |source| Failure::Os { doing: "watch the parent", source };
+        let lifeline = Lifeline::new(lifeline).map_err(watched)?;
+        serve_below(&lifeline, message, settings).await
+    });
+    runtime.shutdown_timeout(LAST_MOMENTS);
+    served
+}
+
+fn start_runtime() -> Result<Runtime, Failure> {
+    // A runtime that gets some of its threads and not the others panics, and then waits for ever for those it got.
+    #[expect(clippy::exit, reason = "before it waits")]
+    std::panic::set_hook(Box::new(|panic| {
+        drop(writeln!(io::stderr(), "sandcrab: failed to start the runtime: {panic}"));
+        std::process::exit(1);
+    }));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get))
@@ -83,13 +101,8 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let runtime = runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })?;
     // One thread for work that blocks is there from the start: a machine without processes would have none.
     drop(runtime.spawn_blocking(|| ()));
-    let served = runtime.block_on(async {
-        let watched = |source| Failure::Os { doing: "watch the parent", source };
-        let lifeline = Lifeline::new(lifeline).map_err(watched)?;
-        serve_below(&lifeline, message, settings).await
-    });
-    runtime.shutdown_timeout(LAST_MOMENTS);
-    served
+    drop(std::panic::take_hook());
+    Ok(runtime)
 }
 
 async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) -> Result<(), Failure> {
