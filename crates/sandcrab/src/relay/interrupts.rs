@@ -1,10 +1,10 @@
 //! Ctrl-C and its like: signals to this program become requests to end the command.
 
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandcrab_api::ErrorCode;
-use sandcrab_client::{Client, KillOptions};
+use sandcrab_client::{Client, ClientError, KillOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -13,6 +13,19 @@ use crate::failure::Failure;
 
 /// How long a command that was interrupted has to tidy up.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long a server that is gone may take to be back: a crashed one takes two seconds at most.
+const SERVER_PATIENCE: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Why this program should go before the command has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It was interrupted three times.
+    Insisted,
+    /// Nobody is there to pass the signal to.
+    NoServer,
+}
 
 /// The signals that end a command.
 const HANGUP: u8 = 1;
@@ -36,28 +49,31 @@ impl Interrupts {
     }
 
     /// Passes signals on to a command: the first as it is, the second as SIGKILL. Notes the exit code at the first.
-    /// Returns at the third, when it is time to go whatever the command does.
+    /// Returns when it is time to go, whatever the command does.
     pub(super) async fn pass_on(
         mut self,
         client: &Client,
         id: &str,
         mut progress: watch::Receiver<Progress>,
         exit_code: &Cell<Option<u8>>,
-    ) {
+    ) -> Leave {
         let first = self.next().await;
         exit_code.set(Some(128 + first));
         let ask = KillOptions { signal: Some(first.to_string()), grace: Some(GRACE) };
         let force = KillOptions { signal: Some("SIGKILL".into()), grace: Some(Duration::ZERO) };
-        tokio::select! {
-            () = end(client, id, &ask, &mut progress) => {
-                // Nobody is left, and the last of the output is on its way.
-                self.next().await;
-            }
+        let passed_on = tokio::select! {
+            passed_on = end(client, id, &ask, &mut progress) => passed_on,
             _ = self.next() => tokio::select! {
-                () = end(client, id, &force, &mut progress) => drop(self.next().await),
-                _ = self.next() => (),
+                passed_on = end(client, id, &force, &mut progress) => passed_on,
+                _ = self.next() => return Leave::Insisted,
             }
+        };
+        if !passed_on {
+            return Leave::NoServer;
         }
+        // Nobody is left, and the last of the output is on its way.
+        self.next().await;
+        Leave::Insisted
     }
 
     /// The next signal; never, if all are ignored.
@@ -78,19 +94,31 @@ impl Interrupts {
     }
 }
 
-/// Ends the command, as soon as the server knows it. Waits until it is gone.
-async fn end(client: &Client, id: &str, options: &KillOptions, progress: &mut watch::Receiver<Progress>) {
+/// Ends the command, as soon as the server knows it. Waits until it is gone. Says whether there was a server to ask.
+async fn end(
+    client: &Client,
+    id: &str,
+    options: &KillOptions,
+    progress: &mut watch::Receiver<Progress>,
+) -> bool {
+    let patience = Instant::now() + SERVER_PATIENCE;
     loop {
         let seen = *progress.borrow_and_update();
         match client.kill(id, options).await {
             Err(error) if error.code() == Some(ErrorCode::ProcessNotFound) && seen == Progress::Sent => {
                 // Its request has not arrived yet.
                 if progress.changed().await.is_err() {
-                    return;
+                    return true;
                 }
             }
+            Err(ClientError::Unreachable { .. } | ClientError::Cut { .. }) => {
+                if Instant::now() >= patience {
+                    return false;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
             // What is wrong with the server shows in the stream.
-            _ => return,
+            _ => return true,
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use interrupts::Interrupts;
+use interrupts::{Interrupts, Leave};
 use stdin::Stdin;
 
 /// How far a command has come.
@@ -47,7 +47,12 @@ pub(crate) async fn relay(
     let (progress, watched) = watch::channel(Progress::Sent);
     let shown = tokio::select! {
         shown = show(client, &request, &progress, output) => shown,
-        () = interrupts.pass_on(client, &id, watched.clone(), &interrupted) => return Ok(interrupted.get().unwrap_or(0)),
+        leave = interrupts.pass_on(client, &id, watched.clone(), &interrupted) => {
+            if leave == Leave::NoServer {
+                output.note("the server cannot be reached; the command may go on");
+            }
+            return Ok(interrupted.get().unwrap_or(0));
+        }
         failure = stdin::pass_on(stdin, client, &id, watched) => Err(failure),
     };
     match shown {

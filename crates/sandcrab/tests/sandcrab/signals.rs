@@ -56,6 +56,19 @@ fn a_second_ctrl_c_kills_at_once() {
 }
 
 #[test]
+fn ctrl_c_without_a_server_is_heard() {
+    let mut scene = Scene::new();
+    let program = scene.spawn(&["exec", "echo begun; sleep 600"]);
+    program.wait_for("begun\n");
+    scene.kill();
+    let begun = Instant::now();
+    program.signal(Signal::INT);
+    let finished = program.finish().with_code(130);
+    assert!(begun.elapsed() < AT_ONCE);
+    assert!(finished.stderr.contains("the server cannot be reached; the command may go on"), "{finished:?}");
+}
+
+#[test]
 fn sigterm_is_passed_on() {
     let scene = Scene::new();
     let program =
