@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_ENCODING;
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -61,6 +62,16 @@ pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held)
     Ok((first.unwrap_or_else(|| all.freeze()), held))
 }
 
+/// A body is taken as it is; one that says it is compressed would be misread.
+fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.get(CONTENT_ENCODING) {
+        Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Err(ApiError::invalid("content-encoding", "send the body as it is; no coding is understood"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads a JSON object; nothing at all is an empty one.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
@@ -94,6 +105,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        check_coding(request.headers())?;
         let (bytes, held) = read_body(app, request.into_body()).await?;
         if bytes.len() <= QUICK_BYTES {
             return Ok(Self { value: parse(&bytes)?, bytes, held });

@@ -125,6 +125,7 @@ macro_rules! every_case {
             }
             requests {
                 json_that_is_none
+                a_coded_body
                 a_refusal_repeats_no_value
                 a_session_that_is_no_name
                 too_many_arguments

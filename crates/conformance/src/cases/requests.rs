@@ -30,6 +30,16 @@ pub(super) async fn json_that_is_none(target: Target) {
     }
 }
 
+/// A body that says it is compressed is not taken for one that is not.
+pub(super) async fn a_coded_body(target: Target) {
+    for (coding, refused) in [("gzip", true), ("Identity", false)] {
+        let request =
+            Request::post("/api/execute", &json!({"command": "true"})).header("content-encoding", coding);
+        let answer = target.send(request).await;
+        if refused { drop(answer.refused(400, "VALIDATION_FAILED")) } else { drop(answer.ok()) }
+    }
+}
+
 /// Values of variables may be secrets: a refusal does not repeat them.
 pub(super) async fn a_refusal_repeats_no_value(target: Target) {
     for (path, body) in [

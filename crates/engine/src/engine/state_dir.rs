@@ -51,7 +51,7 @@ impl StateDir {
             let folder = path.join(name);
             builder.create(&folder).map_err(fail("make", &folder))?;
         }
-        let same_instance = check_instance(&mut lock).map_err(fail("read", &lock_path))?;
+        let same_instance = check_instance(&mut lock).map_err(fail("update", &lock_path))?;
         let folders = Folders::open(&path).map_err(fail("open", &path))?;
         Ok(Self { path, folders: Arc::new(folders), same_instance, _lock: lock })
     }
