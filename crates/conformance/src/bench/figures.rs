@@ -67,6 +67,10 @@ pub async fn push_figures(
     let stats = stateless(engine, STATELESS, STATELESS_EVERY).await?;
     let bar = Bar::AtMostTimesFloor(0.4);
     table.push(Row::new("stateless `true`, 100 a second, p50", time(stats)).floor(spawn).bar(bar));
+    table.push(
+        Row::new("stateless `true`, 100 a second, p50, to spawning bash as often", time(stats))
+            .floor(time(floors.bash_spawn_at_pace)),
+    );
     let stats = stateless(engine, STATELESS, Duration::ZERO).await?;
     let bar = Bar::AtMostTimesFloor(1.0);
     table.push(

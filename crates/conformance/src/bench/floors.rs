@@ -24,6 +24,7 @@ const ROUND_TRIPS_AFTER_PAUSE: usize = 1_000;
 /// Long enough for both sides to fall asleep, as they do between the commands of a real caller.
 const PAUSE: Duration = Duration::from_millis(1);
 const SPAWNS: usize = 300;
+const SPAWN_PACE: Duration = Duration::from_millis(10);
 /// The part of the samples that is thrown away first, while caches and clocks settle.
 const WARM_UP_DIVISOR: usize = 10;
 
@@ -40,6 +41,8 @@ pub struct Floors {
     pub bash_round_trip_of_task: Stats,
     /// Starting bash for nothing, and waiting for it.
     pub bash_spawn: Stats,
+    /// The same a hundred times a second, so that caches and cores have been idle before each.
+    pub bash_spawn_at_pace: Stats,
     /// What a reader gets out of a pipe that a child fills.
     pub pipe_rate: Measure,
     /// Writing a file that is in the page cache already.
@@ -56,7 +59,9 @@ impl Floors {
         progress("bare bash round trip, from a task");
         let of_task = bash_round_trip_of_task(ROUND_TRIPS)?;
         progress("spawning bash");
-        let bash_spawn = bash_spawn(SPAWNS)?;
+        let back_to_back = bash_spawn(SPAWNS, Duration::ZERO)?;
+        progress("spawning bash, a hundred a second");
+        let at_pace = bash_spawn(SPAWNS, SPAWN_PACE)?;
         progress("pipe throughput");
         let pipe_rate = pipe_rate(Path::new("/proc/self/exe"), PIPE_BYTES)?;
         progress("page cache write");
@@ -65,7 +70,8 @@ impl Floors {
             bash_round_trip: round_trip,
             bash_round_trip_after_pause: after_pause,
             bash_round_trip_of_task: of_task,
-            bash_spawn,
+            bash_spawn: back_to_back,
+            bash_spawn_at_pace: at_pace,
             pipe_rate,
             file_write_rate,
         })
@@ -200,9 +206,12 @@ pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
 }
 
 /// How long it takes to start bash, let it do nothing, and wait for its end.
-pub fn bash_spawn(samples: usize) -> io::Result<Stats> {
+pub fn bash_spawn(samples: usize, every: Duration) -> io::Result<Stats> {
     let mut times = Vec::with_capacity(samples);
+    let mut next = Instant::now();
     for number in 0..samples + warm_up(samples) {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        next += every;
         let time = bash_spawn_once()?;
         if number >= warm_up(samples) {
             times.push(time);
@@ -282,7 +291,7 @@ mod tests {
     #[test]
     fn bash_answers_and_spawns() {
         assert!(bash_round_trip(20, Duration::ZERO).unwrap().p50 > Duration::ZERO);
-        assert!(bash_spawn(3).unwrap().p50 > Duration::ZERO);
+        assert!(bash_spawn(3, Duration::ZERO).unwrap().p50 > Duration::ZERO);
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn push_floors(table: &mut Table, floors: &Floors) {
         ("bare bash round trip after 1 ms", floors.bash_round_trip_after_pause),
         ("bare bash round trip from a task", floors.bash_round_trip_of_task),
         ("spawning bash", floors.bash_spawn),
+        ("spawning bash, 100 a second", floors.bash_spawn_at_pace),
     ] {
         table.push(Row::new(format!("floor: {name}, p50"), Measure::Time(stats.p50)));
         table.push(Row::new(format!("floor: {name}, p99"), Measure::Time(stats.p99)));

@@ -10,7 +10,7 @@ use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Session, SessionSpec};
 use super::program::{Program, Server};
 use super::turns::{Part, take_turns, timed};
 use super::{Connection, bare, expect, post, request};
-use crate::bench::floors::{BareBash, bash_spawn_once};
+use crate::bench::floors::{BareBash, bash_round_trip_of_task, bash_spawn_once};
 use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
 
 /// Rounds and samples a round of what takes microseconds.
@@ -53,16 +53,18 @@ pub(super) fn push(
             Part::new(SHORT_SAMPLES, || exec_once(&mut to_exec, &exec)),
         ],
     )?;
+    let of_task = bash_round_trip_of_task(SHORT_ROUNDS * SHORT_SAMPLES)?;
     let own = own_cost(&mut to_floor, &bare_request)?;
 
     progress("stateless commands, new sessions, processes and kills over HTTP, and bash spawned");
     let mut connections = [server.connect()?, server.connect()?, server.connect()?, server.connect()?];
     let [to_stateless, to_create, to_start, to_kill] = &mut connections;
     let stateless = post("/api/execute", r#"{"command":"true"}"#);
-    let [spawn, ran, created, exited, killed] = take_turns(
+    let [spawn, spawn_at_pace, ran, created, exited, killed] = take_turns(
         LONG_ROUNDS,
         [
             Part::new(LONG_SAMPLES, || Ok(bash_spawn_once()?)),
+            Part::new(LONG_SAMPLES, || Ok(bash_spawn_once()?)).every(STATELESS_EVERY),
             Part::new(LONG_SAMPLES, || exec_once(to_stateless, &stateless)).every(STATELESS_EVERY),
             Part::new(LONG_SAMPLES, || create_session(to_create)).every(NEW_SESSIONS_EVERY),
             Part::new(LONG_SAMPLES, || start_to_exit(to_start)),
@@ -77,13 +79,16 @@ pub(super) fn push(
         Row::new("floor: bare hyper handler, p99", Measure::Time(bare.p99)),
         Row::new("floor: the client's own processor time, a request", Measure::Time(own)),
         Row::new("floor: bare bash round trip, p50", time(trip)),
+        Row::new("floor: bare bash round trip from a task, p50", time(of_task)),
         Row::new("floor: session `true` through the engine alone, p50", time(through_engine)),
         Row::new("floor: spawning bash, p50", time(spawn)),
+        Row::new("floor: spawning bash, 100 a second, p50", time(spawn_at_pace)),
         Row::new("`GET /api/ping`, p50", time(pinged)).floor(time(bare)).bar(Bar::AtMostTimesFloor(1.5)),
         Row::new("`GET /api/ping`, p99", Measure::Time(pinged.p99)).floor(Measure::Time(bare.p99)),
         Row::new("session `true`, p50, to bare bash + ping", time(run))
             .floor(after(trip))
             .bar(Bar::AtMostTimesFloor(2.0)),
+        Row::new("session `true`, p50, to bare bash from a task + ping", time(run)).floor(after(of_task)),
         Row::new("session `true`, p50, to the engine alone + ping", time(run)).floor(after(through_engine)),
         Row::new("session `true`, p99, to its p50", Measure::Time(run.p99))
             .floor(time(run))
@@ -91,6 +96,8 @@ pub(super) fn push(
         Row::new("stateless `true`, 100 a second, p50, to spawning bash + ping", time(ran))
             .floor(after(spawn))
             .bar(Bar::AtMostTimesFloor(0.5)),
+        Row::new("stateless `true`, 100 a second, p50, to spawning bash as often + ping", time(ran))
+            .floor(after(spawn_at_pace)),
         Row::new("new session, 50 a second, p50, to spawning bash + ping", time(created)).floor(after(spawn)),
         Row::new("process `echo`, start to exit event, p50, to spawning bash + ping", time(exited))
             .floor(after(spawn)),
