@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -13,10 +14,12 @@ use super::link::lock;
 pub(super) struct Tasks(Mutex<JoinSet<()>>);
 
 impl Tasks {
+    /// Runs a task. Where there is no runtime it is dropped: a future that nobody polls any more may be dropped anywhere.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let Ok(runtime) = Handle::try_current() else { return };
         let mut tasks = lock(&self.0);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        tasks.spawn_on(task, &runtime);
     }
 }
 

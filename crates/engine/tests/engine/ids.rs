@@ -125,6 +125,26 @@ async fn a_session_id_is_free_at_once_after_deletion_whatever_ran() {
     }
 }
 
+/// A start that was given up may be dropped where there is no runtime any more.
+#[test]
+fn a_start_dropped_outside_the_runtime_does_no_harm() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let engine = runtime.block_on(place.open());
+    for _ in 0..20 {
+        let mut start = Box::pin(engine.start(CommandSpec::shell("true")));
+        let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+        let entered = runtime.enter();
+        let polled = start.as_mut().poll(context);
+        drop(entered);
+        assert!(polled.is_pending() || polled.is_ready());
+        drop(start);
+    }
+    let after = runtime.block_on(engine.run(CommandSpec::shell("echo after"))).unwrap();
+    assert_eq!(after.stdout(), "after\n");
+    drop((after, engine));
+}
+
 /// What ends with a session is its own, not that of the next one with its name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_made_while_its_namesake_is_deleted_stays() {
