@@ -16,7 +16,7 @@ use super::link::Link;
 use super::run::AfterPrelude;
 use super::session::Session;
 use super::shell_children::ShellChildren;
-use super::spin::Spin;
+use super::spin::{FOR_ENGINE, FOR_SHELL, Spin};
 use super::stdio::Supply;
 use super::zygote::socket_name;
 use crate::end::{EndReason, KillReceipt};
@@ -168,8 +168,8 @@ impl Supervisor {
             children: ChildrenFile::open()?,
             shell_children: ShellChildren::default(),
             supply: Supply::open()?,
-            for_shell: Spin::default(),
-            for_engine: Spin::default(),
+            for_shell: Spin::new(FOR_SHELL),
+            for_engine: Spin::new(FOR_ENGINE),
             signals,
             orphan_check: None,
             engine_gone: false,

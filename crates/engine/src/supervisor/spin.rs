@@ -8,8 +8,10 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How long it stays awake at most: what a small command takes, with the time to wake its shell.
-const LONGEST: Duration = Duration::from_micros(60);
+/// How long it stays awake at most for its shell: what a small command takes, with the time to wake bash.
+pub(super) const FOR_SHELL: Duration = Duration::from_micros(60);
+/// The same for the engine: what a client of a server takes to send the next command.
+pub(super) const FOR_ENGINE: Duration = Duration::from_micros(150);
 /// After a lost bet this many are not made; twice as many after the next, up to the limit.
 const FEWEST_SKIPPED: u32 = 4;
 const MOST_SKIPPED: u32 = 256;
@@ -17,6 +19,7 @@ const MOST_SKIPPED: u32 = 256;
 /// Whether and until when to stay awake for something.
 #[derive(Debug)]
 pub(super) struct Spin {
+    longest: Duration,
     until: Cell<Option<Instant>>,
     /// How many bets are not made yet.
     skip: Cell<u32>,
@@ -24,17 +27,16 @@ pub(super) struct Spin {
     skipped: Cell<u32>,
 }
 
-impl Default for Spin {
-    fn default() -> Self {
-        Self { until: Cell::new(None), skip: Cell::new(0), skipped: Cell::new(FEWEST_SKIPPED / 2) }
-    }
-}
-
 impl Spin {
+    /// Stays awake for so long at most.
+    pub(super) fn new(longest: Duration) -> Self {
+        Self { longest, until: Cell::new(None), skip: Cell::new(0), skipped: Cell::new(FEWEST_SKIPPED / 2) }
+    }
+
     /// It may come in a moment.
     pub(super) fn begin(&self) {
         match self.skip.get() {
-            0 => self.until.set(Some(Instant::now() + LONGEST)),
+            0 => self.until.set(Some(Instant::now() + self.longest)),
             skip => self.skip.set(skip - 1),
         }
     }
@@ -69,7 +71,7 @@ mod tests {
 
     #[test]
     fn lost_bets_become_rare_and_won_ones_do_not() {
-        let spin = Spin::default();
+        let spin = Spin::new(FOR_SHELL);
         for skipped in [4, 8, 16, 32, 64, 128, 256, 256] {
             spin.begin();
             assert!(spin.goes_on());

@@ -527,8 +527,8 @@ async fn a_machine_without_processes_says_so_and_recovers() {
     let answers: Vec<_> = (0..6).map(|_| host.ask(&["run", "echo x"])).collect();
     assert_eq!(answers[..2], ["x ", "x "], "{answers:?}");
     // One more than needed may have been on its way.
-    assert!(answers[2] == "x " || refused(&answers[2]), "{answers:?}");
-    assert!(answers[3..].iter().all(refused), "{answers:?}");
+    let ran = answers.iter().filter(|answer| *answer == "x ").count();
+    assert!(ran <= 3 && ran + answers.iter().filter(|answer| refused(answer)).count() == 6, "{answers:?}");
     let answer = host.ask(&["session", "other"]);
     assert!(refused(&answer), "{answer}");
     assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
@@ -549,8 +549,9 @@ async fn a_session_on_a_supervisor_without_shell_says_so() {
         assert_eq!(host.ask(&["run", "echo x"]), "x ");
     }
     let answers = ["one", "two", "three"].map(|id| host.ask(&["session", id]));
-    assert!(answers[0] == "made" || answers[0].starts_with(OUT_OF_PROCESSES), "{answers:?}");
-    assert!(answers[1..].iter().all(|answer| answer.starts_with(OUT_OF_PROCESSES)), "{answers:?}");
+    let made = answers.iter().filter(|answer| *answer == "made").count();
+    let refused = answers.iter().filter(|answer| answer.starts_with(OUT_OF_PROCESSES)).count();
+    assert!(made <= 1 && made + refused == 3, "{answers:?}");
     few.allow("max");
     assert_eq!(host.ask(&["session", "after"]), "made");
     host.kill();
