@@ -530,7 +530,7 @@ async fn a_machine_without_processes_says_so_and_recovers() {
     let ran = answers.iter().filter(|answer| *answer == "x ").count();
     assert!(ran <= 3 && ran + answers.iter().filter(|answer| refused(answer)).count() == 6, "{answers:?}");
     let answer = host.ask(&["session", "other"]);
-    assert!(refused(&answer), "{answer}");
+    assert!(refused(&answer) || (ran == 2 && answer == "made"), "{answers:?} {answer}");
     assert_eq!(host.ask(&["run-in", "s", "echo $x"]), "5 ");
     few.allow("max");
     assert_eq!(host.ask(&["run", "/bin/echo after; :"]), "after ");
