@@ -29,7 +29,7 @@ Exit codes:
   died of signal n, 124 if it took longer than its timeout. Beside that:
     2    the command line makes no sense
     64   the request makes no sense
-    65   there is no such process, session, program, file or folder
+    65   there is no such process, session, program or file
     66   something is in the way: the id is taken, standard input is closed, the shell has ended
     69   the server cannot be reached, or is stopping
     70   an error of the server's own

@@ -45,7 +45,7 @@ impl EnvironmentArgs {
 pub(crate) struct Words {
     /// The command. Words are joined by spaces and read by a shell; after `--` they are a program and its arguments, and
     /// no shell sees them. Options of ours go before it.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 

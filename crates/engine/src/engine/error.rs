@@ -12,7 +12,7 @@ use crate::protocol::Refusal;
 #[non_exhaustive]
 pub enum OpenError {
     /// Another engine has this state directory.
-    #[error("another engine uses {path}; stop it first, or choose another state directory")]
+    #[error("another server or program uses {path}; stop it first, or choose another state directory")]
     InUse {
         /// The state directory.
         path: PathBuf,

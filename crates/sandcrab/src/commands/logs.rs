@@ -15,7 +15,8 @@ use crate::relay::{gap_note, write};
 ///
 /// Its standard output goes to standard output, its standard error to standard error, byte by byte and in the order in which
 /// they were written. With --json every event is a line of its own with the cursor after it, which --since takes; output is
-/// text there, and what is not UTF-8 is replaced.
+/// text there, and what is not UTF-8 is replaced. The last lines (--tail) come first and all together: standard output, then
+/// standard error; with --json as one document.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// The process, or any execution.

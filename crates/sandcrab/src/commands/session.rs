@@ -50,7 +50,8 @@ struct CreateArgs {
     /// The timeout of commands that do not bring their own, such as 5s, 2m.
     #[arg(short, long, value_name = "DURATION")]
     timeout: Option<Span>,
-    /// A command that ends the shell (`exit 3`) is like any other; without this it is an error.
+    /// A command that ends the shell (`exit 3`) is like any other, and the next one has the state from before it; without
+    /// this it is an error.
     #[arg(long)]
     restore: bool,
 }

@@ -144,3 +144,14 @@ fn every_error_has_its_exit_code_in_the_documents() {
         assert!(ErrorCode::ALL.iter().any(|code| code.as_str() == word), "{word} is no error code");
     }
 }
+
+/// An option that does not exist is no command.
+#[test]
+fn a_mistyped_option_is_not_run() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["exec", "run"] {
+        let mut command = crate::stage::sandcrab(home.path());
+        let finished = Program::start(command.args([name, "--tiemout", "5s", "true"])).finish().with_code(2);
+        assert!(finished.stderr.contains("--tiemout"), "{finished:?}");
+    }
+}

@@ -71,7 +71,7 @@ fn a_second_one_on_the_same_state_directory_is_refused() {
     let (code, said) = place.refused(&mut place.command());
     assert_eq!(code, Some(2));
     assert!(
-        said.contains("another engine uses") && said.contains("choose another state directory"),
+        said.contains("another server or program uses") && said.contains("choose another state directory"),
         "{said}"
     );
     assert!(serve.answers());
