@@ -76,8 +76,6 @@ pub(super) struct Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // Not before: whoever took it is in more of a hurry.
-        self.engine.refill_soon();
         if self.link.asked() == self.asked {
             self.engine.put_back(&self.link);
         }
@@ -114,6 +112,7 @@ impl Inner {
     }
 
     async fn take(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+        self.refill_soon();
         if let Some(link) = self.pool.pop() {
             return Ok(link);
         }

@@ -131,15 +131,18 @@ fn a_start_dropped_outside_the_runtime_does_no_harm() {
     let place = Place::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let engine = runtime.block_on(place.open());
+    let mut given_up = 0;
     for _ in 0..5 {
         runtime.block_on(eventually("one is ready", || engine.health().ready > 0));
         let mut start = Box::pin(engine.start(CommandSpec::shell("true")));
         let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
         let entered = runtime.enter();
-        assert!(start.as_mut().poll(context).is_pending());
+        // On a busy machine it may be there already.
+        given_up += usize::from(start.as_mut().poll(context).is_pending());
         drop(entered);
         drop(start);
     }
+    assert!(given_up > 0);
     let after = runtime.block_on(engine.run(CommandSpec::shell("echo after"))).unwrap();
     assert_eq!(after.stdout(), "after\n");
     drop((after, engine));
