@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, SessionSpec};
 
-use crate::support::{Scene, cpu_ticks, descendants, is_zombie, resident_bytes};
+use crate::support::{Scene, cpu_ticks, descendants, eventually, is_zombie, resident_bytes};
 
 /// How many free journals the engine may have, and have open, for the commands to come: now more and now fewer.
 const OPEN_AHEAD: usize = 64;
@@ -22,9 +22,14 @@ struct Usage {
 
 impl Usage {
     async fn of(scene: &Scene) -> Self {
-        // The shells kept ready come back, what has ended is reaped, states are saved.
-        tokio::time::sleep(Duration::from_millis(700)).await;
         let own = std::process::id();
+        // The zygote, and a supervisor and its shell for what is kept ready and for each session: the ready ones have
+        // come back, what has ended is reaped, states are saved.
+        eventually("all is quiet", || {
+            let health = scene.engine.health();
+            health.ready == 1 && descendants(own).len() == 1 + 2 * (health.ready + health.sessions)
+        })
+        .await;
         let processes = descendants(own);
         let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
         let state = scene.place.state();

@@ -102,6 +102,8 @@ pub(super) struct Session {
     pub(super) directory: tempfile::TempDir,
     /// Children of the shell at the last look, to be ended with it.
     reaped: Option<i32>,
+    /// A snapshot that came while a command ran.
+    arrived: Option<Report>,
 }
 
 pub(super) fn bash() -> PathBuf {
@@ -138,7 +140,7 @@ impl Session {
             in_child: &mut |_| Ok(()),
         })
         .unwrap();
-        let mut session = Self { shell, directory, reaped: None };
+        let mut session = Self { shell, directory, reaped: None, arrived: None };
         match session.report(Duration::from_secs(10)) {
             Some(Report::Ready) => {}
             other => panic!("the shell began with {other:?}, {:?}", session.died()),
@@ -160,7 +162,7 @@ impl Session {
     pub(super) fn report(&mut self, patience: Duration) -> Option<Report> {
         let deadline = Instant::now() + patience;
         loop {
-            if let Some(report) = self.shell.receive().unwrap() {
+            if let Some(report) = self.arrived.take().or_else(|| self.shell.receive().unwrap()) {
                 return Some(report);
             }
             if self.died().is_some() || Instant::now() > deadline {
@@ -210,12 +212,14 @@ impl Session {
             read(&out, &mut outcome.stdout);
             read(&err, &mut outcome.stderr);
             // A single command may say so when it is over; what counts is how its shell ends.
-            if let Some(Report::Done(done)) = self.shell.receive().unwrap()
-                && !how.once
-            {
-                outcome.ended = Ended::Done { status: done.status, how: done.how };
-                outcome.done = Some(done);
-                break;
+            match self.shell.receive().unwrap() {
+                Some(Report::Done(done)) if !how.once => {
+                    outcome.ended = Ended::Done { status: done.status, how: done.how };
+                    outcome.done = Some(done);
+                    break;
+                }
+                Some(snapshot @ Report::Snapshot(_)) => self.arrived = Some(snapshot),
+                _ => {}
             }
             if let Some(code) = self.died() {
                 outcome.ended = Ended::Died(code);
@@ -266,20 +270,8 @@ impl Session {
 
     /// Runs a command with everything from /dev/null, as quickly as can be.
     pub(super) fn round_trip(&mut self, text: &str) -> Duration {
-        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-        let null = null.as_fd();
         let started = Instant::now();
-        self.shell
-            .run(Job {
-                text: text.as_bytes(),
-                stdin: null,
-                stdout: null,
-                stderr: null,
-                env: &[],
-                cwd: None,
-                once: false,
-            })
-            .unwrap();
+        begin(&mut self.shell, text);
         while !matches!(self.shell.receive().unwrap(), Some(Report::Done(_))) {
             let mut fds: Vec<_> =
                 self.shell.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -356,4 +348,11 @@ fn poll(fds: &mut [PollFd<'_>], tick: Duration) {
     let tick =
         Timespec { tv_sec: 0, tv_nsec: i64::from(tick.min(Duration::from_millis(900)).subsec_nanos()) };
     let _ = rustix::event::poll(fds, Some(&tick));
+}
+
+/// Begins a command with everything from and to /dev/null.
+pub(super) fn begin(shell: &mut Shell, text: &str) {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+    let (text, fd) = (text.as_bytes(), null.as_fd());
+    shell.run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: false }).unwrap();
 }

@@ -1,12 +1,11 @@
 //! A shell from its start to its end: interrupts, lost connections, what it uses and how long it takes.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::harness::{BOTH, Ended, Run, Session, bash, set, unset};
+use super::harness::{BOTH, Ended, Run, Session, bash, begin, set, unset};
 use super::snapshots::MANY;
-use crate::shell::{Driver, How, Job, Report, probe};
+use crate::shell::{Driver, How, Report, probe};
 
 #[test]
 fn the_object_works_with_this_bash() {
@@ -26,18 +25,7 @@ fn interrupting_a_wait_for_what_stays() {
     let mut session = Session::new(Driver::Loaded);
     session.run("sleep 30 &");
     for text in ["wait; echo no", "wait $!; echo no", "wait -n; echo no", "f() { wait; echo no; }; f"] {
-        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-        let fd = null.as_fd();
-        let job = Job {
-            text: text.as_bytes(),
-            stdin: fd,
-            stdout: fd,
-            stderr: fd,
-            env: &[],
-            cwd: None,
-            once: false,
-        };
-        session.shell.run(job).unwrap();
+        begin(&mut session.shell, text);
         std::thread::sleep(Duration::from_millis(50));
         let mut report = None;
         for _ in 0..100 {
@@ -176,12 +164,7 @@ fn a_starved_shell_is_seen() {
     // It may break, but not hang.
     let mut session = Session::new(Driver::Loaded);
     session.run("ulimit -n 4");
-    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-    let fd = null.as_fd();
-    session
-        .shell
-        .run(Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: false })
-        .unwrap();
+    begin(&mut session.shell, "true");
     let deadline = Instant::now() + Duration::from_secs(3);
     while let Ok(None) = session.shell.receive() {
         if session.died().is_some() {
@@ -231,19 +214,7 @@ fn a_command_before_the_shell_is_ready() {
             in_child: &mut |_| Ok(()),
         })
         .unwrap();
-        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-        let fd = null.as_fd();
-        shell
-            .run(Job {
-                text: b"return 7",
-                stdin: fd,
-                stdout: fd,
-                stderr: fd,
-                env: &[],
-                cwd: None,
-                once: false,
-            })
-            .unwrap();
+        begin(&mut shell, "return 7");
         let mut reports = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(5);
         while reports.len() < 2 && Instant::now() < deadline {

@@ -1,10 +1,9 @@
 //! Saving a shell's state and bringing it back.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::harness::{BOTH, Session};
-use crate::shell::{Driver, Hurry, Job, Report, Snapshot};
+use super::harness::{BOTH, Session, begin};
+use crate::shell::{Driver, Hurry, Report, Snapshot};
 
 const RICH: &str = r#"
 plain=1; export exported='a b'; readonly ro=3; declare -i int=4; declare -l lower=ABC; declare -u upper=abc
@@ -172,18 +171,7 @@ fn large_snapshots_are_quick() {
 fn a_snapshot_asked_for_during_a_command_comes_after_it() {
     for driver in BOTH {
         let mut session = Session::new(driver);
-        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-        let fd = null.as_fd();
-        let job = Job {
-            text: b"sleep 0.1; x=1",
-            stdin: fd,
-            stdout: fd,
-            stderr: fd,
-            env: &[],
-            cwd: None,
-            once: false,
-        };
-        session.shell.run(job).unwrap();
+        begin(&mut session.shell, "sleep 0.1; x=1");
         session.shell.snapshot(Hurry::Yes).unwrap();
         assert!(matches!(session.report(Duration::from_secs(5)), Some(Report::Done(_))), "{driver:?}");
         match session.report(Duration::from_secs(5)) {
