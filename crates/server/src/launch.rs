@@ -98,20 +98,20 @@ pub(crate) async fn launch_kept(
     headers: &HeaderMap,
     query: Option<&str>,
 ) -> Result<(Launch, Keeper), ApiError> {
-    let kills = request.value.on_disconnect == Some(OnDisconnect::Kill);
-    let (app, headers, query) = (Arc::clone(app), headers.clone(), query.map(str::to_owned));
+    if request.value.on_disconnect != Some(OnDisconnect::Kill) {
+        let launch = launch(app, request, headers, query, Kind::Command).await?;
+        let keeper = Keeper::new(app, &launch);
+        return Ok((launch, keeper));
+    }
+    // A client that goes away while it starts would leave it running, with nobody to end it.
     let tasks = app.tasks.clone();
-    let launched = async move {
+    let (app, headers, query) = (Arc::clone(app), headers.clone(), query.map(str::to_owned));
+    let launched = tasks.spawn(async move {
         let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
         let keeper = Keeper::new(&app, &launch);
         Ok((launch, keeper))
-    };
-    if kills {
-        // A client that goes away while it starts would leave it running, with nobody to end it.
-        tasks.spawn(launched).await.map_err(ApiError::internal)?
-    } else {
-        launched.await
-    }
+    });
+    launched.await.map_err(ApiError::internal)?
 }
 
 fn spec(

@@ -8,15 +8,17 @@
 //! worker each time the supervisor has read something, for nothing.
 
 use std::collections::HashMap;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    connect, recv, send, sendmsg, socket_with,
 };
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -25,7 +27,8 @@ use tokio::sync::{Notify, oneshot};
 use super::Inner;
 use super::execution::Tracked;
 use super::patience::Patience;
-use crate::protocol::{Answer, FrameBuffer, FrameError, Request, frame};
+use crate::journal::NewJournal;
+use crate::protocol::{Answer, Command, FrameBuffer, FrameError, Request, frame};
 use crate::supervisor::zygote::socket_address;
 use crate::sys;
 
@@ -136,6 +139,33 @@ impl Link {
 
     /// Sends a request; the answer comes through the receiver.
     pub(super) fn request(&self, request: &Request) -> Result<oneshot::Receiver<Answer>, LinkError> {
+        self.answered(|number| self.send(&frame(number, request)))
+    }
+
+    /// Sends a command with its journal, open, so that the supervisor need not open and read it before the command can
+    /// begin. Where the socket has no room for it, the command goes without.
+    pub(super) fn start(
+        &self,
+        command: Command,
+        journal: NewJournal,
+    ) -> Result<oneshot::Receiver<Answer>, LinkError> {
+        let NewJournal { file, key } = journal;
+        let mut request = Request::Start(Box::new(Command { journal: Some(key), ..command }));
+        self.answered(|number| {
+            if self.send_with(&frame(number, &request), &file)? {
+                return Ok(());
+            }
+            if let Request::Start(command) = &mut request {
+                command.journal = None;
+            }
+            self.send(&frame(number, &request))
+        })
+    }
+
+    fn answered(
+        &self,
+        send: impl FnOnce(u64) -> Result<(), LinkError>,
+    ) -> Result<oneshot::Receiver<Answer>, LinkError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         lock(&self.pending).insert(number, sender);
@@ -144,7 +174,7 @@ impl Link {
             lock(&self.pending).remove(&number);
             return Err(LinkError::Gone);
         }
-        if let Err(e) = self.send(&frame(number, request)) {
+        if let Err(e) = send(number) {
             lock(&self.pending).remove(&number);
             return Err(e);
         }
@@ -167,11 +197,38 @@ impl Link {
         self.pid.store(pid, Ordering::Release);
     }
 
-    fn send(&self, mut bytes: &[u8]) -> Result<(), LinkError> {
+    fn send(&self, bytes: &[u8]) -> Result<(), LinkError> {
         if self.is_over() {
             return Err(LinkError::Gone);
         }
-        let mut unsent = lock(&self.unsent);
+        self.send_in_turn(bytes, lock(&self.unsent))
+    }
+
+    /// Sends bytes with a file, if they can go at once; says whether.
+    fn send_with(&self, bytes: &[u8], file: &OwnedFd) -> Result<bool, LinkError> {
+        if self.is_over() {
+            return Err(LinkError::Gone);
+        }
+        let unsent = lock(&self.unsent);
+        if !unsent.is_empty() {
+            return Ok(false);
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files = [file.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        let parts = [IoSlice::new(bytes)];
+        let flags = SendFlags::NOSIGNAL;
+        match rustix::io::retry_on_intr(|| sendmsg(self.socket.get_ref(), &parts, &mut ancillary, flags)) {
+            // The file goes with the first byte.
+            Ok(sent) => self.send_in_turn(&bytes[sent..], unsent).map(|()| true),
+            // No room; or as many files are on their way as the kernel allows a user.
+            Err(Errno::AGAIN | Errno::TOOMANYREFS) => Ok(false),
+            Err(_) => Err(LinkError::Gone),
+        }
+    }
+
+    fn send_in_turn(&self, mut bytes: &[u8], mut unsent: MutexGuard<'_, Vec<u8>>) -> Result<(), LinkError> {
         if unsent.is_empty() {
             while !bytes.is_empty() {
                 match self.send_some(bytes) {

@@ -129,6 +129,11 @@ impl Inner {
         self.new_supervisor().await
     }
 
+    /// Whether fewer than half of those that are to be ready are.
+    pub(super) fn is_short_of_supervisors(&self) -> bool {
+        self.pool.ready() * 2 < self.config.ready_shells
+    }
+
     /// A supervisor's run is over: it may be ready for another in a moment.
     pub(super) fn renewing(&self, link: &Link) {
         if link.set_renewing(true) {

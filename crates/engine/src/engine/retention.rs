@@ -132,6 +132,8 @@ impl Inner {
         }
         drop(registry);
         for tracked in gone {
+            // A command that waits for this core does not wait for all of it.
+            std::thread::yield_now();
             self.retire(tracked.journal);
             self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
         }

@@ -348,7 +348,7 @@ impl Inner {
         snapshot: Option<Vec<u8>>,
         age: Option<Duration>,
     ) -> Result<Claimed, StartError> {
-        let claimed = self.claim(&crate::record::Record::Session(record.clone()), None)?;
+        let (claimed, _) = self.claim(&crate::record::Record::Session(record.clone()), None)?;
         let open = OpenSession {
             slot: claimed.slot.0,
             env: record.env.clone(),

@@ -13,7 +13,7 @@ use super::{Inner, Registry, SessionError, StartError, validate};
 use crate::command::{CommandSpec, LeftoverPolicy};
 use crate::end::Leftover;
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::Claimed;
+use crate::journal::{Claimed, NewJournal};
 use crate::protocol::{Answer, Bytes, Command, Request};
 use crate::record::{ExecutionRecord, Record};
 use crate::wire;
@@ -107,11 +107,11 @@ impl Inner {
         self: &Arc<Self>,
         record: &Record,
         bound: Option<u64>,
-    ) -> Result<Claimed, StartError> {
+    ) -> Result<(Claimed, NewJournal), StartError> {
         let bound = bound.unwrap_or(self.config.journal_bytes);
         let record = wire::to_bytes(record);
         let mut store = lock(&self.store);
-        let claimed = store.claim(&record, bound).map_err(StartError::claim)?;
+        let claimed = store.claim_open(&record, bound).map_err(StartError::claim)?;
         let opening = store.begin_opening();
         drop(store);
         if let Some(opening) = opening {
@@ -129,16 +129,15 @@ impl Inner {
         prelude: Option<Vec<u8>>,
     ) -> Result<Execution, StartError> {
         validate::command(&spec)?;
-        let (tracked, is_new) = self.reserve(link.nonce, &spec, session)?;
+        let (tracked, new) = self.reserve(link.nonce, &spec, session)?;
         let execution = Execution { tracked: Arc::clone(&tracked), engine: Arc::clone(self) };
-        if !is_new {
-            return Ok(execution);
-        }
+        let Some(journal) = new else { return Ok(execution) };
         let mut command = Command::new(tracked.slot(), &spec);
         command.prelude = prelude.map(Bytes);
+        command.hurry = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
         *lock(&tracked.link) = Some(Arc::clone(link));
         link.track(Arc::clone(&tracked));
-        let sent = link.request(&Request::Start(Box::new(command)));
+        let sent = link.start(command, journal);
         // From here on nothing may be undone but by what the supervisor says.
         let answer = match sent {
             Ok(answer) => {
@@ -172,17 +171,17 @@ impl Inner {
         }
     }
 
-    /// Reserves the id and claims the journal; or finds the execution of an identical request.
+    /// Reserves the id and claims the journal; or finds the execution of an identical request, which has its own.
     fn reserve(
         self: &Arc<Self>,
         nonce: u64,
         spec: &CommandSpec,
         session: Option<&SessionId>,
-    ) -> Result<(Arc<Tracked>, bool), StartError> {
+    ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
         let id = spec.id.clone().unwrap_or_else(ExecutionId::random);
         let mut registry = lock(&self.registry);
         if let Some(same) = check_id(&registry, spec)? {
-            return Ok((Arc::clone(same), false));
+            return Ok((Arc::clone(same), None));
         }
         if registry.unfinished >= self.config.max_executions {
             return Err(StartError::TooManyExecutions(self.config.max_executions));
@@ -203,14 +202,14 @@ impl Inner {
             created_at: SystemTime::now(),
             note: record.note.clone().map(|note| note.0),
         };
-        let claimed = self.claim(&Record::Execution(record), spec.journal_bytes)?;
+        let (claimed, journal) = self.claim(&Record::Execution(record), spec.journal_bytes)?;
         let tracked = Tracked::new(fixed, claimed);
         registry.unfinished += 1;
         if let Some(before) = registry.executions.insert(id, Arc::clone(&tracked)) {
             drop(registry);
             self.forget_tracked(&before);
         }
-        Ok((tracked, true))
+        Ok((tracked, Some(journal)))
     }
 
     /// Takes back what was reserved for an execution that never started.

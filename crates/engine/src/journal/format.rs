@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crc32fast::Hasher;
+use minicbor::{Decode, Encode};
 
 /// The version of the format that is written, and the only one that is read.
 pub(crate) const VERSION: u16 = 1;
@@ -100,8 +101,9 @@ impl fmt::Display for Slot {
 }
 
 /// What tells one use of a slot from every other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Salt(pub(crate) [u8; 16]);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub(crate) struct Salt(#[cbor(n(0), with = "minicbor::bytes")] pub(crate) [u8; 16]);
 
 /// How many bytes each stream had at some point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -202,12 +202,15 @@ impl Opening {
     pub(crate) fn work(self) -> Opened {
         let mut opened = Opened { open: Vec::new(), closed: Vec::new() };
         for slot in self.free {
+            // A command that waits for this core does not wait for all of it.
+            std::thread::yield_now();
             match open_free(&self.dir, slot) {
                 Ok(open) => opened.open.extend(open),
                 Err(_) => opened.closed.push(slot),
             }
         }
         for slot in self.new.map(Slot) {
+            std::thread::yield_now();
             // One that cannot be made now is not missed: the next claim makes its own, or says why it cannot.
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             let Ok(file) = open_segment(self.dir.as_fd(), slot, 0, flags) else { continue };

@@ -48,4 +48,4 @@ pub(crate) use reader::{Item, JournalReader};
 pub(crate) use retention::{Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};
-pub(crate) use writer::JournalWriter;
+pub(crate) use writer::{JournalWriter, NewJournal, NewJournalKey};

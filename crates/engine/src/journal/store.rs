@@ -11,15 +11,15 @@ use rustix::io::Errno;
 use super::error::{ClaimError, JournalError};
 use super::files::{list, open_segment, write_all_at};
 use super::format::{
-    HEADER_BYTES, Header, Layout, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, RANGE_AT, Range, Salt, Slot,
-    kind,
+    HEADER_BYTES, Header, Layout, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, RANGE_AT, RECORD_HEAD_BYTES,
+    Range, Salt, Slot, kind,
 };
 use super::found::{Found, Inspection, inspect};
 use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring};
 use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
 use super::tape::Tape;
-use super::writer::JournalWriter;
+use super::writer::{JournalWriter, NewJournal, NewJournalKey};
 use crate::id::random;
 
 /// A slot that has become a journal: all that is needed to write and to read it.
@@ -86,9 +86,19 @@ impl JournalStore {
         JournalReader::open(Arc::clone(&self.dir), journal.slot, &journal.salt)
     }
 
-    /// Makes a journal for a new execution. The payload of its first record, [`kind::SPEC`], says what
-    /// runs; it is not part of the bound.
+    /// Makes a journal. The payload of its first record, [`kind::SPEC`], says what it is of; it is not part of the
+    /// bound.
+    #[cfg(test)]
     pub(crate) fn claim(&mut self, spec: &[u8], bound: u64) -> Result<Claimed, ClaimError> {
+        self.claim_open(spec, bound).map(|(claimed, _)| claimed)
+    }
+
+    /// The same, and the journal as its writer gets it.
+    pub(crate) fn claim_open(
+        &mut self,
+        spec: &[u8],
+        bound: u64,
+    ) -> Result<(Claimed, NewJournal), ClaimError> {
         if bound < MIN_JOURNAL_BYTES {
             return Err(ClaimError::BoundTooSmall(bound));
         }
@@ -108,7 +118,14 @@ impl JournalStore {
         let head = head.encode(Seal::new(&salt, 0), HEADER_BYTES as u64, spec);
         let open = self.free.take()?;
         match write_all_at(open.file.as_fd(), &[&header.encode(Some(range)), &head, spec], 0) {
-            Ok(()) => Ok(Claimed { slot: open.slot, salt }),
+            Ok(()) => {
+                let claimed = Claimed { slot: open.slot, salt };
+                let first_record = (RECORD_HEAD_BYTES + spec.len()) as u64;
+                Ok((
+                    claimed,
+                    NewJournal { file: open.file, key: NewJournalKey { salt, bound, first_record } },
+                ))
+            }
             Err(errno) => {
                 self.free.give_back(&open);
                 Err(errno.into())

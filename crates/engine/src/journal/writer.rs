@@ -6,14 +6,15 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use minicbor::{Decode, Encode};
 use rustix::fs::{OFlags, ftruncate};
 use rustix::io::Errno;
 
 use super::error::{AppendError, JournalError};
 use super::files::{open_segment, write_all_at};
 use super::format::{
-    Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, Position, RECORD_HEAD_BYTES, REPEAT, Salt, Slot,
-    Stream, kind,
+    HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, Position, RECORD_HEAD_BYTES, REPEAT,
+    SPARE_AT, Salt, Slot, Stream, kind,
 };
 use super::record::{RecordHead, Seal, now_nanos};
 use super::tape::Tape;
@@ -41,6 +42,25 @@ struct Segment {
     limit: u64,
 }
 
+/// A journal that was claimed a moment ago, open for its writer, who so need not open and read it.
+#[derive(Debug)]
+pub(crate) struct NewJournal {
+    pub(crate) file: OwnedFd,
+    pub(crate) key: NewJournalKey,
+}
+
+/// What stands at the beginning of a new journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct NewJournalKey {
+    #[n(0)]
+    pub(super) salt: Salt,
+    #[n(1)]
+    pub(super) bound: u64,
+    /// How many bytes the first record has.
+    #[n(2)]
+    pub(super) first_record: u64,
+}
+
 /// The one writer of a journal.
 ///
 /// Blocking, without threads and without syncing. A record is written with one call; only when that call
@@ -66,6 +86,36 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
+    /// Begins to write a journal of which nobody has written more than the first record.
+    pub(crate) fn begin(dir: &Arc<OwnedFd>, slot: Slot, journal: NewJournal) -> Self {
+        let NewJournal { file: first, key: NewJournalKey { salt, bound, first_record } } = journal;
+        let layout = Layout::new(bound);
+        let segment = Segment {
+            index: 0,
+            file: None,
+            seal: Seal::new(&salt, 0),
+            offset: HEADER_BYTES as u64 + first_record,
+            limit: layout.segment_bytes + first_record,
+        };
+        let mut writer = Self {
+            dir: Arc::clone(dir),
+            slot,
+            salt,
+            bound,
+            layout,
+            first,
+            segment,
+            oldest: layout.head_segments,
+            recorded: VecDeque::new(),
+            position: Position::default(),
+            dropped: 0,
+            sticky: Vec::new(),
+            spare: SPARE_AT,
+        };
+        writer.recorded.resize(writer.tail_segments(), 0);
+        writer
+    }
+
     /// Opens a claimed slot and goes on after its last valid record.
     pub(crate) fn open(dir: &Arc<OwnedFd>, slot: Slot) -> Result<Self, JournalError> {
         let dir = Arc::clone(dir);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Limits, Program, Stdin};
+use crate::journal::NewJournalKey;
 use crate::wire;
 
 /// A byte string.
@@ -88,6 +89,12 @@ pub(crate) struct Command {
     /// can be told from one that is lost.
     #[n(11)]
     pub(crate) record_taken: Option<bool>,
+    /// That its journal, open, comes with it, and what is in it; else it is opened by its slot.
+    #[n(12)]
+    pub(crate) journal: Option<NewJournalKey>,
+    /// That the supervisor will be needed again soon: few others are ready.
+    #[n(13)]
+    pub(crate) hurry: Option<bool>,
 }
 
 impl Command {
@@ -113,6 +120,8 @@ impl Command {
             leftovers: spec.leftovers,
             prelude: None,
             record_taken: spec.digest.is_some().then_some(true),
+            journal: None,
+            hurry: None,
         }
     }
 }

@@ -164,7 +164,6 @@ impl Link {
         self.send(SNAPSHOT, flags, 0, &[], 0, &[writer.as_fd()])
     }
 
-    #[cfg(test)]
     pub(super) fn disconnect(&mut self) {
         self.control = None;
     }

@@ -241,8 +241,7 @@ impl Shell {
         }
     }
 
-    /// Tells the shell that there will be no more commands. It runs its EXIT trap and ends.
-    #[cfg(test)]
+    /// Tells the shell that there will be no more commands. It runs its EXIT trap, if it has not, and ends.
     pub(crate) fn disconnect(&mut self) {
         match &mut self.link {
             Link::Loaded(link) => link.disconnect(),

@@ -231,7 +231,6 @@ impl Link {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn disconnect(&mut self) {
         self.lines = None;
     }

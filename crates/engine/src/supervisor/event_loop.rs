@@ -84,6 +84,8 @@ pub(crate) struct Supervisor {
     /// What orphans that were reaped here have used.
     pub(super) orphans: Exit,
     pub(super) after_prelude: Option<AfterPrelude>,
+    /// When the shell of a command that is over may end.
+    pub(super) let_go_at: Option<Instant>,
     pub(super) quitting: bool,
     /// Nothing was done to it for its run that would show in the next.
     pub(super) reusable: bool,
@@ -162,6 +164,7 @@ impl Supervisor {
             commands: 0,
             orphans: Exit::default(),
             after_prelude: None,
+            let_go_at: None,
             quitting: false,
             reusable: false,
             runs: 0,
@@ -183,16 +186,16 @@ impl Supervisor {
             let now = Instant::now();
             match source {
                 Source::Listener => {
-                    for envelope in self.link.accept() {
-                        self.handle(envelope);
+                    for incoming in self.link.accept() {
+                        self.handle(incoming);
                     }
                     if self.role == Role::Ready && (self.shell_ready || self.shell.is_none()) {
                         self.tell_ready();
                     }
                 }
                 Source::Engine => {
-                    for envelope in self.link.receive() {
-                        self.handle(envelope);
+                    for incoming in self.link.receive() {
+                        self.handle(incoming);
                     }
                 }
                 Source::Lifeline => self.engine_gone = true,
@@ -257,6 +260,9 @@ impl Supervisor {
         let mut seen = Ok(0);
         while seen == Ok(0) && (self.for_shell.goes_on() || self.for_engine.goes_on()) {
             seen = poll(&mut fds, Some(&Timespec::default()));
+            if seen == Ok(0) {
+                std::thread::yield_now();
+            }
         }
         if seen == Ok(0) {
             // Interrupted or out of memory: as good as a wake-up for nothing.
@@ -277,6 +283,7 @@ impl Supervisor {
             .chain(session)
             .chain(retry)
             .chain(self.orphan_check)
+            .chain(self.let_go_at)
             .chain(self.link.wake_at())
             .min()
     }
@@ -291,6 +298,7 @@ impl Supervisor {
         self.tell_news();
         self.close_finished();
         self.check_orphaned(now);
+        self.let_go(now);
         self.link.flush_due();
         self.tidy_up();
     }

@@ -1,12 +1,17 @@
 //! A supervisor's connection to the engine: at most one, replaced when a new engine connects.
 
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::io::{Errno, read, write};
-use rustix::net::{SocketFlags, accept_with};
+use rustix::io::{Errno, write};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags, accept_with, recvmsg,
+};
 
+use crate::journal::NewJournal;
 use crate::protocol::{Answer, Envelope, FrameBuffer, FrameError, Refusal, Request, frame};
 
 /// How long the news that a command was accepted and runs may wait for its end.
@@ -15,12 +20,21 @@ const NEWS_DELAY: Duration = Duration::from_micros(300);
 /// it may connect again and loses nothing, since everything is in the journals.
 const MAX_BACKLOG: usize = 128 << 20;
 
+/// A request, with the journal that came with it.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) envelope: Envelope<Request>,
+    pub(crate) journal: Option<NewJournal>,
+}
+
 /// The listener and the engine that is connected, if one is.
 #[derive(Debug)]
 pub(crate) struct Link {
     listener: OwnedFd,
     engine: Option<OwnedFd>,
     frames: FrameBuffer,
+    /// Files that came with requests, in their order; `None` for one that there was no descriptor for.
+    files: VecDeque<Option<OwnedFd>>,
     unsent: Vec<u8>,
     connected: bool,
     /// When what is unsent is to be sent; `None` if there is nothing, or no room.
@@ -33,6 +47,7 @@ impl Link {
             listener,
             engine: None,
             frames: FrameBuffer::default(),
+            files: VecDeque::new(),
             unsent: Vec::new(),
             connected: false,
             due: None,
@@ -59,27 +74,25 @@ impl Link {
 
     /// Takes the newest connection. Requests that were still on the old one are returned first: an
     /// engine that was killed right after it sent them has promised their executions.
-    pub(crate) fn accept(&mut self) -> Vec<Envelope<Request>> {
+    pub(crate) fn accept(&mut self) -> Vec<Incoming> {
         let mut requests = Vec::new();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(new) = accept_with(&self.listener, flags) {
             requests.append(&mut self.receive());
+            self.disconnect();
             self.engine = Some(new);
             self.connected = true;
-            self.frames = FrameBuffer::default();
-            self.unsent = Vec::new();
-            self.due = None;
         }
         requests
     }
 
     /// Everything the engine has sent so far. Drops the connection when it is over.
-    pub(crate) fn receive(&mut self) -> Vec<Envelope<Request>> {
+    pub(crate) fn receive(&mut self) -> Vec<Incoming> {
         let mut requests = Vec::new();
         let mut chunk = [0; 4 << 10];
         let (mut over, mut more) = (false, true);
         while more && let Some(engine) = &self.engine {
-            match read(engine, &mut chunk[..]) {
+            match receive_some(engine, &mut chunk, &mut self.files) {
                 Ok(0) => over = true,
                 Ok(n) => {
                     self.frames.extend(&chunk[..n]);
@@ -92,7 +105,10 @@ impl Link {
             }
             loop {
                 match self.frames.next::<Request>() {
-                    Ok(Some(envelope)) => requests.push(envelope),
+                    Ok(Some(envelope)) => {
+                        let journal = self.journal_of(&envelope.body);
+                        requests.push(Incoming { envelope, journal });
+                    }
                     Ok(None) => break,
                     Err(FrameError::Unknown(request)) => {
                         self.send(request, &Answer::Refused(Refusal::Unsupported));
@@ -110,9 +126,18 @@ impl Link {
         requests
     }
 
+    /// The journal that came with a request, if one did.
+    fn journal_of(&mut self, request: &Request) -> Option<NewJournal> {
+        let Request::Start(command) = request else { return None };
+        let key = command.journal?;
+        let file = self.files.pop_front()??;
+        Some(NewJournal { file, key })
+    }
+
     fn disconnect(&mut self) {
         self.engine = None;
         self.frames = FrameBuffer::default();
+        self.files.clear();
         self.unsent = Vec::new();
         self.due = None;
     }
@@ -173,5 +198,157 @@ impl Link {
             self.flush();
         }
         Ok(())
+    }
+}
+
+/// Reads from the engine's socket. A file comes with the first bytes of its request, and ends the read.
+fn receive_some(
+    engine: &OwnedFd,
+    chunk: &mut [u8],
+    files: &mut VecDeque<Option<OwnedFd>>,
+) -> Result<usize, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(engine, &mut [IoSliceMut::new(chunk)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(came) = message {
+            files.extend(came.map(Some));
+        }
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        files.push_back(None);
+    }
+    Ok(received.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{IoSlice, Read};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+    use crate::command::CommandSpec;
+    use crate::journal::{JournalStore, MIN_JOURNAL_BYTES};
+    use crate::protocol::Command;
+
+    struct Stage {
+        directory: tempfile::TempDir,
+        store: JournalStore,
+        link: Link,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let (store, _) = JournalStore::open(&directory.path().join("journals")).unwrap();
+            let listener = UnixListener::bind(directory.path().join("socket")).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            Self { directory, store, link: Link::new(listener.into()) }
+        }
+
+        fn connect(&self) -> UnixStream {
+            UnixStream::connect(self.directory.path().join("socket")).unwrap()
+        }
+
+        /// A command with the journal that was claimed for it, and its frame.
+        fn command(&mut self, text: &str) -> (NewJournal, Vec<u8>) {
+            let (claimed, journal) = self.store.claim_open(text.as_bytes(), MIN_JOURNAL_BYTES).unwrap();
+            let mut command = Command::new(claimed.slot.0, &CommandSpec::shell(text));
+            command.journal = Some(journal.key);
+            (journal, frame(1, &Request::Start(Box::new(command))))
+        }
+    }
+
+    fn send_with(engine: &UnixStream, bytes: &[u8], file: &OwnedFd) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files = [file.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        let sent = sendmsg(engine, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+        assert_eq!(sent, bytes.len());
+    }
+
+    /// The text of the command that a request is to run, and that of the journal that came with it.
+    fn texts(incoming: Incoming) -> (String, Option<String>) {
+        let Request::Start(command) = incoming.envelope.body else { panic!("{:?}", incoming.envelope) };
+        let crate::protocol::WireProgram::Shell(text) = command.program else { panic!("no text") };
+        let journal = incoming.journal.map(|journal| {
+            let mut bytes = Vec::new();
+            File::from(journal.file).read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes[bytes.len() - text.0.len()..]).into_owned()
+        });
+        (String::from_utf8(text.0).unwrap(), journal)
+    }
+
+    #[test]
+    fn each_command_gets_the_journal_that_came_with_it() {
+        let mut stage = Stage::new();
+        let mut engine = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        let mut expected = Vec::new();
+        for text in ["one", "two", "three", "four"] {
+            let (journal, bytes) = stage.command(text);
+            if text == "two" {
+                // As where the engine's socket was full.
+                let mut command = Command::new(0, &CommandSpec::shell(text));
+                command.journal = None;
+                rustix::io::write(&engine, &frame(1, &Request::Start(Box::new(command)))).unwrap();
+                expected.push((text.to_owned(), None));
+            } else {
+                let (first, rest) = bytes.split_at(7);
+                send_with(&engine, first, &journal.file);
+                std::io::Write::write_all(&mut engine, rest).unwrap();
+                expected.push((text.to_owned(), Some(text.to_owned())));
+            }
+        }
+        let mut seen = Vec::new();
+        while seen.len() < expected.len() {
+            seen.extend(stage.link.receive().into_iter().map(texts));
+        }
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_command_that_was_cut_off_leaves_no_journal_to_the_next_engine() {
+        let mut stage = Stage::new();
+        let old = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        let (journal, bytes) = stage.command("whole");
+        send_with(&old, &bytes, &journal.file);
+        let (journal, bytes) = stage.command("cut off");
+        send_with(&old, &bytes[..9], &journal.file);
+        let new = stage.connect();
+        let mut seen: Vec<_> = stage.link.accept().into_iter().map(texts).collect();
+        let (journal, bytes) = stage.command("next");
+        send_with(&new, &bytes, &journal.file);
+        seen.extend(stage.link.receive().into_iter().map(texts));
+        let both = |text: &str| (text.to_owned(), Some(text.to_owned()));
+        assert_eq!(seen, [both("whole"), both("next")]);
+    }
+
+    #[test]
+    fn a_journal_that_there_was_no_descriptor_for_is_not_replaced_by_the_next() {
+        let mut stage = Stage::new();
+        let engine = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        for text in ["lost", "kept"] {
+            let (journal, bytes) = stage.command(text);
+            send_with(&engine, &bytes, &journal.file);
+        }
+        let before = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
+        let mut chunk = [0; 4 << 10];
+        let socket = stage.link.engine.take().unwrap();
+        let got = receive_some(&socket, &mut chunk, &mut stage.link.files).unwrap();
+        setrlimit(Resource::Nofile, before).unwrap();
+        stage.link.frames.extend(&chunk[..got]);
+        stage.link.engine = Some(socket);
+        let seen: Vec<_> = stage.link.receive().into_iter().map(texts).collect();
+        let kept = Some("kept".to_owned());
+        assert_eq!(seen, [("lost".to_owned(), None), ("kept".to_owned(), kept)]);
     }
 }

@@ -6,18 +6,19 @@ use rustix::process::Signal;
 
 use super::event_loop::{EndingTask, Purpose, Supervisor};
 use super::job::{Job, raw};
+use super::link::Incoming;
 use crate::end::{EndReason, KillReceipt, Usage};
-use crate::journal::{JournalWriter, Slot, kind};
+use crate::journal::{JournalWriter, NewJournal, Slot, kind};
 use crate::process_tree::{Ending, Scope, Tag, Waiting, usage_of, waits_for_input};
 use crate::protocol::{Answer, Bytes, Command, Envelope, Inspection, Refusal, Request, Role, Stage};
 
 impl Supervisor {
-    pub(super) fn handle(&mut self, envelope: Envelope<Request>) {
-        let Envelope { request, body } = envelope;
+    pub(super) fn handle(&mut self, incoming: Incoming) {
+        let Incoming { envelope: Envelope { request, body }, journal } = incoming;
         let now = Instant::now();
         let answer = match body {
             Request::Hello(_) => Some(self.welcome()),
-            Request::Start(command) => self.start_command(request, *command, now),
+            Request::Start(command) => self.start_command(request, *command, journal, now),
             Request::OpenSession(open) => self.open_session(request, *open, now),
             Request::Kill { slot, signal, grace } => self.kill(request, slot, signal, grace, now),
             Request::Interrupt { signal, grace } => match self.current_slot() {
@@ -57,10 +58,19 @@ impl Supervisor {
         }
     }
 
-    /// Opens the journal of a new job.
-    pub(super) fn new_job(&mut self, command: Command, now: Instant) -> Result<Job, Refusal> {
-        let mut journal = JournalWriter::open(&self.context.folders.journals, Slot(command.slot))
-            .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("open the journal: {e}") })?;
+    /// A new job, whose journal is opened if it did not come with it.
+    pub(super) fn new_job(
+        &mut self,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Result<Job, Refusal> {
+        let (folder, slot) = (&self.context.folders.journals, Slot(command.slot));
+        let mut journal = match journal {
+            Some(journal) => JournalWriter::begin(folder, slot, journal),
+            None => JournalWriter::open(folder, slot)
+                .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("open the journal: {e}") })?,
+        };
         if command.record_taken == Some(true) {
             journal
                 .append_event(kind::TAKEN, &[])
@@ -70,16 +80,22 @@ impl Supervisor {
         Ok(Job::new(command, Tag::new(self.nonce, self.commands), journal, now))
     }
 
-    fn start_command(&mut self, request: u64, command: Command, now: Instant) -> Option<Answer> {
+    fn start_command(
+        &mut self,
+        request: u64,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Option<Answer> {
         match self.role {
             Role::Ready => {
                 self.role = Role::Run;
                 self.link.send(request, &Answer::Accepted);
-                self.start_run(command, now);
+                self.start_run(command, journal, now);
                 None
             }
             Role::Run => Some(Answer::Refused(Refusal::NotASession)),
-            Role::Session(_) => Some(self.queue_command(command, now)),
+            Role::Session(_) => Some(self.queue_command(command, journal, now)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
@@ -18,6 +18,7 @@ use super::spawn::{Child, spawn};
 use super::stdio::{Stdio, file_of};
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
+use crate::journal::NewJournal;
 use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
 use crate::protocol::{Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin};
 use crate::shell::{self, Done, Driver, Shell, ShellConfig, Snapshot};
@@ -28,6 +29,10 @@ const MAX_ARGUMENT: usize = 100 << 10;
 /// The descriptors it and a prelude are read from: high, so that the text may use the low ones.
 const TEXT_FD: i32 = 250;
 const PRELUDE_FD: i32 = 251;
+
+/// How long a shell stays whose only command is over: as long as the news takes to its client. To end it, and to start
+/// the next, takes a core for longer than the command did.
+const LET_GO_DELAY: Duration = Duration::from_millis(1);
 
 /// A command that waits for its prelude to be over.
 #[derive(Debug)]
@@ -119,19 +124,24 @@ impl Supervisor {
     }
 
     /// Starts the command this supervisor is for.
-    pub(super) fn start_run(&mut self, command: Command, now: Instant) {
+    pub(super) fn start_run(&mut self, command: Command, journal: Option<NewJournal>, now: Instant) {
         let slot = command.slot;
-        if let Err(why) = self.try_start_run(command, now) {
+        if let Err(why) = self.try_start_run(command, journal, now) {
             // With a shell that nobody uses it would never be over.
             self.drop_ready_shell();
             self.not_started(slot, why, now);
         }
     }
 
-    fn try_start_run(&mut self, command: Command, now: Instant) -> Result<(), Refusal> {
+    fn try_start_run(
+        &mut self,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Result<(), Refusal> {
         let plan = limits::plan(&command.limits, &self.context.cgroups, is_root())
             .map_err(|e| Refusal::Limit(e.to_string()))?;
-        let job = self.new_job(command, now)?;
+        let job = self.new_job(command, journal, now)?;
         let slot = job.slot;
         self.jobs.push(job);
         if plan.needs_cgroup() {
@@ -305,8 +315,20 @@ impl Supervisor {
     pub(super) fn once_done(&mut self, done: &Done, now: Instant) {
         let shell = self.shell.as_ref().map(Shell::pid);
         let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
-        if let Some(slot) = self.jobs.iter().find(own).map(|job| job.slot) {
+        if let Some(job) = self.jobs.iter().find(own) {
+            let slot = job.slot;
+            let delay = if job.command.hurry == Some(true) { Duration::ZERO } else { LET_GO_DELAY };
+            self.let_go_at = Some(now + delay);
             self.complete(slot, Exit::of(done), now);
+        }
+    }
+
+    /// Lets a shell end whose only command is over, when those who waited for the command have heard of it.
+    pub(super) fn let_go(&mut self, now: Instant) {
+        if self.let_go_at.take_if(|at| *at <= now).is_some()
+            && let Some(shell) = &mut self.shell
+        {
+            shell.disconnect();
         }
     }
 
@@ -370,7 +392,7 @@ impl Supervisor {
             self.reusable = false;
             let scope = self.scope_of(slot);
             let cgroup = if scope == Scope::Tree { self.cgroup.as_ref() } else { None };
-            let ending = Ending::new(scope, Signal::KILL, std::time::Duration::ZERO, cgroup);
+            let ending = Ending::new(scope, Signal::KILL, Duration::ZERO, cgroup);
             let purpose = Purpose::Leftovers { slot };
             self.endings.push(EndingTask { ending, purpose, command: None, wake_at: now });
         } else {
@@ -441,13 +463,15 @@ impl Supervisor {
             stdin: WireStdin::Null,
             timeout: None,
             idle_timeout: None,
-            timeout_grace: std::time::Duration::ZERO,
+            timeout_grace: Duration::ZERO,
             limits: Limits::default(),
             leftovers: LeftoverPolicy::Keep,
             prelude: None,
             record_taken: None,
+            journal: None,
+            hurry: None,
         };
-        let mut job = self.new_job(command, now)?;
+        let mut job = self.new_job(command, None, now)?;
         for pid in std::iter::once(pid).chain(walk::descendants(pid)) {
             drop(job.tag.set_on(pid));
         }

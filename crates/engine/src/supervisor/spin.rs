@@ -2,16 +2,16 @@
 //!
 //! Waking a process that sleeps on another core takes about as long as bash takes for `true`. So the supervisor of a
 //! session whose commands are short and come one right after the other stays awake for as long as the shell, or the
-//! engine, usually takes. Each time is a bet: where one is lost (the command takes longer, no other comes, or somebody
-//! needs this very core), the next few are not made.
+//! engine, usually takes, and gives way to whoever needs this very core. Each time is a bet: where one is lost (the command
+//! takes longer, or no other comes), the next few are not made.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// How long it stays awake at most for its shell: what a small command takes, with the time to wake bash.
-pub(super) const FOR_SHELL: Duration = Duration::from_micros(60);
+pub(super) const FOR_SHELL: Duration = Duration::from_micros(100);
 /// The same for the engine: what a client of a server takes to send the next command.
-pub(super) const FOR_ENGINE: Duration = Duration::from_micros(150);
+pub(super) const FOR_ENGINE: Duration = Duration::from_micros(300);
 /// After a lost bet this many are not made; twice as many after the next, up to the limit.
 const FEWEST_SKIPPED: u32 = 4;
 const MOST_SKIPPED: u32 = 256;

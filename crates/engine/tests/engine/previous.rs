@@ -9,8 +9,8 @@ use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, SessionSpec, Stdin,
 
 use crate::support::Place;
 
-/// The last commit of protocol version 1. When the version goes up, this moves with it.
-const PREVIOUS: &str = "8fb7c224b3fa6d30dd040f42512091528e495a60";
+/// The last commit of protocol version 2. When the version goes up, this moves with it.
+const PREVIOUS: &str = "9cf5f376ee6739782d327f8cf5ee9585f992025e";
 
 fn run(command: &mut Command) {
     let status = command.stdin(Stdio::null()).status().unwrap();

@@ -20,6 +20,16 @@ async fn streams_are_apart_and_the_exit_code_is_told() {
     assert_eq!((outcome.end.reason, outcome.exit_code()), (EndReason::Exited, 3));
 }
 
+/// Its end is told before the kernel has ended its shell, so that what it held has to be free by then.
+#[tokio::test]
+async fn what_a_command_held_is_free_when_its_end_is_told() {
+    let scene = Scene::open().await;
+    for _ in 0..30 {
+        let outcome = scene.engine.run(CommandSpec::shell("exec 9>lock; flock -n 9")).await.unwrap();
+        assert_eq!(outcome.exit_code(), 0);
+    }
+}
+
 #[tokio::test]
 async fn arguments_reach_a_program_as_they_are() {
     let (_scene, outcome) = run(CommandSpec::argv(["printf", "%s|", "a  b", "$HOME", "*", ""])).await;

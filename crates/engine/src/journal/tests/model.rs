@@ -176,9 +176,8 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut store = fresh(dir.path());
-        let claimed = store.claim(&vec![7; spec_len], bound).unwrap();
-        let open_writer = |store: &JournalStore| JournalWriter::open(store.dir(), claimed.slot).unwrap();
-        let mut writer = open_writer(&store);
+        let (claimed, journal) = store.claim_open(&vec![7; spec_len], bound).unwrap();
+        let mut writer = JournalWriter::begin(store.dir(), claimed.slot, journal);
         let mut model = Model { events: vec![(0, kind::SPEC, vec![7; spec_len])], ..Model::default() };
         let mut followers: Vec<Follower> = Vec::new();
         for op in ops {
@@ -209,7 +208,7 @@ proptest! {
                 }
                 Op::Reopen => {
                     let position = writer.position();
-                    writer = open_writer(&store);
+                    writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
                     prop_assert_eq!(writer.position(), position);
                 }
             }

@@ -218,6 +218,7 @@ impl Session {
                     outcome.done = Some(done);
                     break;
                 }
+                Some(Report::Done(_)) => self.shell.disconnect(),
                 Some(snapshot @ Report::Snapshot(_)) => self.arrived = Some(snapshot),
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::harness::{Ended, Run, Session, bash, set, unset};
-use crate::shell::{Driver, Job};
+use crate::shell::{Driver, Job, Report};
 
 /// Everything a single command may do has to be what `bash -c` does.
 #[test]
@@ -188,6 +188,28 @@ fn single_commands_replace_the_shell() {
     let run = Run { once: true, ..Run::default() };
     let outcome = session.run_with(b"true; sh -c 'echo $$'", run);
     assert_eq!(outcome.out(), format!("{pid}\n"));
+}
+
+/// Its client hears of the end before the kernel has ended the shell: a lock, a port or a mount must be free by then.
+#[test]
+fn a_single_command_that_is_over_holds_nothing_until_it_is_let_go() {
+    let mut session = Session::new(Driver::Loaded);
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let fd = null.as_fd();
+    let text = b"cd /usr; exec 3>&1 9</usr/bin/bash 500</usr/bin/env; coproc cat; true";
+    session
+        .shell
+        .run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: true })
+        .unwrap();
+    let report = session.report(std::time::Duration::from_secs(10));
+    assert!(matches!(report, Some(Report::Done(_))), "{report:?}");
+    let of_shell = format!("/proc/{}", session.shell.pid().as_raw_nonzero());
+    assert_eq!(std::fs::read_dir(format!("{of_shell}/fd")).unwrap().count(), 1, "more than its connection");
+    assert_eq!(std::fs::read_link(format!("{of_shell}/cwd")).unwrap(), Path::new("/"));
+    assert_eq!(session.died(), None);
+    session.shell.disconnect();
+    session.report(std::time::Duration::from_secs(10));
+    assert_eq!(session.died(), Some(0));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::run::check_folder;
 use super::setup::setup_text;
 use super::snapshot_file::SnapshotFile;
 use crate::end::EndReason;
+use crate::journal::NewJournal;
 use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Role, Stage, Variable};
 use crate::shell::{Shell, Snapshot};
 
@@ -248,13 +249,18 @@ impl Supervisor {
         None
     }
 
-    pub(super) fn queue_command(&mut self, command: Command, now: Instant) -> Answer {
+    pub(super) fn queue_command(
+        &mut self,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Answer {
         if let Some(refused) = self.refuse_queueing(command.bytes()) {
             return refused;
         }
         let slot = command.slot;
         self.for_engine.end();
-        match self.new_job(command, now) {
+        match self.new_job(command, journal, now) {
             Ok(job) => {
                 self.jobs.push(job);
                 self.enqueue(Queued::Command(slot));
