@@ -8,9 +8,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
 use super::{Measure, Stats};
 use crate::fixture::Flood;
 
@@ -181,20 +178,6 @@ impl BareBash {
             answer => Err(io::Error::other(format!("bash answered {answer:?}, not 0"))),
         }
     }
-
-    fn round_trips(&mut self, samples: usize, pause: Duration) -> io::Result<Stats> {
-        let mut times = Vec::with_capacity(samples);
-        for number in 0..samples + warm_up(samples) {
-            if !pause.is_zero() {
-                thread::sleep(pause);
-            }
-            let time = self.round_trip()?;
-            if number >= warm_up(samples) {
-                times.push(time);
-            }
-        }
-        Ok(Stats::of(times))
-    }
 }
 
 impl Drop for BareBash {
@@ -208,27 +191,18 @@ impl Drop for BareBash {
 /// How long a bash that is up already takes to read one line and answer it, over pipes, with a pause
 /// before each line.
 pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
-    BareBash::start()?.round_trips(samples, pause)
-}
-
-/// The same with bash on another core than the one who asks, wherever the kernel would put them; on one core if there is
-/// only one. Left alone it keeps a pair like this on one core or on two, by what else has happened lately.
-pub(super) fn bash_round_trip_apart(samples: usize) -> io::Result<Stats> {
-    let measure = move || {
-        let own = sched_getaffinity(None)?;
-        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| own.is_set(*core)).collect();
-        let only = |core: Option<&usize>| {
-            let mut set = CpuSet::new();
-            core.iter().for_each(|core| set.set(**core));
-            set
-        };
-        let mut bash = BareBash::start()?;
-        sched_setaffinity(None, &only(cores.first()))?;
-        sched_setaffinity(Some(Pid::from_child(&bash.child)), &only(cores.last()))?;
-        bash.round_trips(samples, Duration::ZERO)
-    };
-    // On a thread of its own, so that nobody else is tied to a core.
-    thread::scope(|scope| scope.spawn(measure).join()).map_err(|_| io::Error::other("measuring has failed"))?
+    let mut bash = BareBash::start()?;
+    let mut times = Vec::with_capacity(samples);
+    for number in 0..samples + warm_up(samples) {
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
+        let time = bash.round_trip()?;
+        if number >= warm_up(samples) {
+            times.push(time);
+        }
+    }
+    Ok(Stats::of(times))
 }
 
 /// How long it takes to start bash, let it do nothing, and wait for its end.
@@ -317,7 +291,6 @@ mod tests {
     #[test]
     fn bash_answers_and_spawns() {
         assert!(bash_round_trip(20, Duration::ZERO).unwrap().p50 > Duration::ZERO);
-        assert!(bash_round_trip_apart(20).unwrap().p50 > Duration::ZERO);
         assert!(bash_spawn(3, Duration::ZERO).unwrap().p50 > Duration::ZERO);
     }
 

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Session, SessionSpec};
 
-use super::program::{Program, Server};
-use super::turns::{Part, take_turns, timed};
-use super::{Connection, bare, expect, post, request};
-use crate::bench::floors::{BareBash, bash_round_trip_apart, bash_spawn_once};
+use super::placed::{Answerer, Placed};
+use super::program::Server;
+use super::turns::{Part, take_turns};
+use super::{Connection, expect, post, request};
+use crate::bench::floors::bash_spawn_once;
 use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
 
-/// Rounds and samples a round of what takes microseconds. Long rounds: where the kernel puts two that talk to each other
-/// depends on what they and others did before, and a client asks one server.
+/// Rounds and samples a round of what takes microseconds. Long rounds: a client asks one server, and the kernel gets used
+/// to who talks to whom.
 const SHORT_ROUNDS: usize = 5;
 const SHORT_SAMPLES: usize = 2_000;
 /// The same of what takes milliseconds.
@@ -30,32 +31,27 @@ const OWN_COST_SAMPLES: u32 = 2_000;
 /// Measures how long single requests take, and adds a row for each.
 pub(super) fn push(
     server: &Server,
+    directory: &Path,
     table: &mut Table,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), FigureError> {
-    let ping = request("GET", "/api/ping");
-    let pong = String::from_utf8(server.connect()?.ask_whole(&ping)?)?;
-    let floor = Program::start(bare::command(&pong))?;
+    progress("pings and bash on one core");
+    let one = Placed::measure(Answerer::SameCore, &directory.join("one-core"))?;
+    progress("pings and bash to another core");
+    let two = Placed::measure(Answerer::OtherCore, &directory.join("two-cores"))?;
 
-    progress("ping and session commands over HTTP, and their floors");
+    progress("session commands over HTTP, and through the engine alone");
     let session = server.new_session()?;
     let exec = post("/api/execute", &format!(r#"{{"command":"true","sessionId":"{session}"}}"#));
-    let mut bash = BareBash::start()?;
-    let [mut to_floor, mut to_ping, mut to_exec] = [floor.connect()?, server.connect()?, server.connect()?];
-    let bare_request = request("GET", "/");
+    let mut to_exec = server.connect()?;
     let alone = Alone::start()?;
-    let [bare, pinged, trip, through_engine, run] = take_turns(
+    let [through_engine, run] = take_turns(
         SHORT_ROUNDS,
         [
-            Part::new(SHORT_SAMPLES, || timed(|| to_floor.ask_size(&bare_request))),
-            Part::new(SHORT_SAMPLES, || timed(|| to_ping.ask_size(&ping))),
-            Part::new(SHORT_SAMPLES, || Ok(bash.round_trip()?)),
             Part::new(SHORT_SAMPLES, || alone.run()),
             Part::new(SHORT_SAMPLES, || exec_once(&mut to_exec, &exec)),
         ],
     )?;
-    let apart = bash_round_trip_apart(SHORT_ROUNDS * SHORT_SAMPLES)?;
-    let own = own_cost(&mut to_floor, &bare_request)?;
 
     progress("stateless commands, new sessions, processes and kills over HTTP, and bash spawned");
     let mut connections = [server.connect()?, server.connect()?, server.connect()?, server.connect()?];
@@ -74,22 +70,27 @@ pub(super) fn push(
     )?;
 
     let time = |stats: Stats| Measure::Time(stats.p50);
-    let after = |first: Stats| Measure::Time(first.p50 + pinged.p50);
+    let after = |first: Stats| Measure::Time(first.p50 + two.ping.p50);
     let rows = [
-        Row::new("floor: bare hyper handler, p50", time(bare)),
-        Row::new("floor: bare hyper handler, p99", Measure::Time(bare.p99)),
-        Row::new("floor: the client's own processor time, a request", Measure::Time(own)),
-        Row::new("floor: bare bash round trip, p50", time(trip)),
-        Row::new("floor: bare bash round trip to another core, p50", time(apart)),
+        Row::new("floor: bare hyper handler, on one core, p50", time(one.bare)),
+        Row::new("floor: bare hyper handler, on another core, p50", time(two.bare)),
+        Row::new("floor: the client's own processor time, a request", Measure::Time(one.own)),
+        Row::new("floor: bare bash round trip, on one core, p50", time(one.bash)),
+        Row::new("floor: bare bash round trip, on another core, p50", time(two.bash)),
         Row::new("floor: session `true` through the engine alone, p50", time(through_engine)),
         Row::new("floor: spawning bash, p50", time(spawn)),
         Row::new("floor: spawning bash, 100 a second, p50", time(spawn_at_pace)),
-        Row::new("`GET /api/ping`, p50", time(pinged)).floor(time(bare)).bar(Bar::AtMostTimesFloor(1.5)),
-        Row::new("`GET /api/ping`, p99", Measure::Time(pinged.p99)).floor(Measure::Time(bare.p99)),
-        Row::new("session `true`, p50, to bare bash on another core + ping", time(run))
-            .floor(after(apart))
+        Row::new("`GET /api/ping`, on one core, p50", time(one.ping))
+            .floor(time(one.bare))
+            .bar(Bar::AtMostTimesFloor(1.5)),
+        Row::new("`GET /api/ping`, on another core, p50", time(two.ping))
+            .floor(time(two.bare))
+            .bar(Bar::AtMostTimesFloor(1.5)),
+        Row::new("session `true`, p50, to bash and ping on another core", time(run))
+            .floor(after(two.bash))
             .bar(Bar::AtMostTimesFloor(2.0)),
-        Row::new("session `true`, p50, to bare bash wherever it is + ping", time(run)).floor(after(trip)),
+        Row::new("session `true`, everything on one core, p50, to bash and ping there", time(one.session))
+            .floor(Measure::Time(one.bash.p50 + one.ping.p50)),
         Row::new("session `true`, p50, to the engine alone + ping", time(run)).floor(after(through_engine)),
         Row::new("session `true`, p99, to its p50", Measure::Time(run.p99))
             .floor(time(run))
@@ -108,7 +109,7 @@ pub(super) fn push(
     Ok(())
 }
 
-fn exec_once(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
+pub(super) fn exec_once(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
     let start = Instant::now();
     let mut succeeded = false;
     connection.ask(request, |piece| {
@@ -197,7 +198,7 @@ impl Drop for Alone {
 }
 
 /// How long this thread itself is on a processor for a request.
-fn own_cost(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
+pub(super) fn own_cost(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
     let on_processor = || -> Result<Duration, FigureError> {
         let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
         let nanoseconds = stat.split(' ').next().unwrap_or_default().parse()?;

@@ -1,6 +1,6 @@
 //! The benchmark over HTTP: a server in a process of its own, asked over kept connections.
 //!
-//! Every figure is measured in turns with its floors. The server's are a bare hyper handler, also in a process of its own,
+//! Figures are measured in turns with their floors. The server's are a bare hyper handler, also in a process of its own,
 //! and what the engine's figures stand on: bash itself, and the engine without a server.
 
 mod bare;
@@ -8,6 +8,7 @@ mod connection;
 mod latency;
 mod many;
 mod output;
+mod placed;
 mod program;
 mod turns;
 
@@ -26,7 +27,7 @@ pub fn push_http(table: &mut Table, mut progress: impl FnMut(&str)) -> Result<()
     let server = Server::start(&directory.path().join("state"))?;
     let mut outputs = Table::default();
     output::push(&server, directory.path(), &mut outputs, &mut progress)?;
-    latency::push(&server, table, &mut progress)?;
+    latency::push(&server, directory.path(), table, &mut progress)?;
     many::push(&server, table, &mut progress)?;
     table.append(outputs);
     Ok(())

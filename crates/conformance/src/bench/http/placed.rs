@@ -1,0 +1,90 @@
+//! Round trips between two that are kept on one core, or on two.
+//!
+//! The kernel puts two that talk to each other on one core or on two, by what they and others did lately; a round trip takes
+//! 15 µs or 50 µs accordingly, which is more than most servers differ by. So floors are measured both ways, and with the
+//! figure that has the same way to go.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::latency::{exec_once, own_cost};
+use super::program::{Program, Server};
+use super::turns::{Part, take_turns, timed};
+use super::{bare, post, request};
+use crate::bench::floors::BareBash;
+use crate::bench::{FigureError, Stats};
+
+/// Rounds and samples a round.
+const ROUNDS: usize = 5;
+const SAMPLES: usize = 1_000;
+
+/// Where those who answer are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answerer {
+    /// On the core of the one who asks.
+    SameCore,
+    /// All of them on one other core; on the same if there is no other.
+    OtherCore,
+}
+
+/// Round trips with everybody in his place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) bare: Stats,
+    pub(super) ping: Stats,
+    pub(super) bash: Stats,
+    /// `true` in a session of the server.
+    pub(super) session: Stats,
+    /// The processor time of the one who asks, for a request.
+    pub(super) own: Duration,
+}
+
+impl Placed {
+    /// Starts a server on a state directory of its own, a bare handler and a bash, and asks them in turns.
+    pub(super) fn measure(answerer: Answerer, state_dir: &Path) -> Result<Self, FigureError> {
+        // On a thread of its own, so that nobody else is tied to a core.
+        let measured = thread::scope(|scope| scope.spawn(|| Self::measure_here(answerer, state_dir)).join());
+        measured.unwrap_or_else(|_| Err("measuring has failed".into()))
+    }
+
+    fn measure_here(answerer: Answerer, state_dir: &Path) -> Result<Self, FigureError> {
+        let allowed = sched_getaffinity(None)?;
+        let cores = || (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        let own_core = cores().next();
+        let other_core = if answerer == Answerer::SameCore { own_core } else { cores().next_back() };
+        // What is started from here on stays there.
+        stay_on(other_core)?;
+        let server = Server::start(state_dir)?;
+        let ping = request("GET", "/api/ping");
+        let pong = String::from_utf8(server.connect()?.ask_whole(&ping)?)?;
+        let floor = Program::start(bare::command(&pong))?;
+        let mut bash = BareBash::start()?;
+        stay_on(own_core)?;
+
+        let session = server.new_session()?;
+        let exec = post("/api/execute", &format!(r#"{{"command":"true","sessionId":"{session}"}}"#));
+        let [mut to_floor, mut to_ping, mut to_exec] =
+            [floor.connect()?, server.connect()?, server.connect()?];
+        let bare_request = request("GET", "/");
+        let [bare, pinged, trip, run] = take_turns(
+            ROUNDS,
+            [
+                Part::new(SAMPLES, || timed(|| to_floor.ask_size(&bare_request))),
+                Part::new(SAMPLES, || timed(|| to_ping.ask_size(&ping))),
+                Part::new(SAMPLES, || Ok(bash.round_trip()?)),
+                Part::new(SAMPLES, || exec_once(&mut to_exec, &exec)),
+            ],
+        )?;
+        let own = own_cost(&mut to_floor, &bare_request)?;
+        Ok(Self { bare, ping: pinged, bash: trip, session: run, own })
+    }
+}
+
+fn stay_on(core: Option<usize>) -> Result<(), FigureError> {
+    let mut set = CpuSet::new();
+    core.iter().for_each(|core| set.set(*core));
+    Ok(sched_setaffinity(None, &set)?)
+}
