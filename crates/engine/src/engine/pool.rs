@@ -129,9 +129,10 @@ impl Inner {
         self.new_supervisor().await
     }
 
-    /// Whether fewer than half of those that are to be ready are.
+    /// Whether, with one just taken, more are missing than that one; or none is left.
     pub(super) fn is_short_of_supervisors(&self) -> bool {
-        self.pool.ready() * 2 < self.config.ready_shells
+        let ready = self.pool.ready();
+        ready == 0 || ready + 1 < self.config.ready_shells
     }
 
     /// A supervisor's run is over: it may be ready for another in a moment.

@@ -137,8 +137,10 @@ impl Link {
             push_variable(&mut body, name, value.as_deref())?;
         }
         body.push(0);
-        if job.once {
-            flags |= ONCE;
+        match job.once {
+            None => {}
+            Some(Hurry::Yes) => flags |= ONCE,
+            Some(Hurry::No) => flags |= ONCE | NO_HURRY,
         }
         if status.is_some() {
             flags |= SET_STATUS;

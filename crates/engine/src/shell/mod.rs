@@ -106,11 +106,12 @@ pub(crate) struct Job<'a> {
     /// command has used `cd`.
     pub(crate) cwd: Option<&'a Path>,
     /// The shell's only command, as `bash -c` runs it: the shell ends with it. The status is that of the process;
-    /// [`Report::Done`] may say it before, when the shell has begun to end. Loaded driver only.
-    pub(crate) once: bool,
+    /// [`Report::Done`] may say it before, when the shell has begun to end; without hurry, that it waits for
+    /// [`Shell::disconnect`]. Loaded driver only.
+    pub(crate) once: Option<Hurry>,
 }
 
-/// Whether somebody waits for a snapshot.
+/// Whether somebody waits: for a snapshot, or for another shell in place of one whose command is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hurry {
     Yes,
@@ -276,7 +277,7 @@ impl Shell {
             rustix::fs::Mode::empty(),
         )?;
         let null = std::os::fd::AsFd::as_fd(&null);
-        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
+        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
         match &mut self.link {
             Link::Loaded(link) => link.run(&job, Some(status)),
             Link::Portable(link) => link.restore(self.pid, &job, status),

@@ -118,7 +118,7 @@ impl Link {
 
     fn source(&mut self, shell: Pid, job: &Job<'_>, what: What) -> io::Result<()> {
         let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
-        if job.once {
+        if job.once.is_some() {
             return unsupported("the portable driver runs no single commands");
         }
         let values = job.env.iter().flat_map(|(_, value)| value).map(|value| value.as_bytes());

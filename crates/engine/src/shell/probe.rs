@@ -112,7 +112,7 @@ fn converse(shell: &mut Shell, deadline: Instant) -> Result<(), Unfit> {
         other => return Err(format!("the shell began with {other:?}").into()),
     }
     for (text, status) in QUESTIONS {
-        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: false };
+        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
         shell.run(job).map_err(failed)?;
         match wait(shell, deadline)? {
             Report::Done(done) if done.status == *status => {}

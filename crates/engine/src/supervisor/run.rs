@@ -21,7 +21,7 @@ use crate::end::{End, EndReason, Leftover, Usage};
 use crate::journal::NewJournal;
 use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
 use crate::protocol::{Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin};
-use crate::shell::{self, Done, Driver, Shell, ShellConfig, Snapshot};
+use crate::shell::{self, Done, Driver, Hurry, Shell, ShellConfig, Snapshot};
 use crate::sys::{self, Reaped, Resource};
 
 /// A text longer than the kernel takes as one argument is read from a descriptor instead.
@@ -317,8 +317,7 @@ impl Supervisor {
         let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
         if let Some(job) = self.jobs.iter().find(own) {
             let slot = job.slot;
-            let delay = if job.command.hurry == Some(true) { Duration::ZERO } else { LET_GO_DELAY };
-            self.let_go_at = Some(now + delay);
+            self.let_go_at = (hurry_of(job) == Hurry::No).then(|| now + LET_GO_DELAY);
             self.complete(slot, Exit::of(done), now);
         }
     }
@@ -493,6 +492,11 @@ impl Supervisor {
     }
 }
 
+/// Whether the shell of a single command is to end right after it.
+fn hurry_of(job: &Job) -> Hurry {
+    if job.command.hurry == Some(true) { Hurry::Yes } else { Hurry::No }
+}
+
 fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
     let WireProgram::Shell(text) = &job.command.program else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -506,7 +510,7 @@ fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
         stderr: stdio.stderr.as_fd(),
         env: &env,
         cwd: cwd.as_deref(),
-        once: true,
+        once: Some(hurry_of(job)),
     })
 }
 

@@ -31,7 +31,7 @@ fn previous_supervisor() -> PathBuf {
         PREVIOUS,
         "Cargo.toml",
         "Cargo.lock",
-        "crates/engine",
+        "crates",
     ]));
     run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&source));
     run(Command::new(env!("CARGO"))
@@ -81,7 +81,7 @@ async fn supervisors_of_the_previous_version_are_adopted() {
     assert_eq!(output, b"before\nafter\n");
 
     let found = sleeper.inspect().await.unwrap();
-    assert!(found.pids.len() >= 2 && found.usage.is_none(), "{found:?}");
+    assert!(found.pids.len() >= 2, "{found:?}");
     let receipt = sleeper.kill(15, Duration::from_secs(5)).await.unwrap();
     assert!(receipt.survivors.is_empty() && receipt.killed.len() >= 2, "{receipt:?}");
     assert_eq!(timed.wait().await.unwrap().reason, EndReason::Timeout);

@@ -194,7 +194,7 @@ impl Session {
                 stderr: err_writer.as_fd(),
                 env: how.env,
                 cwd: how.cwd,
-                once: how.once,
+                once: how.once.then_some(Hurry::No),
             })
             .unwrap();
         drop((out_writer, err_writer, stdin));
@@ -355,5 +355,5 @@ fn poll(fds: &mut [PollFd<'_>], tick: Duration) {
 pub(super) fn begin(shell: &mut Shell, text: &str) {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
     let (text, fd) = (text.as_bytes(), null.as_fd());
-    shell.run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: false }).unwrap();
+    shell.run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: None }).unwrap();
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::harness::{Ended, Run, Session, bash, set, unset};
-use crate::shell::{Driver, Job, Report};
+use crate::shell::{Driver, Hurry, Job, Report};
 
 /// Everything a single command may do has to be what `bash -c` does.
 #[test]
@@ -199,7 +199,7 @@ fn a_single_command_that_is_over_holds_nothing_until_it_is_let_go() {
     let text = b"cd /usr; exec 3>&1 9</usr/bin/bash 500</usr/bin/env; coproc cat; true";
     session
         .shell
-        .run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: true })
+        .run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: Some(Hurry::No) })
         .unwrap();
     let report = session.report(std::time::Duration::from_secs(10));
     assert!(matches!(report, Some(Report::Done(_))), "{report:?}");
@@ -217,7 +217,8 @@ fn the_portable_driver_refuses_single_commands() {
     let mut session = Session::new(Driver::Portable);
     let null = std::fs::File::open("/dev/null").unwrap();
     let fd = null.as_fd();
-    let job = Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: true };
+    let job =
+        Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: Some(Hurry::No) };
     assert_eq!(session.shell.run(job).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
     assert_eq!(session.run("echo a").out(), "a\n");
 }

@@ -185,7 +185,7 @@ impl Supervisor {
             stderr: stdio.stderr.as_fd(),
             env: &env,
             cwd: cwd.as_deref(),
-            once: false,
+            once: None,
         });
         match given {
             Ok(()) => {}
@@ -224,7 +224,7 @@ impl Supervisor {
         session.activity = activity;
         let null = self.supply.null().as_fd();
         let (stdin, stdout, stderr) = (null, null, null);
-        let job = shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: false };
+        let job = shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: None };
         if shell.run(job).is_err() {
             self.kill_shell();
         }
