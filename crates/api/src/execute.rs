@@ -150,10 +150,10 @@ pub struct CommandRequest {
     /// The same for a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
-    /// The longest it may run.
+    /// The longest it may run; 0 for no limit, whatever the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The longest it may be silent.
+    /// The longest it may be silent; 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
     /// Changes to its environment.

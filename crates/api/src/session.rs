@@ -35,7 +35,7 @@ pub struct SessionRequest {
     /// The folder to start in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The timeout of commands that do not bring their own.
+    /// The timeout of commands that do not bring their own; 0 for none, whatever the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_timeout_ms: Option<u64>,
     /// `maxOutputBytes` of commands that do not bring their own.

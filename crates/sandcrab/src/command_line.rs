@@ -13,7 +13,7 @@ pub(crate) struct CommandArgs {
     /// The folder to run it in.
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
-    /// The longest it may run, such as 500ms, 5s, 2m; then it is ended, with exit code 124.
+    /// The longest it may run, such as 500ms, 5s, 2m; then it is ended, with exit code 124. 0s for no limit.
     #[arg(short, long, value_name = "DURATION")]
     timeout: Option<Span>,
     #[command(flatten)]

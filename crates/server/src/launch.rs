@@ -131,8 +131,9 @@ fn spec(
     spec.env = variables(request.env.take());
     spec.cwd = request.cwd.take().map(Into::into);
     let timeout = request.timeout_ms.or(session.command_timeout_ms).map(Duration::from_millis);
-    spec.timeout = timeout.or(app.defaults.timeout);
-    spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis);
+    let some = |timeout: &Duration| !timeout.is_zero();
+    spec.timeout = timeout.or(app.defaults.timeout).filter(some);
+    spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis).filter(some);
     spec.limits = limits(request.limits.as_ref().unwrap_or(&Limits::default()));
     spec.leftovers = match request.leftovers.unwrap_or_default() {
         Leftovers::Keep => LeftoverPolicy::Keep,

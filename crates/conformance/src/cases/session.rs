@@ -104,6 +104,8 @@ pub(super) async fn defaults_of_its_commands(target: Target) {
     let body = json!({"command": "sleep 0.4; seq 1 1000", "sessionId": session, "timeoutMs": 20000, "maxOutputBytes": 9999});
     let result = target.run(body).await;
     assert_eq!((&result["exitCode"], result.get("truncated")), (&json!(0), None));
+    let body = json!({"command": "sleep 0.4", "sessionId": session, "timeoutMs": 0, "idleTimeoutMs": 0});
+    assert_eq!(target.run(body).await["exitCode"], 0);
     target.delete_session(&session).await;
 }
 

@@ -47,7 +47,7 @@ struct CreateArgs {
     /// The folder to start in.
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
-    /// The timeout of commands that do not bring their own, such as 5s, 2m.
+    /// The timeout of commands that do not bring their own, such as 5s, 2m; 0s for none.
     #[arg(short, long, value_name = "DURATION")]
     timeout: Option<Span>,
     /// A command that ends the shell (`exit 3`) is like any other, and the next one has the state from before it; without
