@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::places;
 
 /// The variable that holds a token.
-const TOKEN_VARIABLE: &str = "SANDCRAB_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "SANDCRAB_TOKEN";
 /// Where a server listens that was not told otherwise.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:7070";
 /// What names the state directory instead of the default.

@@ -23,6 +23,11 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// Whether anything comes before it.
+    pub(crate) fn is_past_start(self) -> bool {
+        self.position > 0
+    }
+
     /// Refuses a cursor beyond what there is: what comes until there would be missed.
     pub(crate) fn check(self, execution: &Execution) -> Result<(), ApiError> {
         if self.position > 0 && self.position > execution.reader()?.cursor_end()? {

@@ -100,6 +100,11 @@ pub(super) async fn of_a_stream(target: Target) {
     assert_eq!(super::stream::joined(&first, "stdout"), "output\n");
     assert_eq!(super::stream::joined(&again, "stdout"), "output\n");
     assert_eq!(first[0].data["executionId"], again[0].data["executionId"]);
+    let rest = Request::post("/api/execute/stream?since=3", &body).header("idempotency-key", &key);
+    assert_eq!(super::stream::joined(&target.stream(rest).await.rest().await, "stdout"), "put\n");
+    // Without the key nobody knows what the cursor is of.
+    let start = Request::post("/api/execute/stream", &body).header("last-event-id", "3");
+    target.send(start).await.refused(400, "VALIDATION_FAILED");
     assert_eq!(runs(&target, &folder).await, 1);
     target.remove(&folder).await;
 }

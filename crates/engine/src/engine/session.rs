@@ -244,12 +244,17 @@ impl Session {
         }
     }
 
-    /// A new session with the same state.
+    /// A new session with the same state. A reset brings it to where this one began.
     pub async fn fork(&self, id: Option<SessionId>) -> Result<Self, SessionError> {
         let snapshot = self.snapshot().await?;
         let record = &self.state.record;
         let note = record.note.as_ref().map(|note| note.0.to_vec());
-        let spec = SessionSpec { id, name: record.name.clone(), note, ..SessionSpec::default() };
+        let env =
+            record.env.iter().map(|v| (v.name.clone().into(), v.value.clone().map(Into::into))).collect();
+        // One that is gone since is no reason not to fork.
+        let cwd =
+            record.cwd.clone().map(|path| PathBuf::from(OsString::from(path))).filter(|path| path.is_dir());
+        let spec = SessionSpec { id, name: record.name.clone(), env, cwd, note };
         self.engine.create_session(spec, Some(snapshot)).await
     }
 

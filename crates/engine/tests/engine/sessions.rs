@@ -79,6 +79,23 @@ async fn a_fork_begins_with_the_same_state_and_goes_its_own_way() {
 }
 
 #[tokio::test]
+async fn a_fork_that_is_reset_begins_where_the_first_one_began() {
+    let scene = Scene::open().await;
+    let folder = scene.place.file("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let spec = SessionSpec::new().cwd(&folder).env("given", "g").env("dropped", "d");
+    let session = scene.engine.create_session(spec).await.unwrap();
+    session.run(CommandSpec::shell("unset dropped; x=1; cd /usr")).await.unwrap();
+    let text = "echo ${given-none} ${dropped-none} ${x-none} $PWD";
+    let fork = session.fork(None).await.unwrap();
+    assert_eq!(said(&fork, text).await, "g none 1 /usr\n");
+    fork.reset(false).await.unwrap();
+    assert_eq!(said(&fork, text).await, format!("g d none {}\n", folder.display()));
+    std::fs::remove_dir(&folder).unwrap();
+    assert_eq!(said(&session.fork(None).await.unwrap(), text).await, "g none 1 /usr\n");
+}
+
+#[tokio::test]
 async fn a_process_has_the_sessions_state_and_does_not_change_it() {
     let scene = Scene::open().await;
     let session = scene.session().await;

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::CANNOT_RUN;
 use super::lifeline::{self, Lifeline, Message};
-use super::settings::{Settings, SettingsError};
+use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
 use crate::address_file::AddressFile;
 use crate::commands::serve::ServeArgs;
@@ -76,6 +76,9 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
     let mut settings = Settings::resolve(args, is_below_init)?;
     log::start(std::mem::take(&mut settings.log), settings.log_format);
+    for name in unknown_variables() {
+        tracing::warn!("the variable {name} means nothing here; `sandcrab serve --help` names those that do");
+    }
     let runtime = start_runtime()?;
     let served = runtime.block_on(async {
         let watched = |source| Failure::Os { doing: "watch the parent", source };

@@ -1,9 +1,12 @@
 //! [`Settings`]: what a server runs with, put together from what people said.
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::CommandFactory;
 use sandcrab_engine::{MIN_JOURNAL_BYTES, Retention};
 use sandcrab_server::{Access, Defaults, Listen, ServerConfig};
 use tracing_subscriber::EnvFilter;
@@ -11,7 +14,9 @@ use tracing_subscriber::EnvFilter;
 use super::config_file::{self, FileError};
 use super::log::{self, LogFormat};
 use super::token::{self, TokenError};
+use crate::cli::Cli;
 use crate::commands::serve::ServeArgs;
+use crate::connection::TOKEN_VARIABLE;
 use crate::places;
 use crate::quantity::{Size, Span};
 
@@ -153,6 +158,20 @@ fn variable(name: &'static str) -> Result<Option<u64>, SettingsError> {
     let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();
     value.parse().map(Some).map_err(|_| SettingsError::Variable { name, value })
+}
+
+/// Variables that look as if they were ours and are not: a misspelt one would have no effect, and nobody would know.
+pub(super) fn unknown_variables() -> Vec<String> {
+    let mut known = BTreeSet::from([OsString::from(TOKEN_VARIABLE)]);
+    let mut commands = vec![Cli::command()];
+    while let Some(command) = commands.pop() {
+        known.extend(command.get_arguments().filter_map(|arg| arg.get_env()).map(OsStr::to_owned));
+        commands.extend(command.get_subcommands().cloned());
+    }
+    let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| !known.contains(name));
+    ours.map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("SANDCRAB_"))
+        .collect()
 }
 
 fn parse_listen(text: &str) -> Result<Listen, SettingsError> {

@@ -3,10 +3,10 @@
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use sandcrab_api::Timestamp;
 use sandcrab_api::event::ExecuteEvent;
 use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
 use sandcrab_api::process::ProcessStarted;
+use sandcrab_api::{IDEMPOTENCY_HEADER, Timestamp};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -79,7 +79,8 @@ pub(crate) fn started(launch: &Launch) -> ProcessStarted {
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Since {
-    /// A cursor that an event or an answer had.
+    /// A cursor that an event or an answer had; only with the `Idempotency-Key` of the request it came from.
+    /// `Last-Event-ID` does the same.
     since: Option<String>,
 }
 
@@ -92,7 +93,9 @@ pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<C
 /// Runs a command and streams what it writes, as it writes it. It goes on if the reader goes away, unless
 /// `onDisconnect` says otherwise.
 #[utoipa::path(post, path = "/api/execute/stream", operation_id = "executeStream", tag = "commands",
-    params(CommandHeaders, Since), request_body = CommandRequest,
+    params(CommandHeaders, Since,
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received.")),
+    request_body = CommandRequest,
     responses((status = 200, description = "Events: `start`, output, then `complete` or `error`.",
         body = ExecuteEvent, content_type = "text/event-stream")))]
 pub(crate) async fn execute_stream(
@@ -103,6 +106,12 @@ pub(crate) async fn execute_stream(
     request: Json<CommandRequest>,
 ) -> Result<Response, ApiError> {
     let since = since(&headers, params.since.as_deref())?;
+    if since.is_some_and(Cursor::is_past_start) && !headers.contains_key(IDEMPOTENCY_HEADER) {
+        // It would be run again, and the beginning of its output left out.
+        let why = "a cursor goes on with what was started before; repeat the request with the Idempotency-Key that it \
+                   had, or follow it with GET /api/process/{id}/stream";
+        return Err(ApiError::invalid("since", why));
+    }
     let (launch, keeper) = launch_kept(&app, request, &headers, query.as_deref()).await?;
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
