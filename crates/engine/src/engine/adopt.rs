@@ -41,7 +41,7 @@ struct Living {
 impl Inner {
     /// Finds everything that is in the state directory, and connects to whatever lives.
     pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) {
-        let living = self.connect_all().await;
+        let (living, silent) = self.connect_all().await;
         let held: HashMap<u32, (&Arc<Link>, &Held)> = living
             .iter()
             .flat_map(|living| living.held.iter().map(move |held| (held.slot, (&living.link, held))))
@@ -69,7 +69,7 @@ impl Inner {
                         None if self.reread_end(&tracked) => self.execution_closed(&tracked, 0),
                         None => {
                             dead.insert(nonce);
-                            lost.push(tracked);
+                            lost.push((nonce, tracked));
                         }
                     }
                 }
@@ -86,18 +86,22 @@ impl Inner {
         self.catch_up(&living).await;
         self.quit_idle(&living);
         // Whoever asked for one that nobody ever had, and asks again, shall have it run.
-        lost.retain(|tracked| {
-            let never_taken = tracked.fixed.digest.is_some() && !self.was_taken(tracked);
+        lost.retain(|(nonce, tracked)| {
+            let asks_again = tracked.fixed.digest.is_some();
+            // One that does not answer may still take it.
+            let never_taken = asks_again && !silent.contains(nonce) && !self.was_taken(tracked);
             if never_taken {
                 self.discard(tracked);
             }
             !never_taken
         });
+        let lost = lost.into_iter().map(|(_, tracked)| tracked).collect();
         self.clean_up(dead, lost, self.state.same_instance).await;
     }
 
     /// Connects to every supervisor that has a socket; removes the sockets of those that are gone.
-    async fn connect_all(self: &Arc<Self>) -> Vec<Living> {
+    /// Also returns the nonces of those that are there and do not answer.
+    async fn connect_all(self: &Arc<Self>) -> (Vec<Living>, HashSet<u64>) {
         let folder = &self.state.folders.supervisors;
         let mut nonces = Vec::new();
         if let Ok(entries) = Dir::read_from(folder) {
@@ -126,12 +130,13 @@ impl Inner {
                 }
             }
         }
-        let mut living = Vec::new();
+        let (mut living, mut silent) = (Vec::new(), HashSet::new());
         // All are greeted before the first is waited for.
         let greetings: Vec<_> = links.iter().map(|link| link.request(&Request::Hello(VERSION))).collect();
         let started = Instant::now();
         let mut woken = false;
         for (link, greeting) in links.into_iter().zip(greetings) {
+            silent.insert(link.nonce);
             let Ok(mut greeting) = greeting else { continue };
             let mut answer = timeout(GREETING_TIME.saturating_sub(started.elapsed()), &mut greeting).await;
             if answer.is_err() {
@@ -144,10 +149,12 @@ impl Inner {
                 && version >= OLDEST
             {
                 link.is_process(pid);
+                link.is_version(version);
+                silent.remove(&link.nonce);
                 living.push(Living { link, role, held });
             }
         }
-        living
+        (living, silent)
     }
 
     fn adopt_held(self: &Arc<Self>, tracked: &Arc<Tracked>, link: &Arc<Link>, held: &Held) {
@@ -190,12 +197,13 @@ impl Inner {
         }
     }
 
-    /// Whether a supervisor has had it, which the first thing in its journal says.
+    /// Whether a supervisor has had it, which the first thing in its journal says that the engine has not written.
     fn was_taken(&self, tracked: &Tracked) -> bool {
         let Ok(mut reader) = self.reader(tracked.journal) else {
             return true;
         };
-        !matches!(reader.next(), Ok(None))
+        let own = matches!(reader.next(), Ok(Some(_)));
+        !(own && matches!(reader.next(), Ok(None)))
     }
 
     /// Looks for an end in the journal; says whether there is one.

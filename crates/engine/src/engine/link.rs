@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    connect, recv, send, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
+    SocketType, connect, recv, send, sendmsg, shutdown, socket_with,
 };
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -32,6 +32,9 @@ use crate::protocol::{Answer, Command, FrameBuffer, FrameError, Request, frame};
 use crate::supervisor::zygote::socket_address;
 use crate::sys;
 
+/// How many requests may be unanswered for a journal to go with the next: the kernel allows a user so many files on
+/// their way, all supervisors together.
+const MOST_FILES: usize = 16;
 /// The most bytes that wait to be taken by one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
 
@@ -66,6 +69,8 @@ pub(super) struct Link {
     pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     executions: Mutex<HashMap<u32, Arc<Tracked>>>,
     over: AtomicBool,
+    /// It is of a version that takes a command's journal with it.
+    takes_journals: AtomicBool,
     renewing: AtomicBool,
     /// Told once its shell is up.
     ready: AtomicBool,
@@ -101,6 +106,7 @@ impl Link {
             pending: Mutex::default(),
             executions: Mutex::default(),
             over: AtomicBool::new(false),
+            takes_journals: AtomicBool::new(true),
             renewing: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
@@ -150,9 +156,10 @@ impl Link {
         journal: NewJournal,
     ) -> Result<oneshot::Receiver<Answer>, LinkError> {
         let NewJournal { file, key } = journal;
-        let mut request = Request::Start(Box::new(Command { journal: Some(key), ..command }));
+        let takes = self.takes_journals.load(Ordering::Acquire) && lock(&self.pending).len() < MOST_FILES;
+        let mut request = Request::Start(Box::new(Command { journal: takes.then_some(key), ..command }));
         self.answered(|number| {
-            if self.send_with(&frame(number, &request), &file)? {
+            if takes && self.send_with(&frame(number, &request), &file)? {
                 return Ok(());
             }
             if let Request::Start(command) = &mut request {
@@ -192,6 +199,11 @@ impl Link {
         answer.await.map_err(|_| LinkError::Gone)
     }
 
+    /// Notes which version of the protocol an adopted supervisor speaks.
+    pub(super) fn is_version(&self, version: u16) {
+        self.takes_journals.store(version >= 3, Ordering::Release);
+    }
+
     /// Notes which process the supervisor is.
     pub(super) fn is_process(&self, pid: u32) {
         self.pid.store(pid, Ordering::Release);
@@ -222,10 +234,16 @@ impl Link {
         match rustix::io::retry_on_intr(|| sendmsg(self.socket.get_ref(), &parts, &mut ancillary, flags)) {
             // The file goes with the first byte.
             Ok(sent) => self.send_in_turn(&bytes[sent..], unsent).map(|()| true),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(self.give_up()),
             // No room; or as many files are on their way as the kernel allows a user.
-            Err(Errno::AGAIN | Errno::TOOMANYREFS) => Ok(false),
-            Err(_) => Err(LinkError::Gone),
+            Err(_) => Ok(false),
         }
+    }
+
+    /// Ends a link over which nothing can be sent any more, so that what it has is told its end.
+    fn give_up(&self) -> LinkError {
+        let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
+        LinkError::Gone
     }
 
     fn send_in_turn(&self, mut bytes: &[u8], mut unsent: MutexGuard<'_, Vec<u8>>) -> Result<(), LinkError> {
@@ -234,7 +252,7 @@ impl Link {
                 match self.send_some(bytes) {
                     Ok(n) => bytes = &bytes[n..],
                     Err(Errno::AGAIN) => break,
-                    Err(_) => return Err(LinkError::Gone),
+                    Err(_) => return Err(self.give_up()),
                 }
             }
             if bytes.is_empty() {

@@ -121,10 +121,10 @@ impl JournalStore {
             Ok(()) => {
                 let claimed = Claimed { slot: open.slot, salt };
                 let first_record = (RECORD_HEAD_BYTES + spec.len()) as u64;
-                Ok((
-                    claimed,
-                    NewJournal { file: open.file, key: NewJournalKey { salt, bound, first_record } },
-                ))
+                // Of a file that cannot tell it nothing is expected.
+                let inode = fstat(&open.file).map_or(0, |stat| stat.st_ino);
+                let key = NewJournalKey { salt, bound, first_record, inode };
+                Ok((claimed, NewJournal { file: open.file, key }))
             }
             Err(errno) => {
                 self.free.give_back(&open);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
-use rustix::fs::{OFlags, ftruncate};
+use rustix::fs::{OFlags, fstat, ftruncate};
 use rustix::io::Errno;
 
 use super::error::{AppendError, JournalError};
@@ -59,6 +59,16 @@ pub(crate) struct NewJournalKey {
     /// How many bytes the first record has.
     #[n(2)]
     pub(super) first_record: u64,
+    /// The number of its file.
+    #[n(3)]
+    pub(super) inode: u64,
+}
+
+impl NewJournalKey {
+    /// Whether a file is the one that this is the key to.
+    pub(crate) fn is_of(&self, file: &OwnedFd) -> bool {
+        fstat(file).is_ok_and(|stat| stat.st_ino == self.inode)
+    }
 }
 
 /// The one writer of a journal.
@@ -88,7 +98,7 @@ pub(crate) struct JournalWriter {
 impl JournalWriter {
     /// Begins to write a journal of which nobody has written more than the first record.
     pub(crate) fn begin(dir: &Arc<OwnedFd>, slot: Slot, journal: NewJournal) -> Self {
-        let NewJournal { file: first, key: NewJournalKey { salt, bound, first_record } } = journal;
+        let NewJournal { file: first, key: NewJournalKey { salt, bound, first_record, .. } } = journal;
         let layout = Layout::new(bound);
         let segment = Segment {
             index: 0,

@@ -42,6 +42,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* --- bash ------------------------------------------------------------------------------------- */
@@ -717,7 +718,7 @@ static void recover(int code)
 /* The only command is over and so is its exit trap. Saying so now spares whoever waits for it the time
  * that the kernel takes to end this process. It holds nothing any more that another command could miss. Where there is no
  * hurry it ends when it is let go: its end takes a core for longer than its command did, and somebody may need that core
- * to hear of it. */
+ * to hear of it. Unless it has children: when one of them ends, that is for the next of kin to hear. */
 static void report_exit(int status, void *unused)
 {
     (void)unused;
@@ -729,7 +730,9 @@ static void report_exit(int status, void *unused)
     /* A kernel without that call. */
     close(1);
     close(2);
-    if (chdir("/") < 0 || try_report(DONE, status & 0xff, NORMAL) < 0 || !(request->flags & NO_HURRY))
+    siginfo_t child;
+    int has_children = waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (chdir("/") < 0 || try_report(DONE, status & 0xff, NORMAL) < 0 || has_children || !(request->flags & NO_HURRY))
         return;
     char nothing;
     while (recv(control, &nothing, sizeof nothing, 0) < 0 && errno == EINTR)

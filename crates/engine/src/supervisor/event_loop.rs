@@ -13,7 +13,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, set_child_subreaper, setsid
 use super::context::Context;
 use super::job::{Exit, Job, Pumped, raw};
 use super::link::Link;
-use super::run::AfterPrelude;
+use super::run::{AfterPrelude, Departure};
 use super::session::Session;
 use super::shell_children::ShellChildren;
 use super::spin::{FOR_ENGINE, FOR_SHELL, Spin};
@@ -84,8 +84,8 @@ pub(crate) struct Supervisor {
     /// What orphans that were reaped here have used.
     pub(super) orphans: Exit,
     pub(super) after_prelude: Option<AfterPrelude>,
-    /// When the shell of a command that is over may end.
-    pub(super) let_go_at: Option<Instant>,
+    /// The shell is about to end.
+    pub(super) departure: Option<Departure>,
     pub(super) quitting: bool,
     /// Nothing was done to it for its run that would show in the next.
     pub(super) reusable: bool,
@@ -164,7 +164,7 @@ impl Supervisor {
             commands: 0,
             orphans: Exit::default(),
             after_prelude: None,
-            let_go_at: None,
+            departure: None,
             quitting: false,
             reusable: false,
             runs: 0,
@@ -283,7 +283,7 @@ impl Supervisor {
             .chain(session)
             .chain(retry)
             .chain(self.orphan_check)
-            .chain(self.let_go_at)
+            .chain(self.departure.as_ref().map(|departure| departure.at))
             .chain(self.link.wake_at())
             .min()
     }

@@ -27,6 +27,15 @@ pub(crate) struct Incoming {
     pub(crate) journal: Option<NewJournal>,
 }
 
+/// How far to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Until a read brings less than was asked for.
+    Short,
+    /// Until nothing is left.
+    Empty,
+}
+
 /// The listener and the engine that is connected, if one is.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -78,7 +87,7 @@ impl Link {
         let mut requests = Vec::new();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(new) = accept_with(&self.listener, flags) {
-            requests.append(&mut self.receive());
+            requests.append(&mut self.receive_until(Until::Empty));
             self.disconnect();
             self.engine = Some(new);
             self.connected = true;
@@ -86,8 +95,13 @@ impl Link {
         requests
     }
 
-    /// Everything the engine has sent so far. Drops the connection when it is over.
+    /// What the engine has sent so far, or the beginning of it: the rest makes the next poll return at once. Drops the
+    /// connection when it is over.
     pub(crate) fn receive(&mut self) -> Vec<Incoming> {
+        self.receive_until(Until::Short)
+    }
+
+    fn receive_until(&mut self, until: Until) -> Vec<Incoming> {
         let mut requests = Vec::new();
         let mut chunk = [0; 4 << 10];
         let (mut over, mut more) = (false, true);
@@ -96,8 +110,8 @@ impl Link {
                 Ok(0) => over = true,
                 Ok(n) => {
                     self.frames.extend(&chunk[..n]);
-                    // Whatever came since, or its end, makes the next poll return at once.
-                    more = n == chunk.len();
+                    // A file that comes with a request makes a read short, whatever is behind it.
+                    more = until == Until::Empty || n == chunk.len();
                 }
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
@@ -130,8 +144,15 @@ impl Link {
     fn journal_of(&mut self, request: &Request) -> Option<NewJournal> {
         let Request::Start(command) = request else { return None };
         let key = command.journal?;
-        let file = self.files.pop_front()??;
-        Some(NewJournal { file, key })
+        // One that came with a request that could not be read is not its.
+        while let Some(file) = self.files.pop_front() {
+            match file {
+                Some(file) if key.is_of(&file) => return Some(NewJournal { file, key }),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        None
     }
 
     fn disconnect(&mut self) {
@@ -310,6 +331,39 @@ mod tests {
             seen.extend(stage.link.receive().into_iter().map(texts));
         }
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn everything_that_was_sent_before_another_engine_connected_is_heard() {
+        let mut stage = Stage::new();
+        let old = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        for text in ["one", "two", "three"] {
+            let (journal, bytes) = stage.command(text);
+            send_with(&old, &bytes, &journal.file);
+        }
+        drop(old);
+        let _new = stage.connect();
+        let seen: Vec<_> = stage.link.accept().into_iter().map(|incoming| texts(incoming).0).collect();
+        assert_eq!(seen, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn the_file_of_a_request_that_cannot_be_read_is_not_the_next_ones() {
+        #[derive(minicbor::Encode)]
+        enum Future {
+            #[n(99)]
+            Teleport(#[n(0)] u32),
+        }
+        let mut stage = Stage::new();
+        let engine = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        let (other, _) = stage.command("other");
+        send_with(&engine, &frame(7, &Future::Teleport(1)), &other.file);
+        let (journal, bytes) = stage.command("next");
+        send_with(&engine, &bytes, &journal.file);
+        let seen: Vec<_> = stage.link.receive_until(Until::Empty).into_iter().map(texts).collect();
+        assert_eq!(seen, [("next".to_owned(), Some("next".to_owned()))]);
     }
 
     #[test]

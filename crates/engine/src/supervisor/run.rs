@@ -34,6 +34,18 @@ const PRELUDE_FD: i32 = 251;
 /// the next, takes a core for longer than the command did.
 const LET_GO_DELAY: Duration = Duration::from_millis(1);
 
+/// How long it may then take to end. It may have been stopped.
+const DEPARTURE_PATIENCE: Duration = Duration::from_millis(100);
+
+/// A shell whose only command is over.
+#[derive(Debug)]
+pub(super) struct Departure {
+    /// When something is to be done about it.
+    pub(super) at: Instant,
+    /// Whether it was told to end.
+    is_told: bool,
+}
+
 /// A command that waits for its prelude to be over.
 #[derive(Debug)]
 pub(super) struct AfterPrelude {
@@ -317,17 +329,24 @@ impl Supervisor {
         let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
         if let Some(job) = self.jobs.iter().find(own) {
             let slot = job.slot;
-            self.let_go_at = (hurry_of(job) == Hurry::No).then(|| now + LET_GO_DELAY);
+            let delay = if hurry_of(job) == Hurry::Yes { Duration::ZERO } else { LET_GO_DELAY };
+            self.departure = Some(Departure { at: now + delay, is_told: false });
             self.complete(slot, Exit::of(done), now);
         }
     }
 
-    /// Lets a shell end whose only command is over, when those who waited for the command have heard of it.
+    /// Lets a shell end whose only command is over, when those who waited for the command have heard of it; and ends it if
+    /// it does not.
     pub(super) fn let_go(&mut self, now: Instant) {
-        if self.let_go_at.take_if(|at| *at <= now).is_some()
-            && let Some(shell) = &mut self.shell
-        {
+        let Some(Departure { is_told, .. }) = self.departure.take_if(|departure| departure.at <= now) else {
+            return;
+        };
+        let Some(shell) = &mut self.shell else { return };
+        if is_told {
+            self.kill_shell();
+        } else {
             shell.disconnect();
+            self.departure = Some(Departure { at: now + DEPARTURE_PATIENCE, is_told: true });
         }
     }
 
@@ -358,6 +377,9 @@ impl Supervisor {
                 Some(slot) => self.complete(slot, exit, now),
                 None => self.orphans.add_usage(&exit),
             },
+        }
+        if is_shell {
+            self.departure = None;
         }
         if is_shell && self.role == Role::Run {
             self.shell = None;

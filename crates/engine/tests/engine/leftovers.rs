@@ -197,3 +197,19 @@ async fn a_child_that_floods_standard_output_does_not_delay_the_end() {
         end_leftovers(running, &flood).await;
     }
 }
+
+/// Also if it ends right after the command, while the command's shell is still there.
+#[tokio::test]
+async fn an_adopted_leftover_of_a_run_has_its_exit_code() {
+    let scene = Scene::open().await;
+    for loops in (100..4000).step_by(100) {
+        let text = format!("(for ((i = 0; i < {loops}; i++)); do :; done; exit 7) & exit 0");
+        let spec = CommandSpec::shell(text).leftovers(LeftoverPolicy::Adopt);
+        scene.engine.run(spec).await.unwrap();
+    }
+    eventually("all are over", || scene.engine.running().is_empty()).await;
+    for execution in scene.engine.executions().into_iter().filter(|execution| execution.info().background) {
+        let end = execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(7)));
+    }
+}

@@ -25,7 +25,8 @@ async fn streams_are_apart_and_the_exit_code_is_told() {
 async fn what_a_command_held_is_free_when_its_end_is_told() {
     let scene = Scene::open().await;
     for _ in 0..30 {
-        let outcome = scene.engine.run(CommandSpec::shell("exec 9>lock; flock -n 9")).await.unwrap();
+        let text = format!("exec 9>{}; flock -n 9", scene.place.file("lock").display());
+        let outcome = scene.engine.run(CommandSpec::shell(text)).await.unwrap();
         assert_eq!(outcome.exit_code(), 0);
     }
 }

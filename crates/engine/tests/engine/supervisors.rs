@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CgroupUse, CommandSpec, EndReason, Engine, SessionSpec, StartError, Status};
+use sandcrab_engine::{
+    CgroupUse, CommandSpec, EndReason, Engine, SessionId, SessionSpec, StartError, Status, Stdin,
+};
 
-use crate::support::{Place, Seen, eventually, eventually_blocking, supervisor_of, with_argument};
+use crate::support::{Place, Seen, eventually, eventually_blocking, id, supervisor_of, with_argument};
 
 /// A number of seconds for `sleep` that nothing else on this machine sleeps.
 fn odd_seconds(place: &Place) -> String {
@@ -314,5 +316,68 @@ async fn a_supervisor_that_somebody_else_has_connected_to_does_not_stay() {
     eventually("it is gone", || !supervisor.is_alive()).await;
     assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
     session.delete().await.unwrap();
+    eventually("all are gone", || place.supervisors().is_empty()).await;
+}
+
+/// Commands that are sent to a session's supervisor while it is stopped; then the engine goes.
+async fn send_and_go(place: &Place, commands: &[CommandSpec]) -> SessionId {
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    let id = session.id().clone();
+    stop(supervisor_of_session(&session).await);
+    let mut starts = tokio::task::JoinSet::new();
+    for (number, spec) in commands.iter().cloned().enumerate() {
+        let session = session.clone();
+        starts.spawn(async move { session.start(spec).await });
+        eventually("it has a record", || engine.executions().len() > number + 1).await;
+    }
+    starts.shutdown().await;
+    drop((session, engine));
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
+    id
+}
+
+#[tokio::test]
+async fn commands_that_were_sent_before_the_engine_went_are_all_run() {
+    let place = Place::new();
+    let add = |number: usize| format!("echo {number} >> {}", place.file("ran").display());
+    let commands: Vec<_> = (0..10).map(|number| CommandSpec::shell(add(number))).collect();
+    send_and_go(&place, &commands).await;
+    let engine = place.open().await;
+    eventually("all are over", || engine.running().is_empty()).await;
+    let expected: String = (0..10).map(|number| format!("{number}\n")).collect();
+    assert_eq!(std::fs::read_to_string(place.file("ran")).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_command_that_no_supervisor_ever_had_runs_when_it_is_asked_for_again() {
+    let place = Place::new();
+    // More than a socket takes, so that what comes after it stays with the engine.
+    let large = CommandSpec::shell("cat > /dev/null").stdin(Stdin::Bytes(vec![0; 4 << 20]));
+    let text = format!("echo ran >> {}", place.file("ran").display());
+    let keyed = CommandSpec::shell(text).id(id("keyed")).digest("same");
+    let session = send_and_go(&place, &[large, keyed.clone()]).await;
+    let engine = place.open().await;
+    let session = engine.session(&session).unwrap();
+    for _ in 0..2 {
+        let end = session.start(keyed.clone()).await.unwrap().wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(0)));
+    }
+    assert_eq!(std::fs::read_to_string(place.file("ran")).unwrap(), "ran\n");
+}
+
+#[tokio::test]
+async fn a_shell_that_is_stopped_after_its_command_does_not_stay() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for loops in (0..2000).step_by(100) {
+        let text = format!("(for ((i = 0; i < {loops}; i++)); do :; done; kill -STOP $$) & exit 3");
+        let mut spec = CommandSpec::shell(text).timeout(Duration::from_millis(300));
+        spec.timeout_grace = Duration::ZERO;
+        let outcome = engine.run(spec).await.unwrap();
+        // One that was stopped before its command was over has not ended by itself.
+        assert!(outcome.exit_code() == 3 || outcome.end.reason == EndReason::Timeout, "{:?}", outcome.end);
+    }
+    drop(engine);
     eventually("all are gone", || place.supervisors().is_empty()).await;
 }
