@@ -16,7 +16,7 @@ use super::link::Link;
 use super::run::{AfterPrelude, Departure};
 use super::session::Session;
 use super::shell_children::ShellChildren;
-use super::spin::{FOR_ENGINE, FOR_SHELL, Spin};
+use super::spin::{FOR_ENGINE, FOR_SHELL, Spin, awake_for};
 use super::stdio::Supply;
 use super::zygote::socket_name;
 use crate::end::{EndReason, KillReceipt};
@@ -171,8 +171,8 @@ impl Supervisor {
             children: ChildrenFile::open()?,
             shell_children: ShellChildren::default(),
             supply: Supply::open()?,
-            for_shell: Spin::new(FOR_SHELL),
-            for_engine: Spin::new(FOR_ENGINE),
+            for_shell: Spin::new(awake_for(FOR_SHELL)),
+            for_engine: Spin::new(awake_for(FOR_ENGINE)),
             signals,
             orphan_check: None,
             engine_gone: false,

@@ -8,6 +8,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use rustix::thread::sched_getaffinity;
+
 /// How long it stays awake at most for its shell: what a small command takes, with the time to wake bash.
 pub(super) const FOR_SHELL: Duration = Duration::from_micros(100);
 /// The same for the engine: what a client of a server takes to send the next command.
@@ -15,6 +17,12 @@ pub(super) const FOR_ENGINE: Duration = Duration::from_micros(300);
 /// After a lost bet this many are not made; twice as many after the next, up to the limit.
 const FEWEST_SKIPPED: u32 = 4;
 const MOST_SKIPPED: u32 = 256;
+
+/// How long to stay awake at most. Where there is only one core, whoever is waited for needs it.
+pub(super) fn awake_for(longest: Duration) -> Duration {
+    let is_only_one = sched_getaffinity(None).is_ok_and(|cores| cores.count() == 1);
+    if is_only_one { Duration::ZERO } else { longest }
+}
 
 /// Whether and until when to stay awake for something.
 #[derive(Debug)]
