@@ -206,6 +206,7 @@ macro_rules! every_case {
             websocket {
                 without_an_upgrade
                 answers_look_like_http
+                an_id_is_free_after_its_answer
                 headers_count
                 requests_run_side_by_side
                 streams_share_it

@@ -27,6 +27,14 @@ pub(super) async fn answers_look_like_http(target: Target) {
     assert_eq!(frame["body"]["code"], "PROCESS_NOT_FOUND");
 }
 
+pub(super) async fn an_id_is_free_after_its_answer(target: Target) {
+    let mut socket = target.socket().await;
+    for _ in 0..500 {
+        socket.request("same", "GET", "/api/ping", Value::Null).await;
+        assert_eq!(socket.response("same").await["status"], 200);
+    }
+}
+
 pub(super) async fn headers_count(target: Target) {
     let session = target.new_session().await;
     let mut socket = target.socket().await;

@@ -55,6 +55,7 @@ async fn readers_that_resume_lose_nothing() {
     }
     let mut dice = Dice::new();
     for _ in 0..4 {
+        // Any moment will do: whatever is under way then must not matter.
         tokio::time::sleep(Duration::from_millis(100 + dice.below(400))).await;
         server.crash();
         server.restart().await;

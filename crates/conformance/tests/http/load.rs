@@ -232,6 +232,7 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
     }
     let mut dice = Dice::new();
     for _ in 0..rounds {
+        // Any moment will do: whatever is under way then must not matter.
         tokio::time::sleep(Duration::from_millis(200 + dice.below(600))).await;
         server.crash();
         server.restart().await;

@@ -282,7 +282,7 @@ mod tests {
     fn check(pieces: &[(JournalStream, usize)], limits: &[usize]) {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = JournalStore::open(dir.path()).unwrap();
-        let journal = store.claim(b"spec", crate::journal::MIN_JOURNAL_BYTES).unwrap();
+        let journal = store.claim(b"spec", crate::journal::MIN_JOURNAL_BYTES).unwrap().0;
         let mut writer = JournalWriter::open(store.dir(), journal.slot).unwrap();
         let mut written = [Vec::new(), Vec::new()];
         for (number, (stream, size)) in pieces.iter().enumerate() {

@@ -111,7 +111,7 @@ impl Inner {
         let bound = bound.unwrap_or(self.config.journal_bytes);
         let record = wire::to_bytes(record);
         let mut store = lock(&self.store);
-        let claimed = store.claim_open(&record, bound).map_err(StartError::claim)?;
+        let claimed = store.claim(&record, bound).map_err(StartError::claim)?;
         let opening = store.begin_opening();
         drop(store);
         if let Some(opening) = opening {

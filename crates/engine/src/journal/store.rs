@@ -87,18 +87,8 @@ impl JournalStore {
     }
 
     /// Makes a journal. The payload of its first record, [`kind::SPEC`], says what it is of; it is not part of the
-    /// bound.
-    #[cfg(test)]
-    pub(crate) fn claim(&mut self, spec: &[u8], bound: u64) -> Result<Claimed, ClaimError> {
-        self.claim_open(spec, bound).map(|(claimed, _)| claimed)
-    }
-
-    /// The same, and the journal as its writer gets it.
-    pub(crate) fn claim_open(
-        &mut self,
-        spec: &[u8],
-        bound: u64,
-    ) -> Result<(Claimed, NewJournal), ClaimError> {
+    /// bound. Returned with the journal as its writer gets it.
+    pub(crate) fn claim(&mut self, spec: &[u8], bound: u64) -> Result<(Claimed, NewJournal), ClaimError> {
         if bound < MIN_JOURNAL_BYTES {
             return Err(ClaimError::BoundTooSmall(bound));
         }

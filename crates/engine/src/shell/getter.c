@@ -725,9 +725,11 @@ static void report_exit(int status, void *unused)
     if (getpid() != shell || !same(control, &control_is))
         return;
     fflush(stdout);
+#ifdef SYS_close_range
     syscall(SYS_close_range, 0, control - 1, 0);
     syscall(SYS_close_range, control + 1, ~0U, 0);
-    /* A kernel without that call. */
+#endif
+    /* Where that call is not known. */
     close(1);
     close(2);
     siginfo_t child;

@@ -277,7 +277,7 @@ mod tests {
 
         /// A command with the journal that was claimed for it, and its frame.
         fn command(&mut self, text: &str) -> (NewJournal, Vec<u8>) {
-            let (claimed, journal) = self.store.claim_open(text.as_bytes(), MIN_JOURNAL_BYTES).unwrap();
+            let (claimed, journal) = self.store.claim(text.as_bytes(), MIN_JOURNAL_BYTES).unwrap();
             let mut command = Command::new(claimed.slot.0, &CommandSpec::shell(text));
             command.journal = Some(journal.key);
             (journal, frame(1, &Request::Start(Box::new(command))))

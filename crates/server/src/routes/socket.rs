@@ -124,6 +124,10 @@ async fn serve(app: App, router: Router, mut socket: WebSocket) {
                 }
             }
             Some(frame) = outgoing.recv() => {
+                // Its last: whoever has it may use the id again, though the task may not be quite over.
+                if let Some(id) = ended_by(&frame) {
+                    running.remove(id);
+                }
                 let text = serde_json::to_string(&frame).unwrap_or_default();
                 if socket.send(Message::Text(text.into())).await.is_err() {
                     break;
@@ -132,6 +136,15 @@ async fn serve(app: App, router: Router, mut socket: WebSocket) {
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             () = stopping.cut_off() => break,
         }
+    }
+}
+
+/// The request whose last frame this is.
+fn ended_by(frame: &ServerFrame) -> Option<&str> {
+    match frame {
+        ServerFrame::Response(response) => Some(&response.id),
+        ServerFrame::Error(error) => error.id.as_deref(),
+        ServerFrame::Stream(_) => None,
     }
 }
 

@@ -107,7 +107,7 @@ fn a_full_disk_drops_output_but_not_the_end() {
         return;
     };
     let mut store = fresh(&dir.path().join("journals"));
-    let claimed = store.claim(b"spec", DEFAULT_JOURNAL_BYTES).unwrap();
+    let claimed = store.claim(b"spec", DEFAULT_JOURNAL_BYTES).unwrap().0;
     let mut writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     let mut follower = store.reader(claimed).unwrap();
     append(&mut writer, Stream::Stdout, 100_000);
@@ -148,7 +148,7 @@ fn a_full_disk_costs_the_oldest_segments_first() {
         return;
     };
     let mut store = fresh(&dir.path().join("journals"));
-    let claimed = store.claim(b"spec", 1 << 20).unwrap();
+    let claimed = store.claim(b"spec", 1 << 20).unwrap().0;
     let mut writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     (0..300).for_each(|_| append(&mut writer, Stream::Stdout, 5000));
     writer.append_event(kind::ENDED, b"ended").unwrap();

@@ -45,7 +45,7 @@ fn fresh(path: &Path) -> JournalStore {
 }
 
 fn claim(store: &mut JournalStore) -> (Claimed, JournalWriter) {
-    let (claimed, journal) = store.claim_open(b"spec", MIN_JOURNAL_BYTES).unwrap();
+    let (claimed, journal) = store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap();
     let writer = JournalWriter::begin(store.dir(), claimed.slot, journal);
     (claimed, writer)
 }

@@ -176,7 +176,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut store = fresh(dir.path());
-        let (claimed, journal) = store.claim_open(&vec![7; spec_len], bound).unwrap();
+        let (claimed, journal) = store.claim(&vec![7; spec_len], bound).unwrap();
         let mut writer = JournalWriter::begin(store.dir(), claimed.slot, journal);
         let mut model = Model { events: vec![(0, kind::SPEC, vec![7; spec_len])], ..Model::default() };
         let mut followers: Vec<Follower> = Vec::new();

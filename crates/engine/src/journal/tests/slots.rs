@@ -64,7 +64,7 @@ fn the_largest_spec_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = fresh(dir.path());
     let spec = vec![5; MAX_SPEC_BYTES];
-    let claimed = store.claim(&spec, MIN_JOURNAL_BYTES).unwrap();
+    let claimed = store.claim(&spec, MIN_JOURNAL_BYTES).unwrap().0;
     let mut writer = JournalWriter::open(store.dir(), claimed.slot).unwrap();
     (0..50).for_each(|_| append(&mut writer, Stream::Stdout, 10_000));
     assert!(disk_use(dir.path()) <= MIN_JOURNAL_BYTES + spec.len() as u64 + 40);
@@ -124,7 +124,8 @@ fn garbage_is_left_alone_or_used_again() {
 fn free_slots_are_kept_in_moderation() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = fresh(dir.path());
-    let claimed: Vec<Claimed> = (0..300).map(|_| store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap()).collect();
+    let claimed: Vec<Claimed> =
+        (0..300).map(|_| store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap().0).collect();
     claimed.into_iter().for_each(|claimed| store.retire(claimed).unwrap());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 256);
     assert!(JournalStore::open(dir.path()).unwrap().1.is_empty());

@@ -117,7 +117,7 @@ fn a_damaged_range_is_found_again() {
     let path = dir.path().join(segment_name(claimed.slot, 0));
     let whole = fs::read(&path).unwrap();
     let range = Range::decode(&claimed.salt, &whole).unwrap();
-    let other = store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap();
+    let other = store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap().0;
     // Damaged; as it was when the slot was claimed; as it was before the newest segment.
     let newest = range.newest;
     for replacement in [
