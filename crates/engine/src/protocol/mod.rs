@@ -18,7 +18,7 @@ pub(crate) use supervisor::{Answer, Held, Inspection, Refusal, Request, Role, St
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
 
 /// The version this code speaks.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 /// The oldest supervisor this engine can serve.
 pub(crate) const OLDEST: u16 = 1;
 /// The longest frame: a command, its environment and its standard input at their limits.
