@@ -27,6 +27,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Inner;
 use super::execution::Tracked;
 use super::patience::Patience;
+use crate::id;
 use crate::journal::NewJournal;
 use crate::protocol::{Answer, Command, FrameBuffer, FrameError, Request, frame};
 use crate::supervisor::zygote::socket_address;
@@ -77,6 +78,12 @@ pub(super) struct Link {
     pub(super) became_ready: Notify,
 }
 
+/// The number of a connection's first request: random, so that what a supervisor of version 3 or older still has to say
+/// to an earlier engine answers none of this one's. A newer supervisor says it to the earlier engine or not at all.
+fn first_number() -> u64 {
+    u64::from_ne_bytes(id::random()) >> 2 | 1
+}
+
 impl Link {
     /// A socket to connect with.
     pub(super) fn socket() -> io::Result<OwnedFd> {
@@ -102,7 +109,7 @@ impl Link {
             patience,
             unsent: Mutex::default(),
             wake: Notify::new(),
-            next: AtomicU64::new(1),
+            next: AtomicU64::new(first_number()),
             pending: Mutex::default(),
             executions: Mutex::default(),
             over: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! A supervisor's connection to the engine: at most one, replaced when a new engine connects.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,8 @@ const NEWS_DELAY: Duration = Duration::from_micros(300);
 /// it may connect again and loses nothing, since everything is in the journals.
 const MAX_BACKLOG: usize = 128 << 20;
 
-/// A request, with the journal that came with it.
+/// A request, with the journal that came with it. Its number is the link's own, never used again: see
+/// [`Link::unanswered`].
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) envelope: Envelope<Request>,
@@ -45,6 +46,12 @@ pub(crate) struct Link {
     /// Files that came with requests, in their order; `None` for one that there was no descriptor for.
     files: VecDeque<Option<OwnedFd>>,
     unsent: Vec<u8>,
+    /// Requests of this connection that have no answer yet: the number that the engine gave each, by the number that
+    /// it has here. Engines number their requests independently, so a late answer to one engine could pass for an
+    /// answer to the next. A number from here is in this map only as long as its connection is, and `send` drops
+    /// an answer whose number is not.
+    unanswered: BTreeMap<u64, u64>,
+    next_number: u64,
     connected: bool,
     /// When what is unsent is to be sent; `None` if there is nothing, or no room.
     due: Option<Instant>,
@@ -58,6 +65,8 @@ impl Link {
             frames: FrameBuffer::default(),
             files: VecDeque::new(),
             unsent: Vec::new(),
+            unanswered: BTreeMap::new(),
+            next_number: 1,
             connected: false,
             due: None,
         }
@@ -119,12 +128,14 @@ impl Link {
             }
             loop {
                 match self.frames.next::<Request>() {
-                    Ok(Some(envelope)) => {
+                    Ok(Some(mut envelope)) => {
+                        envelope.request = self.number(envelope.request);
                         let journal = self.journal_of(&envelope.body);
                         requests.push(Incoming { envelope, journal });
                     }
                     Ok(None) => break,
                     Err(FrameError::Unknown(request)) => {
+                        let request = self.number(request);
                         self.send(request, &Answer::Refused(Refusal::Unsupported));
                     }
                     Err(FrameError::TooLong(_) | FrameError::Malformed) => {
@@ -138,6 +149,17 @@ impl Link {
             }
         }
         requests
+    }
+
+    /// The number that a request has here; 0 if it expects no answer.
+    fn number(&mut self, engines: u64) -> u64 {
+        if engines == 0 {
+            return 0;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        self.unanswered.insert(number, engines);
+        number
     }
 
     /// The journal that came with a request, if one did.
@@ -160,15 +182,24 @@ impl Link {
         self.frames = FrameBuffer::default();
         self.files.clear();
         self.unsent = Vec::new();
+        self.unanswered.clear();
         self.due = None;
     }
 
-    /// Sends to the engine, if one is connected; request 0 is an event. What one turn of the loop
-    /// has to say goes out together, at its end: each write wakes the engine.
+    /// Sends to the engine, if one is connected; request 0 is an event. An answer goes to the connection that its
+    /// request came from, or nowhere. What one turn of the loop has to say goes out together, at its end: each
+    /// write wakes the engine.
     pub(crate) fn send(&mut self, request: u64, answer: &Answer) {
         if self.engine.is_none() {
             return;
         }
+        let request = match request {
+            0 => 0,
+            number => match self.unanswered.remove(&number) {
+                Some(engines) => engines,
+                None => return,
+            },
+        };
         self.unsent.extend_from_slice(&frame(request, answer));
         // Most commands are over before anybody could do anything with the news that they run.
         let can_wait = matches!(answer, Answer::Accepted | Answer::Started { .. });
@@ -245,7 +276,7 @@ fn receive_some(
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{IoSlice, Read};
+    use std::io::{IoSlice, Read, Write};
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -322,7 +353,7 @@ mod tests {
             } else {
                 let (first, rest) = bytes.split_at(7);
                 send_with(&engine, first, &journal.file);
-                std::io::Write::write_all(&mut engine, rest).unwrap();
+                engine.write_all(rest).unwrap();
                 expected.push((text.to_owned(), Some(text.to_owned())));
             }
         }
@@ -346,6 +377,37 @@ mod tests {
         let _new = stage.connect();
         let seen: Vec<_> = stage.link.accept().into_iter().map(|incoming| texts(incoming).0).collect();
         assert_eq!(seen, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn an_answer_goes_to_the_connection_of_its_request_or_nowhere() {
+        let mut stage = Stage::new();
+        let mut old = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        let hello = frame(1, &Request::Hello(4));
+        old.write_all(&hello).unwrap();
+        let earlier = stage.link.receive();
+        let (journal, bytes) = stage.command("unread");
+        send_with(&old, &bytes, &journal.file);
+        let mut new = stage.connect();
+        let taken = stage.link.accept();
+        new.write_all(&hello).unwrap();
+        let asked = stage.link.receive();
+        let numbers = |incoming: &[Incoming]| incoming.iter().map(|i| i.envelope.request).collect::<Vec<_>>();
+        let (earlier, taken, asked) = (numbers(&earlier), numbers(&taken), numbers(&asked));
+        assert_eq!((earlier.len(), taken.len(), asked.len()), (1, 1, 1));
+        // The old engine's request and its unread command are answered late; an event is for any engine.
+        stage.link.send(earlier[0], &Answer::Done);
+        stage.link.send(taken[0], &Answer::Accepted);
+        stage.link.send(0, &Answer::Ready);
+        stage.link.send(asked[0], &Answer::Done);
+        // A second answer to the same request has no one to go to.
+        stage.link.send(asked[0], &Answer::Accepted);
+        stage.link.flush();
+        drop(stage);
+        let mut bytes = Vec::new();
+        new.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [frame(0, &Answer::Ready), frame(1, &Answer::Done)].concat());
     }
 
     #[test]

@@ -349,6 +349,31 @@ async fn commands_that_were_sent_before_the_engine_went_are_all_run() {
     assert_eq!(std::fs::read_to_string(place.file("ran")).unwrap(), expected);
 }
 
+/// Requests are numbered by each engine for itself. The first request of both engines is unread when the supervisor goes
+/// on: the command of one, the greeting of the other.
+#[tokio::test]
+async fn the_answer_to_an_earlier_engine_is_not_taken_for_one_to_the_next() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let supervisors = ready(&place, &engine).await;
+    eventually("all have said so", || engine.health().ready == 4).await;
+    // The zygote would make its children go on.
+    stop(place.zygotes()[0]);
+    supervisors.iter().copied().for_each(stop);
+    let mut start = tokio::task::JoinSet::new();
+    let (own, text) = (engine.clone(), format!("echo ran >> {}; sleep 60", place.file("ran").display()));
+    start.spawn(async move { own.start(CommandSpec::shell(text).id(id("unread"))).await });
+    eventually("it has a record", || engine.execution(&id("unread")).is_some()).await;
+    start.shutdown().await;
+    drop(engine);
+    let engine = place.open().await;
+    let execution = engine.execution(&id("unread")).unwrap();
+    eventually("it runs", || matches!(execution.status(), Status::Running { .. })).await;
+    eventually("it ran once", || place.lines("ran") == 1).await;
+    assert_eq!(execution.kill(9, Duration::ZERO).await.unwrap().survivors, []);
+    assert_eq!(execution.wait().await.unwrap().reason, EndReason::Killed);
+}
+
 #[tokio::test]
 async fn a_command_that_no_supervisor_ever_had_runs_when_it_is_asked_for_again() {
     let place = Place::new();
