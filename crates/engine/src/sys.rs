@@ -4,11 +4,11 @@
 //! a thin, checked wrapper around one call of the C library; whatever has logic lives elsewhere.
 #![expect(unsafe_code, reason = "the one place for calls that have no safe form")]
 
-use std::convert::Infallible;
-use std::ffi::CString;
+mod child;
+
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -16,94 +16,13 @@ use rustix::process::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+pub(crate) use child::{
+    Credentials, Fork, LimitValue, PreparedChild, PreparedExec, StartFailure, StartStep,
+    fork_single_threaded, lives_in,
+};
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// Which side of a fork this is.
-#[derive(Debug)]
-pub(crate) enum Fork {
-    /// The new process.
-    Child,
-    /// The old one, with the id of the new.
-    Parent(Pid),
-}
-
-/// Forks. Only single-threaded processes call this (zygote and supervisors), so that the child may
-/// use everything; elsewhere the child may only make system calls until it executes a program.
-pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: fork itself has no preconditions; the callers are single-threaded, so no lock can be
-    // held by a thread that does not exist in the child.
-    let pid = check(unsafe { libc::fork() })?;
-    Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
-}
-
-/// Forks into a cgroup (version 2), and says whether that was possible; without, it forks where it is. Moving a process
-/// afterwards makes every fork and exit on the machine wait; this does not. The child may only make calls of the kernel
-/// and of memory until it executes a program: the C library does not know that it is another process.
-pub(crate) fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Fork, bool)> {
-    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-    let Some(cgroup) = cgroup else { return Ok((fork()?, false)) };
-    // SAFETY: all zeros is a valid clone_args.
-    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-    arguments.flags = CLONE_INTO_CGROUP;
-    arguments.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
-    arguments.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
-    // SAFETY: without a stack and without shared memory this is a fork; the callers are single-threaded, so no
-    // lock can be held by a thread that does not exist in the child.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
-    if pid < 0 {
-        // An older kernel, or a cgroup that takes nobody.
-        return Ok((fork()?, false));
-    }
-    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidData)?;
-    Ok((Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent), true))
-}
-
-/// Replaces the program. Returns only on failure.
-pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Result<Infallible> {
-    let pointers =
-        |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>();
-    let (argv, env) = (pointers(argv), pointers(env));
-    // SAFETY: both arrays end with a null pointer and their strings outlive the call.
-    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
-    Err(io::Error::last_os_error())
-}
-
-/// A program ready to be executed: everything is allocated, so that a child of a fork has nothing left
-/// to do but the call.
-#[derive(Debug)]
-pub(crate) struct PreparedExec {
-    path: CString,
-    argv: Vec<*const libc::c_char>,
-    env: Vec<*const libc::c_char>,
-    /// What the pointers point into.
-    _strings: Vec<CString>,
-}
-
-impl PreparedExec {
-    pub(crate) fn new(path: CString, argv: Vec<CString>, env: Vec<CString>) -> Self {
-        let pointers =
-            |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>();
-        let (argv_pointers, env_pointers) = (pointers(&argv), pointers(&env));
-        let strings = argv.into_iter().chain(env).collect();
-        Self { path, argv: argv_pointers, env: env_pointers, _strings: strings }
-    }
-
-    /// Replaces the program. Returns only on failure.
-    pub(crate) fn exec(&self) -> io::Error {
-        // SAFETY: both arrays end with a null pointer; a CString's bytes stay where they are when the
-        // CString is moved, and `_strings` keeps them all.
-        unsafe { libc::execve(self.path.as_ptr(), self.argv.as_ptr(), self.env.as_ptr()) };
-        io::Error::last_os_error()
-    }
-}
-
-/// Makes the descriptor available to the program to be executed under this number. Only for the child
-/// of a fork: what had the number before is closed.
-pub(crate) fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
-    // SAFETY: dup2 has no memory preconditions; the caller gives up what the number stood for.
-    check(unsafe { libc::dup2(fd.as_raw_fd(), number) }).map(drop)
 }
 
 /// Sends a signal by its number, which may be a real-time one, to a child that has not been reaped.

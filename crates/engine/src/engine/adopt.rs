@@ -15,11 +15,11 @@ use super::link::{Link, lock};
 use super::session::{Place, SessionState};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, Found};
+use crate::layout::{SnapshotFile, socket_name};
 use crate::process_tree::Nonce;
 use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
 use crate::record::{ExecutionRecord, Record, SessionRecord};
-use crate::supervisor::snapshot_file::SnapshotFile;
-use crate::supervisor::zygote::{continue_stopped, socket_name, supervisors_of};
+use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
 
 /// How long a greeting may take before supervisors may have been stopped, and how long it may take at all: what

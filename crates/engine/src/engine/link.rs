@@ -29,8 +29,8 @@ use super::execution::Tracked;
 use super::patience::Patience;
 use crate::id;
 use crate::journal::NewJournal;
+use crate::layout::socket_address;
 use crate::protocol::{Answer, Command, FrameBuffer, FrameError, Request, frame};
-use crate::supervisor::zygote::socket_address;
 use crate::sys;
 
 /// How many requests may be unanswered for a journal to go with the next: the kernel allows a user so many files on

@@ -180,7 +180,7 @@ impl Engine {
     /// Opens a state directory: makes it if it is not there, adopts what lives in it if it is.
     pub async fn open(config: EngineConfig) -> Result<Self, OpenError> {
         let state = StateDir::open(&config.state_dir)?;
-        let journals = state.path.join(crate::supervisor::context::JOURNALS);
+        let journals = state.path.join(crate::layout::JOURNALS);
         let (store, found) = JournalStore::open(&journals).map_err(|e| OpenError::Journals(e.to_string()))?;
         let settings = settings(&config, &config.env);
         let (zygote, capabilities) = Zygote::start(&config.supervisor, &state.path, settings).await?;

@@ -16,9 +16,9 @@ use crate::command::{CommandSpec, SessionEndPolicy};
 use crate::end::KillReceipt;
 use crate::id::SessionId;
 use crate::journal::Claimed;
+use crate::layout::SnapshotFile;
 use crate::protocol::{Answer, Bytes, OpenSession, Request, variables};
 use crate::record::SessionRecord;
-use crate::supervisor::snapshot_file::SnapshotFile;
 
 /// What a session is made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, IFlags, flock, ioctl_getflags, ioctl_setflags};
 
+use rustix::process::Pid;
+
 use super::error::OpenError;
-use crate::supervisor::context::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
+use crate::layout::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
+use crate::procfs::Stat;
 
 /// More than what names an instance has, in bytes.
 const MAX_INSTANCE: u64 = 4096;
@@ -112,8 +115,6 @@ fn check_instance(lock: &mut File) -> io::Result<bool> {
 fn instance() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).unwrap_or(0);
-    let stat = fs::read_to_string("/proc/1/stat").unwrap_or_default();
-    // The 22nd field, counted from behind the name, which may hold anything.
-    let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
-    format!("boot {}\npid namespace {namespace}\nstarted {}\n", boot.trim(), started.unwrap_or("?"))
+    let started = Stat::of(Pid::INIT).map_or_else(|| "?".to_owned(), |stat| stat.start.to_string());
+    format!("boot {}\npid namespace {namespace}\nstarted {started}\n", boot.trim())
 }

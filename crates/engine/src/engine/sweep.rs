@@ -8,9 +8,8 @@ use rustix::process::Signal;
 
 use super::Inner;
 use super::tasks::blocking;
+use crate::layout::{Folders, socket_name};
 use crate::process_tree::{CgroupChoice, Cgroups, Ending, Nonce, Scope, Step};
-use crate::supervisor::context::Folders;
-use crate::supervisor::zygote::socket_name;
 
 /// How often what was killed is looked for again.
 const AGAIN: Duration = Duration::from_millis(2);

@@ -6,7 +6,7 @@ use rustix::process::Pid;
 
 use super::cgroup::{Cgroups, Support};
 use crate::command::Limits;
-use crate::sys::{self, Resource};
+use crate::sys::{self, LimitValue, Resource};
 
 /// Why limits cannot be enforced as they were asked for.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,14 @@ struct Rule {
     what: &'static str,
     soft: u64,
     hard: u64,
+}
+
+impl Rule {
+    /// The limit for a process, or for this one. A stricter limit that holds already stays: raising it needs privileges.
+    fn value_for(&self, pid: Option<Pid>) -> io::Result<LimitValue> {
+        let (_, most) = sys::limit(pid, self.resource)?;
+        Ok(LimitValue { resource: self.resource, soft: self.soft.min(most), hard: self.hard.min(most) })
+    }
 }
 
 /// How limits are enforced.
@@ -122,25 +130,20 @@ impl Plan {
         self.in_cgroup.any_kernel_limit()
     }
 
-    /// Sets the resource limits of this process; for a forked child that is about to become the command.
-    pub(crate) fn apply_to_self(&self) -> Result<(), LimitError> {
-        self.apply(None)
+    /// The resource limits of a process that this one forks.
+    pub(crate) fn limit_values(&self) -> io::Result<Vec<LimitValue>> {
+        self.rules.iter().map(|rule| rule.value_for(None)).collect()
     }
 
     /// Sets the resource limits of a child of this process, a shell that waits for its command. They
     /// cannot be taken back without privileges.
     pub(crate) fn apply_to(&self, pid: Pid) -> Result<(), LimitError> {
-        self.apply(Some(pid))
-    }
-
-    fn apply(&self, pid: Option<Pid>) -> Result<(), LimitError> {
-        self.rules.iter().try_for_each(|&Rule { resource, what, soft, hard }| {
+        self.rules.iter().try_for_each(|rule| {
             let set = || {
-                // A stricter limit that holds already stays: raising it may not be ours to do.
-                let (_, most) = sys::limit(pid, resource)?;
-                sys::set_limit(pid, resource, soft.min(most), hard.min(most))
+                let LimitValue { resource, soft, hard } = rule.value_for(Some(pid))?;
+                sys::set_limit(Some(pid), resource, soft, hard)
             };
-            set().map_err(|source| LimitError::Refused { what, source })
+            set().map_err(|source| LimitError::Refused { what: rule.what, source })
         })
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, Signal};
 
-use super::proc_file::StartTime;
+use crate::procfs::StartTime;
 
 /// One process that was found in scope.
 #[derive(Debug)]

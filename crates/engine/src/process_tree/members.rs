@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::member::{Act, Found, Member};
-use super::proc_file::Stat;
 use super::scope::{Facts, Scope};
 use super::tag::{Nonce, Tag};
 use super::walk::{all_with_nonce, command_line, walk};
 use crate::end::{KillReceipt, Killed, Leftover};
+use crate::procfs::Stat;
 use crate::sys::{self, Resource};
 
 /// The most pidfds that are held at a time. A process beyond that gets one for each signal.

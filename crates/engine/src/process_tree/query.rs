@@ -1,15 +1,14 @@
 //! Asking who is in a [`Scope`], and sending them a signal without ending them.
 
 use std::io;
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::member::Act;
 use super::members::Members;
-use super::proc_file::Stat;
 use super::scope::Scope;
 use crate::end::Usage;
+use crate::procfs::{ProcessUsage, Stat};
 
 /// How often somebody is looked for while new processes turn up.
 const MAX_LOOKS: usize = 8;
@@ -58,24 +57,11 @@ impl Scope {
 /// What processes that are alive, and children they have waited for, have used so far. The wall time is
 /// not theirs to tell.
 pub(crate) fn usage_of(pids: &[Pid]) -> Usage {
-    let tick = rustix::param::clock_ticks_per_second().max(1);
-    let page = rustix::param::page_size() as u64;
     let mut usage = Usage::default();
-    for pid in pids {
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        // Behind the name, which may hold anything.
-        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
-        let fields: Vec<u64> =
-            rest.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        let time = |index: usize| {
-            let ticks = fields.get(index).copied().unwrap_or(0);
-            Duration::from_millis(ticks.saturating_mul(1000) / tick)
-        };
-        // utime, stime, cutime, cstime and rss: fields 14 to 17 and 24, counted from the third.
-        usage.user += time(11) + time(13);
-        usage.system += time(12) + time(14);
-        let resident = fields.get(21).copied().unwrap_or(0).saturating_mul(page);
-        usage.max_rss_bytes = usage.max_rss_bytes.max(resident);
+    for used in pids.iter().filter_map(|pid| ProcessUsage::of(*pid)) {
+        usage.user += used.user;
+        usage.system += used.system;
+        usage.max_rss_bytes = usage.max_rss_bytes.max(used.resident_bytes);
     }
     usage
 }

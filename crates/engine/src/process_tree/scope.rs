@@ -2,8 +2,8 @@
 
 use rustix::process::Pid;
 
-use super::proc_file::StartTime;
 use super::tag::{Nonce, Tag};
+use crate::procfs::StartTime;
 
 /// Which processes are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

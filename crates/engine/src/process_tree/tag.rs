@@ -5,9 +5,9 @@ use std::io;
 
 use rustix::process::Pid;
 
-use super::proc_file;
 use crate::id;
-use crate::sys::{self, Resource};
+use crate::procfs;
+use crate::sys::{self, LimitValue, Resource};
 
 const COUNTER_BITS: u32 = 20;
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
@@ -78,7 +78,12 @@ impl Tag {
         self.0 & COUNTER_MASK
     }
 
-    fn set(self, pid: Option<Pid>) -> io::Result<()> {
+    /// The limit that gives this process the tag, or one that it forks.
+    pub(crate) fn limit_value(self) -> io::Result<LimitValue> {
+        self.limit_value_for(None)
+    }
+
+    fn limit_value_for(self, pid: Option<Pid>) -> io::Result<LimitValue> {
         let (_, hard) = sys::limit(pid, Resource::RealTime)?;
         if hard < self.0 {
             // Raising it takes privileges, and somebody lowered it on purpose.
@@ -87,17 +92,13 @@ impl Tag {
                 "the hard limit of real-time scheduling (ulimit -R) leaves no room for a tag",
             ));
         }
-        sys::set_limit(pid, Resource::RealTime, self.0, hard)
+        Ok(LimitValue { resource: Resource::RealTime, soft: self.0, hard })
     }
 
     /// Gives a process this tag; what it starts from now on inherits it.
     pub(crate) fn set_on(self, pid: Pid) -> io::Result<()> {
-        self.set(Some(pid))
-    }
-
-    /// Gives this process the tag; for a forked child that is about to become the command.
-    pub(crate) fn set_on_self(self) -> io::Result<()> {
-        self.set(None)
+        let LimitValue { resource, soft, hard } = self.limit_value_for(Some(pid))?;
+        sys::set_limit(Some(pid), resource, soft, hard)
     }
 
     /// The tag of a process, if it has one (and there is such a process).
@@ -106,7 +107,7 @@ impl Tag {
             Ok((soft, _)) => soft,
             // Another user's: the limits can still be read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let text = proc_file::read_all(&format!("/proc/{pid}/limits")).ok()?;
+                let text = procfs::read_all(&format!("/proc/{pid}/limits")).ok()?;
                 soft_realtime_limit(&String::from_utf8_lossy(&text))?
             }
             Err(_) => return None,

@@ -7,7 +7,7 @@ use rustix::fs::{fstat, stat};
 use rustix::io::ioctl_fionread;
 use rustix::process::Pid;
 
-use super::proc_file::{self, ids_in};
+use crate::procfs::{self, ids_in};
 use crate::sys;
 
 /// The most descriptors a waiting program may watch at a time and still be understood.
@@ -70,7 +70,7 @@ pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
 
 fn thread_waits(pid: Pid, thread: Pid, stdin: Identity) -> io::Result<bool> {
     let mut buffer = [0; 256];
-    let line = proc_file::read(&format!("/proc/{pid}/task/{thread}/syscall"), &mut buffer)?;
+    let line = procfs::read(&format!("/proc/{pid}/task/{thread}/syscall"), &mut buffer)?;
     let refers = |fd: u64| -> io::Result<bool> {
         let file = stat(format!("/proc/{pid}/fd/{fd}"))?;
         Ok((file.st_dev, file.st_ino) == stdin)

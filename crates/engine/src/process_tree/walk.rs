@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
 
-use super::proc_file::{self, Stat, ids_in, pid_from};
 use super::tag::{Nonce, Tag};
+use crate::procfs::{self, Stat, children_path, ids_in, pid_from};
 
 /// The most bytes of a command line that [`command_line`] gives.
 const MAX_COMMAND_LINE: usize = 256;
@@ -23,10 +23,6 @@ const ORPHAN_TIME: Duration = Duration::from_millis(2);
 fn children_are_listed() -> bool {
     static LISTED: OnceLock<bool> = OnceLock::new();
     *LISTED.get_or_init(|| File::open(children_path(getpid(), getpid())).is_ok())
-}
-
-fn children_path(pid: Pid, thread: Pid) -> String {
-    format!("/proc/{pid}/task/{thread}/children")
 }
 
 /// Where a walk looks up the children of a process.
@@ -65,7 +61,7 @@ impl Source {
 }
 
 fn listed_children(pid: Pid, thread: Pid) -> Vec<Pid> {
-    let text = proc_file::read_all(&children_path(pid, thread)).unwrap_or_default();
+    let text = procfs::read_all(&children_path(pid, thread)).unwrap_or_default();
     text.split(|byte| *byte == b' ').filter_map(pid_from).collect()
 }
 
@@ -137,12 +133,12 @@ pub(crate) fn all_with_nonce(nonce: Nonce) -> Vec<Pid> {
 /// brackets if it has none.
 pub(crate) fn command_line(pid: Pid) -> String {
     let mut buffer = [0; MAX_COMMAND_LINE];
-    let line = proc_file::read(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or_default();
+    let line = procfs::read(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or_default();
     if line.iter().any(|byte| *byte != 0) {
         let end = line.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         return tidy(&line[..end]);
     }
-    let name = proc_file::read(&format!("/proc/{pid}/comm"), &mut buffer).unwrap_or_default();
+    let name = procfs::read(&format!("/proc/{pid}/comm"), &mut buffer).unwrap_or_default();
     format!("[{}]", tidy(name.strip_suffix(b"\n").unwrap_or(name)))
 }
 

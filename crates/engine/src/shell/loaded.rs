@@ -15,8 +15,9 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use super::spawn::{self, Start};
+use super::start::{high, start_bash};
 use super::{Done, How, Hurry, Job, Report, ShellConfig, ShellUsage};
+use crate::memory_file::sealed_file;
 use crate::sys;
 
 /// The compiled object; empty if there was no compiler.
@@ -54,7 +55,7 @@ fn object() -> io::Result<BorrowedFd<'static>> {
     if let Some(file) = FILE.get() {
         return Ok(file.as_fd());
     }
-    let file = spawn::sealed_file("sandcrab-shell", &[OBJECT])?;
+    let file = sealed_file("sandcrab-shell", &[OBJECT])?;
     Ok(FILE.get_or_init(|| file).as_fd())
 }
 
@@ -72,8 +73,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
-        let ShellConfig { bash, env, cwd, cgroup, in_child, driver: _ } = config;
+    pub(super) fn start(config: &ShellConfig<'_>) -> io::Result<(Pid, Self)> {
         if !is_built() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the object for bash was not built"));
         }
@@ -90,7 +90,7 @@ impl Link {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
 
-        let (control, object_number) = (spawn::high(), spawn::high() + 1);
+        let (control, object_number) = (high(), high() + 1);
         let (script, script_writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let mut first = format!("enable -f /proc/self/fd/{object_number} sandcrab\n").into_bytes();
         let mut late = Vec::new();
@@ -104,17 +104,8 @@ impl Link {
         hello(&mut first, [control, object_number], &name, &late);
         // Never fails for want of room: a pipe takes 4 KiB at least.
         rustix::io::write(&script_writer, &first)?;
-        let pid = Start {
-            bash,
-            args: &["--norc", "--noprofile"],
-            env: spawn::environment(env, LEFT_OUT)?,
-            cwd,
-            stdin: script.as_fd(),
-            inherited: &[(theirs.as_fd(), control), (object()?, object_number)],
-            cgroup,
-            in_child,
-        }
-        .start()?;
+        let inherited = [(theirs.as_fd(), control), (object()?, object_number)];
+        let pid = start_bash(config, &["--norc", "--noprofile"], LEFT_OUT, script.as_fd(), &inherited)?;
         Ok((pid, Self { control: Some(ours), listener, sequence: 0, job: 0, packet: Vec::new() }))
     }
 
@@ -152,7 +143,7 @@ impl Link {
             body.push(0);
             self.send(RUN, flags, status.unwrap_or(0), &body, length, &fds)
         } else {
-            let file = spawn::sealed_file("command", &[&body, job.text, &[0]])?;
+            let file = sealed_file("command", &[&body, job.text, &[0]])?;
             let fds = [fds[0], fds[1], fds[2], file.as_fd()];
             self.send(RUN, flags | IN_FILE, status.unwrap_or(0), &[], length, &fds)
         };

@@ -31,8 +31,9 @@
 mod loaded;
 mod portable;
 mod probe;
+mod quote;
 mod snapshot;
-mod spawn;
+mod start;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +46,10 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
+use crate::spawn::ProcessSetup;
+
 pub(crate) use probe::{find_bash, probe};
+pub(crate) use quote::quote;
 pub(crate) use snapshot::{Snapshot, SnapshotError};
 
 /// How a shell is driven.
@@ -77,10 +81,8 @@ pub(crate) struct ShellConfig<'a> {
     pub(crate) env: &'a [(OsString, OsString)],
     /// Where it starts.
     pub(crate) cwd: &'a Path,
-    /// The cgroup (version 2) to start it in.
-    pub(crate) cgroup: Option<BorrowedFd<'a>>,
-    /// Run in the child before bash is, and told whether it is in the cgroup: joins others, sets limits.
-    pub(crate) in_child: &'a mut dyn FnMut(bool) -> io::Result<()>,
+    /// Its cgroups, tag, limits and user.
+    pub(crate) setup: &'a ProcessSetup<'a>,
 }
 
 impl fmt::Debug for ShellConfig<'_> {
@@ -178,7 +180,7 @@ enum Link {
 
 impl Shell {
     /// Starts a bash. Returns when it has been forked; [`Report::Ready`] comes later.
-    pub(crate) fn start(config: ShellConfig<'_>) -> io::Result<Self> {
+    pub(crate) fn start(config: &ShellConfig<'_>) -> io::Result<Self> {
         let (pid, link) = match config.driver {
             Driver::Loaded => loaded::Link::start(config).map(|(pid, link)| (pid, Link::Loaded(link))),
             Driver::Portable => portable::Link::start(config).map(|(pid, link)| (pid, Link::Portable(link))),

@@ -15,8 +15,10 @@ use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
-use super::spawn::{self, Start};
-use super::{Done, How, Job, Report, ShellConfig};
+use super::start::start_bash;
+use super::{Done, How, Job, Report, ShellConfig, quote};
+use crate::memory_file::sealed_file;
+use crate::procfs;
 use crate::sys;
 
 /// Longer lines are not given to bash, which reads them byte by byte. Only the environment makes them long.
@@ -69,23 +71,13 @@ enum What {
 }
 
 impl Link {
-    pub(super) fn start(config: ShellConfig<'_>) -> io::Result<(Pid, Self)> {
-        let ShellConfig { bash, env, cwd, cgroup, in_child, driver: _ } = config;
+    pub(super) fn start(config: &ShellConfig<'_>) -> io::Result<(Pid, Self)> {
         let (stdin, lines) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (reports, report_to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reports, true)?;
         rustix::io::ioctl_fionbio(&lines, true)?;
-        let pid = Start {
-            bash,
-            args: &["--norc", "--noprofile", "--noediting", "+o", "history", "+o", "histexpand", "-i"],
-            env: spawn::environment(env, &["SHELLOPTS", "BASHOPTS", "TMOUT"])?,
-            cwd,
-            stdin: stdin.as_fd(),
-            inherited: &[],
-            cgroup,
-            in_child,
-        }
-        .start()?;
+        let args = ["--norc", "--noprofile", "--noediting", "+o", "history", "+o", "histexpand", "-i"];
+        let pid = start_bash(config, &args, &["SHELLOPTS", "BASHOPTS", "TMOUT"], stdin.as_fd(), &[])?;
         let mut link = Self {
             lines: Some(lines),
             reports,
@@ -98,7 +90,7 @@ impl Link {
             interrupted: false,
             tail: Vec::new(),
         };
-        let boot = spawn::sealed_file("boot", &[BOOT])?;
+        let boot = sealed_file("boot", &[BOOT])?;
         let line = format!("\\. {}", path(boot.as_fd())).into_bytes();
         link.send(line, What::Boot, vec![boot])?;
         Ok((pid, link))
@@ -126,7 +118,7 @@ impl Link {
         if values.chain(cwd).chain([job.text]).any(|bytes| bytes.contains(&0)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a command"));
         }
-        let text = spawn::sealed_file("command", &[job.text])?;
+        let text = sealed_file("command", &[job.text])?;
         let mut held = vec![text];
         for fd in [job.stdin, job.stdout, job.stderr] {
             held.push(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
@@ -138,7 +130,7 @@ impl Link {
         let mut line = if self.status == 0 { b"((1)); ".to_vec() } else { b"((0)) && ((1)); ".to_vec() };
         if let Some(cwd) = job.cwd {
             line.extend_from_slice(b"\\builtin cd -- ");
-            quote(&mut line, cwd.as_os_str());
+            quote(&mut line, cwd.as_os_str().as_bytes());
             line.extend_from_slice(format!(" 2>{} && ", path(held[3].as_fd())).as_bytes());
         }
         for (name, value) in job.env {
@@ -150,7 +142,7 @@ impl Link {
             }
             line.extend_from_slice(name.as_bytes());
             line.push(b'=');
-            quote(&mut line, value);
+            quote(&mut line, value.as_bytes());
             line.push(b' ');
         }
         line.extend_from_slice(b"\\. ");
@@ -158,16 +150,16 @@ impl Link {
         line.extend_from_slice(redirections.as_bytes());
         let mut back = Vec::new();
         if job.cwd.is_some() {
-            let here = rustix::fs::readlink(format!("/proc/{}/cwd", shell.as_raw_nonzero()), Vec::new())?;
+            let here = procfs::working_directory(shell)?;
             back.extend_from_slice(b"\\builtin cd -- ");
-            quote(&mut back, OsStr::from_bytes(here.as_bytes()));
+            quote(&mut back, &here);
         }
         self.send_and(line, &back, what, held)
     }
 
     pub(super) fn snapshot(&mut self, writer: OwnedFd) -> io::Result<()> {
         let status = format!("__sandcrab_status={}\n", self.status);
-        let dump = spawn::sealed_file("dump", &[status.as_bytes(), DUMP])?;
+        let dump = sealed_file("dump", &[status.as_bytes(), DUMP])?;
         let line = format!("( \\. {} ) 1>{}", path(dump.as_fd()), path(writer.as_fd()));
         self.send(line.into_bytes(), What::Snapshot, vec![dump, writer])
     }
@@ -287,17 +279,6 @@ impl Link {
 /// The descriptor's name for another process.
 fn path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
-}
-
-fn quote(line: &mut Vec<u8>, value: &OsStr) {
-    line.push(b'\'');
-    for byte in value.as_bytes() {
-        match byte {
-            b'\'' => line.extend_from_slice(b"'\\''"),
-            _ => line.push(*byte),
-        }
-    }
-    line.push(b'\'');
 }
 
 fn is_name(name: &OsStr) -> bool {

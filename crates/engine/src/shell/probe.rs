@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::WaitOptions;
 
 use super::{Driver, Job, Report, Shell, ShellConfig, loaded};
+use crate::spawn::ProcessSetup;
 use crate::sys;
 
 /// How long a shell may take to answer.
@@ -77,13 +78,12 @@ pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
 
 fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
     let env = [(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))];
-    let mut shell = Shell::start(ShellConfig {
+    let mut shell = Shell::start(&ShellConfig {
         driver: Driver::Loaded,
         bash,
         env: &env,
         cwd: Path::new("/"),
-        cgroup: None,
-        in_child: &mut |_| Ok(()),
+        setup: &ProcessSetup::default(),
     })
     .map_err(|e| Unfit::of("a shell could not be started", &e))?;
     let result = converse(&mut shell, over.min(Instant::now() + PATIENCE));

@@ -4,44 +4,14 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::pipe::{PipeFlags, pipe_with};
+use std::path::PathBuf;
 
 use crate::command::Limits;
+use crate::layout::Folders;
 use crate::process_tree::{CgroupChoice, Cgroups, Nonce, OomCounter};
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
 use crate::shell::{self, Driver};
-use crate::sys::{self, Fork};
-
-/// The names of the folders in a state directory.
-pub(crate) const JOURNALS: &str = "journals";
-pub(crate) const SUPERVISORS: &str = "supervisors";
-pub(crate) const SNAPSHOTS: &str = "snapshots";
-
-/// The folders of a state directory, held open so that no path is ever too long or moved away.
-#[derive(Debug)]
-pub(crate) struct Folders {
-    pub(crate) journals: Arc<OwnedFd>,
-    pub(crate) supervisors: OwnedFd,
-    pub(crate) snapshots: OwnedFd,
-}
-
-impl Folders {
-    pub(crate) fn open(state_dir: &Path) -> io::Result<Self> {
-        let folder = |name: &str| {
-            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-            openat(CWD, state_dir.join(name), flags, Mode::empty())
-        };
-        Ok(Self {
-            journals: Arc::new(folder(JOURNALS)?),
-            supervisors: folder(SUPERVISORS)?,
-            snapshots: folder(SNAPSHOTS)?,
-        })
-    }
-}
+use crate::sys;
 
 /// What every supervisor inherits from its zygote.
 #[derive(Debug)]
@@ -122,19 +92,7 @@ fn can_be_born(cgroups: &Cgroups) -> io::Result<bool> {
         drop(cgroup.remove());
         return Ok(false);
     };
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    let born = match sys::fork_into(Some(place.as_fd()))? {
-        (Fork::Child, _) => {
-            let _ = rustix::io::write(&writer, b"!");
-            sys::exit_now(0);
-        }
-        (Fork::Parent(pid), in_cgroup) => {
-            drop(writer);
-            let said = rustix::io::read(&reader, &mut [0; 1]) == Ok(1);
-            while sys::reap_one(pid) {}
-            in_cgroup && said
-        }
-    };
+    let born = sys::lives_in(place.as_fd())?;
     // It is empty in a moment; if that comes too late, it is swept with the next supervisor's.
     for _ in 0..20 {
         if cgroup.remove().is_ok() {

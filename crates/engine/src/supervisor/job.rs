@@ -9,9 +9,10 @@ use rustix::io::{Errno, ioctl_fionread, read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Pid;
 
-use super::stdio::{Pipes, Stdio, Supply, file_of};
+use super::stdio::{Pipes, Stdio, Supply};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
+use crate::memory_file::memory_file;
 use crate::process_tree::{Cgroup, StartTime, Tag};
 use crate::protocol::{Bytes, Command, Stage, WireStdin};
 use crate::shell::{Done, How};
@@ -177,7 +178,7 @@ impl Job {
         let Pipes { readers: [out, err], stdout, stderr } = supply.pipes()?;
         let stdin = match std::mem::replace(&mut self.command.stdin, WireStdin::Null) {
             WireStdin::Null => Arc::clone(supply.null()),
-            WireStdin::Bytes(Bytes(bytes)) => Arc::new(file_of(&bytes)?),
+            WireStdin::Bytes(Bytes(bytes)) => Arc::new(memory_file("stdin", &[&bytes])?),
             WireStdin::Open | WireStdin::OpenWith(_) => {
                 let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&end, true)?;

@@ -16,8 +16,6 @@ mod run;
 mod session;
 mod setup;
 mod shell_children;
-pub(crate) mod snapshot_file;
-mod spawn;
 mod spin;
 mod stdio;
 pub(crate) mod zygote;

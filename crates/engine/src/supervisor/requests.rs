@@ -10,7 +10,9 @@ use super::link::Incoming;
 use crate::end::{EndReason, KillReceipt, Usage};
 use crate::journal::{JournalWriter, NewJournal, Slot, kind};
 use crate::process_tree::{Ending, Scope, Tag, Waiting, usage_of, waits_for_input};
+use crate::procfs;
 use crate::protocol::{Answer, Bytes, Command, Envelope, Inspection, Refusal, Request, Role, Stage};
+use crate::shell::Shell;
 
 impl Supervisor {
     pub(super) fn handle(&mut self, incoming: Incoming) {
@@ -160,9 +162,8 @@ impl Supervisor {
         let mut inspection = Inspection::default();
         if let Some(session) = &self.session {
             session.describe(&mut inspection);
-            let pid = self.shell.as_ref().map(|shell| raw(shell.pid()));
-            let cwd = pid.and_then(|pid| rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new()).ok());
-            inspection.cwd = cwd.map(|path| Bytes(path.into_bytes()));
+            let shell = self.shell.as_ref().map(Shell::pid);
+            inspection.cwd = shell.and_then(|pid| procfs::working_directory(pid).ok()).map(Bytes);
         }
         let running = |job: &&Job| job.slot == slot && job.stage == Stage::Running;
         if let Some(job) = self.jobs.iter().find(running) {

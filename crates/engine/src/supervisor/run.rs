@@ -1,6 +1,6 @@
 //! A supervisor as the owner of one run: a stateless command or a background process.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
@@ -14,15 +14,16 @@ use super::context::apply;
 use super::event_loop::{EndingTask, Purpose, Supervisor};
 use super::job::{Exit, Job, raw};
 use super::session::STATE_PATIENCE;
-use super::spawn::{Child, spawn};
-use super::stdio::{Stdio, file_of};
+use super::stdio::Stdio;
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
 use crate::journal::NewJournal;
+use crate::memory_file::memory_file;
 use crate::process_tree::{Cgroup, Ending, Plan, Scope, Tag, limits, walk};
 use crate::protocol::{Answer, Bytes, Command, Refusal, Role, Stage, Variable, WireProgram, WireStdin};
 use crate::shell::{self, Done, Driver, Hurry, Shell, ShellConfig, Snapshot};
-use crate::sys::{self, Reaped, Resource};
+use crate::spawn::{self, ProcessSetup, Spawn, environment, find_program};
+use crate::sys::{Reaped, StartFailure, StartStep};
 
 /// A text longer than the kernel takes as one argument is read from a descriptor instead.
 const MAX_ARGUMENT: usize = 100 << 10;
@@ -97,17 +98,12 @@ impl Supervisor {
         let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let tag = Tag::new(self.nonce, 0);
-        let plan = Plan::default();
-        let birthplace = self.cgroup.as_ref().filter(|_| self.context.births).and_then(Cgroup::birthplace);
-        let mut in_child = |in_cgroup| self.prepare_child(tag, &plan, None, in_cgroup);
-        Shell::start(ShellConfig {
+        Shell::start(&ShellConfig {
             driver,
             bash,
             env: if start == Start::Fresh { &self.context.env } else { &[] },
             cwd: &self.context.cwd,
-            cgroup: birthplace.as_ref().map(AsFd::as_fd),
-            in_child: &mut in_child,
+            setup: &self.process_setup(Tag::new(self.nonce, 0)),
         })
     }
 
@@ -120,19 +116,15 @@ impl Supervisor {
         self.context.cgroups.create(self.nonce, name, limits)
     }
 
-    /// What a newborn child does to itself: join its cgroup, carry its tag, take its limits.
-    fn prepare_child(&self, tag: Tag, plan: &Plan, own: Option<&Cgroup>, in_cgroup: bool) -> io::Result<()> {
-        let ours = self.cgroup.as_ref().filter(|_| !in_cgroup);
-        for cgroup in [ours, own].into_iter().flatten() {
-            cgroup.join_self()?;
+    /// What every process of this supervisor is from its start.
+    fn process_setup(&self, tag: Tag) -> ProcessSetup<'_> {
+        ProcessSetup {
+            cgroup: self.cgroup.as_ref(),
+            fork_into_cgroup: self.context.births,
+            tag: Some(tag),
+            open_files: self.context.open_files,
+            ..ProcessSetup::default()
         }
-        // Without a tag the tree still tells what belongs to a run.
-        drop(tag.set_on_self());
-        if let Some(open_files) = self.context.open_files {
-            let (_, hard) = sys::limit(None, Resource::OpenFiles)?;
-            sys::set_limit(None, Resource::OpenFiles, open_files.min(hard), hard)?;
-        }
-        plan.apply_to_self().map_err(io::Error::other)
     }
 
     /// Starts the command this supervisor is for.
@@ -186,7 +178,7 @@ impl Supervisor {
         }
         self.drop_ready_shell();
         let stdio = stdio.ok_or(Refusal::NoSuchExecution)?;
-        self.start_cold(slot, stdio, &plan, now)
+        self.start_cold(slot, &stdio, &plan, now)
     }
 
     pub(super) fn job(&mut self, slot: u32) -> Result<&mut Job, Refusal> {
@@ -251,18 +243,19 @@ impl Supervisor {
     }
 
     /// A new process: an argv, or `bash -c` where no ready shell can take the command.
-    fn start_cold(&mut self, slot: u32, stdio: Stdio, plan: &Plan, now: Instant) -> Result<(), Refusal> {
+    fn start_cold(&mut self, slot: u32, stdio: &Stdio, plan: &Plan, now: Instant) -> Result<(), Refusal> {
         let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
         let job = &self.jobs[index];
         let env = apply(self.context.env.clone(), &job.command.env);
         let cwd = job.command.cwd.clone().map_or_else(|| self.context.cwd.clone(), path_of);
         let mut inherited = Vec::new();
-        let mut program = None;
-        let argv = match &job.command.program {
+        let mut bash = None;
+        let argv: Vec<OsString> = match &job.command.program {
             WireProgram::Argv(argv) => argv.iter().cloned().map(OsString::from).collect(),
             WireProgram::Shell(text) => {
                 let mut file = |bytes: &[u8], fd: i32| -> Result<(), Refusal> {
-                    let file = file_of(bytes).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
+                    let file = memory_file("text", &[bytes])
+                        .map_err(|e| Refusal::os(&e.into(), "store the text"))?;
                     inherited.push((file, fd));
                     Ok(())
                 };
@@ -279,24 +272,39 @@ impl Supervisor {
                 } else {
                     script.extend(&text.0);
                 }
-                program = self.context.bash.clone();
-                shell_argv(program.is_some(), script)
+                bash.clone_from(&self.context.bash);
+                shell_argv(bash.is_some(), script)
             }
         };
-        let (tag, own) = (job.tag, job.cgroup.as_ref());
-        let birthplace = self.cgroup.as_ref().filter(|_| self.context.births).and_then(Cgroup::birthplace);
-        let cgroup = birthplace.as_ref().map(AsFd::as_fd);
-        let mut in_child = |in_cgroup| self.prepare_child(tag, plan, own, in_cgroup);
-        let pid = spawn(Child {
-            program,
-            argv,
-            env: &env,
+        let program = match bash {
+            Some(bash) => bash,
+            None => {
+                let name = argv.first().ok_or(Refusal::BadProgram(libc::ENOENT))?;
+                find_program(name, &env, &cwd).map_err(Refusal::BadProgram)?
+            }
+        };
+        let bad = |_| Refusal::BadProgram(libc::EINVAL);
+        let spawn = Spawn {
+            program: &program,
+            argv: argv
+                .into_iter()
+                .map(|arg| CString::new(arg.into_vec()).map_err(bad))
+                .collect::<Result<_, _>>()?,
+            env: environment(&env).map_err(|_| Refusal::BadProgram(libc::EINVAL))?,
             cwd: &cwd,
-            stdio,
-            inherited,
-            cgroup,
-            in_child: &mut in_child,
-        })?;
+            stdio: spawn::Stdio::Streams {
+                stdin: stdio.stdin.as_fd(),
+                stdout: stdio.stdout.as_fd(),
+                stderr: stdio.stderr.as_fd(),
+            },
+            inherited: &inherited.iter().map(|(file, number)| (file.as_fd(), *number)).collect::<Vec<_>>(),
+            setup: &ProcessSetup {
+                limit_cgroup: job.cgroup.as_ref(),
+                limits: Some(plan),
+                ..self.process_setup(job.tag)
+            },
+        };
+        let pid = spawn.start().map_err(|failure| refusal_of(&failure))?;
         self.jobs[index].record_start(pid);
         self.jobs[index].started(pid, now);
         self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
@@ -511,6 +519,18 @@ impl Supervisor {
         if self.jobs.iter().any(|job| running(&job)) {
             self.complete(slot, Exit::default(), now);
         }
+    }
+}
+
+/// Why a program could not be started, for the engine.
+fn refusal_of(failure: &StartFailure) -> Refusal {
+    let errno = failure.source.raw_os_error().unwrap_or(libc::EIO);
+    match failure.step {
+        StartStep::WorkingDirectory => Refusal::BadCwd(errno),
+        StartStep::Program if errno == libc::E2BIG => Refusal::ArgumentsTooLong,
+        StartStep::Program => Refusal::BadProgram(errno),
+        StartStep::Fork => Refusal::Os { errno, doing: "start the program".into() },
+        _ => Refusal::Os { errno, doing: "prepare the process".into() },
     }
 }
 

@@ -1,23 +1,18 @@
 //! Shell text that a supervisor writes itself.
 
 use crate::protocol::{Bytes, Variable};
-
-/// A word in single quotes.
-pub(super) fn quote(word: &[u8]) -> Vec<u8> {
-    let mut quoted = vec![b'\''];
-    for byte in word {
-        match byte {
-            b'\'' => quoted.extend(b"'\\''"),
-            byte => quoted.push(*byte),
-        }
-    }
-    quoted.push(b'\'');
-    quoted
-}
+use crate::shell::quote;
 
 /// An argv as shell text.
 pub(super) fn quoted(argv: &[Bytes]) -> Vec<u8> {
-    argv.iter().map(|word| quote(&word.0)).collect::<Vec<_>>().join(&b' ')
+    let mut text = Vec::new();
+    for word in argv {
+        if !text.is_empty() {
+            text.push(b' ');
+        }
+        quote(&mut text, &word.0);
+    }
+    text
 }
 
 /// Text that makes changes to an environment and goes to a folder.
@@ -29,7 +24,7 @@ pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
                 text.extend(b"\\builtin export -- ");
                 text.extend(&name.0);
                 text.push(b'=');
-                text.extend(quote(&value.0));
+                quote(&mut text, &value.0);
             }
             None => {
                 text.extend(b"\\builtin unset -v -- ");
@@ -40,7 +35,7 @@ pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
     }
     if let Some(cwd) = cwd {
         text.extend(b"\\builtin cd -- ");
-        text.extend(quote(&cwd.0));
+        quote(&mut text, &cwd.0);
         text.extend(b" && \\builtin unset -v OLDPWD\n");
     }
     text
@@ -69,7 +64,7 @@ mod tests {
 
     #[test]
     fn quoting_keeps_every_byte() {
-        assert_eq!(quote(b"it's\n$x \xff"), b"'it'\\''s\n$x \xff'");
+        assert_eq!(quoted(&[Bytes(b"it's\n$x \xff".to_vec())]), b"'it'\\''s\n$x \xff'");
         assert_eq!(quoted(&[Bytes(b"echo".to_vec()), Bytes(b"".to_vec())]), b"'echo' ''");
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use rustix::process::Pid;
 
 use crate::process_tree::walk;
+use crate::procfs;
 
 /// The list of one shell's children.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ impl ShellChildren {
     /// Whether this shell has any child, ended but unreaped ones included.
     pub(super) fn any(&mut self, shell: Pid) -> bool {
         if self.0.as_ref().is_none_or(|(pid, _)| *pid != shell) {
-            let opened = File::open(format!("/proc/{shell}/task/{shell}/children"));
+            let opened = File::open(procfs::children_path(shell, shell));
             self.0 = opened.ok().map(|file| (shell, file));
         }
         match &self.0 {

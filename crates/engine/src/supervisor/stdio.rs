@@ -6,8 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, openat, seek};
-use rustix::io::{fcntl_dupfd_cloexec, ioctl_fionbio, write};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::ioctl_fionbio;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// The ends of a command's streams that the command gets.
@@ -73,16 +73,4 @@ impl Supply {
     pub(crate) fn let_go(&mut self) {
         self.next = None;
     }
-}
-
-/// A file in memory that holds these bytes, positioned at its start.
-pub(crate) fn file_of(bytes: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let file = memfd_create("stdin", MemfdFlags::CLOEXEC)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let n = write(&file, rest)?;
-        rest = &rest[n..];
-    }
-    seek(&file, SeekFrom::Start(0))?;
-    fcntl_dupfd_cloexec(&file, 10)
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -14,13 +14,16 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait,
 };
 
-use super::context::{Context, Folders};
+use super::context::Context;
 use super::event_loop::Supervisor;
+use super::job::raw;
+use crate::layout::{Folders, socket_address, socket_name};
+use crate::procfs::{self, Stat};
 use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteAnswer, ZygoteRequest, frame};
 use crate::sys::{self, Fork};
 
@@ -129,26 +132,14 @@ enum Forked {
 fn fork_supervisor(context: &Context, nonce: Nonce) -> io::Result<Forked> {
     let folder = &context.folders.supervisors;
     let listener = listen_as(folder, nonce)?;
-    match sys::fork() {
+    match sys::fork_single_threaded() {
         Ok(Fork::Child) => Ok(Forked::Child(listener)),
-        Ok(Fork::Parent(pid)) => Ok(Forked::Parent(pid.as_raw_nonzero().get().unsigned_abs())),
+        Ok(Fork::Parent(pid)) => Ok(Forked::Parent(raw(pid))),
         Err(e) => {
             let _ = unlinkat(folder, socket_name(nonce), AtFlags::empty());
             Err(e)
         }
     }
-}
-
-/// The name of a supervisor's socket in its folder.
-pub(crate) fn socket_name(nonce: Nonce) -> String {
-    format!("{nonce:012x}")
-}
-
-/// The address of a supervisor's socket: through the open folder, so that the length of the state
-/// directory's path does not matter (an address holds 108 bytes).
-pub(crate) fn socket_address(folder: &OwnedFd, nonce: Nonce) -> io::Result<SocketAddrUnix> {
-    let path = format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), socket_name(nonce));
-    Ok(SocketAddrUnix::new(path)?)
 }
 
 fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
@@ -163,11 +154,8 @@ fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
 /// The processes that serve a state directory: its zygote and its supervisors.
 pub(crate) fn supervisors_of(state_dir: &Path) -> Vec<u32> {
     let own = [ZYGOTE.as_bytes(), b"\0", state_dir.as_os_str().as_bytes(), b"\0"].concat();
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == own)).collect()
+    let pids = procfs::ids_in("/proc").into_iter().filter(|pid| procfs::arguments(*pid) == own);
+    pids.map(raw).collect()
 }
 
 /// Makes those of these processes go on that are supervisors and have been stopped.
@@ -176,10 +164,8 @@ pub(crate) fn continue_stopped(pids: &[u32]) {
         let Some(pid) = i32::try_from(*number).ok().and_then(Pid::from_raw) else { continue };
         // First the descriptor, then the look: so what is looked at is what is signalled.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        let is_stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
-        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-        if is_stopped && line.starts_with(ZYGOTE.as_bytes()) {
+        let is_stopped = Stat::of(pid).is_some_and(|stat| stat.stopped);
+        if is_stopped && procfs::arguments(pid).starts_with(ZYGOTE.as_bytes()) {
             let _ = pidfd_send_signal(process, Signal::CONT);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpid};
 
 use super::mounts::Version;
-use crate::process_tree::proc_file::pid_from;
+use crate::procfs::pid_from;
 
 /// How long to wait for processes to be frozen. Those that are not by then are stuck in the
 /// kernel, and do not fork either.
@@ -42,7 +43,12 @@ impl Directory {
         }
     }
 
-    /// Moves a process here; 0 is the caller.
+    /// The file through which a process joins it.
+    pub(super) fn procs(&self) -> BorrowedFd<'_> {
+        self.procs.as_fd()
+    }
+
+    /// Moves a process here.
     pub(super) fn add(&self, pid: i32) -> io::Result<()> {
         (&self.procs).write_all(pid.to_string().as_bytes())
     }

@@ -1,7 +1,7 @@
 //! [`Cgroup`]: the cgroup of an execution, in as many hierarchies as it needs.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::process::Pid;
@@ -68,9 +68,9 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Moves the calling process into it; for a forked child that is about to become the command.
-    pub(crate) fn join_self(&self) -> io::Result<()> {
-        self.directories.iter().try_for_each(|(_, directory)| directory.add(0))
+    /// The files through which a process joins it, by writing `0`; for a forked child.
+    pub(crate) fn join_files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.directories.iter().map(|(_, directory)| directory.procs())
     }
 
     /// The directory to fork into, if it is of version 2 and there is no other to join.

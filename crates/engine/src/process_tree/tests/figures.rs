@@ -85,7 +85,7 @@ alone! {
         let tag = Tag::new(nonce, 1);
         eprintln!("tag set {:?}", median((0..1000).map(|_| time(|| tag.set_on(pid)).0).collect()));
         eprintln!("tag of {:?}", median((0..1000).map(|_| time(|| Tag::of(pid)).0).collect()));
-        eprintln!("stat of another {:?}", median((0..1000).map(|_| time(|| proc_file::Stat::of(pid)).0).collect()));
+        eprintln!("stat of another {:?}", median((0..1000).map(|_| time(|| crate::procfs::Stat::of(pid)).0).collect()));
         eprintln!("command line {:?}", median((0..1000).map(|_| time(|| walk::command_line(pid)).0).collect()));
         let children = walk::ChildrenFile::open().unwrap();
         eprintln!("any_besides {:?}", median((0..1000).map(|_| time(|| children.any_besides(Some(pid))).0).collect()));

@@ -168,7 +168,7 @@ alone! {
         start("setsid sleep 30", Some(Tag::new(nonce, 2)), None);
         until("all are up", || commands().iter().filter(|line| *line == "sleep 30").count() == 2 && live().len() == 3);
         assert_eq!(walk::all_with_nonce(nonce).len(), 2);
-        Tag::new(nonce, 3).set_on_self().unwrap();
+        Tag::new(nonce, 3).set_on(getpid()).unwrap();
         let receipt = end(Scope::Nonce(nonce), Signal::TERM, Duration::from_secs(5), None);
         assert_eq!(receipt.killed.iter().map(|killed| killed.signal).collect::<Vec<_>>(), [15, 15]);
         assert_eq!(live(), [other]);

@@ -19,7 +19,8 @@ use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 
 use super::*;
 use crate::end::KillReceipt;
-use crate::sys::{self, Fork};
+use crate::spawn::{self, ProcessSetup, Spawn};
+use crate::sys;
 
 static REAPED: AtomicUsize = AtomicUsize::new(0);
 const ALONE: &str = "SANDCRAB_TEST_ALONE";
@@ -110,19 +111,21 @@ fn start(text: &str, tag: Option<Tag>, cgroup: Option<&Cgroup>) -> Pid {
 
 fn start_argv(argv: &[&str], tag: Option<Tag>, cgroup: Option<&Cgroup>) -> Pid {
     REAPED.store(0, Ordering::Relaxed);
-    let argv = argv.iter().map(|word| CString::new(*word).unwrap()).collect::<Vec<_>>();
     let path = CString::new(std::env::var("PATH").map(|path| format!("PATH={path}")).unwrap()).unwrap();
-    match sys::fork().unwrap() {
-        Fork::Parent(pid) => pid,
-        Fork::Child => {
-            let ready =
-                tag.map_or(Ok(()), Tag::set_on_self).and_then(|()| cgroup.map_or(Ok(()), Cgroup::join_self));
-            if ready.is_ok() {
-                let _failed = sys::execve(&argv[0], &argv, &[path]);
-            }
-            sys::exit_now(127);
-        }
-    }
+    let spawn = Spawn {
+        program: argv[0].as_ref(),
+        argv: argv.iter().map(|word| CString::new(*word).unwrap()).collect(),
+        env: vec![path],
+        cwd: "/".as_ref(),
+        stdio: spawn::Stdio::Streams {
+            stdin: rustix::stdio::stdin(),
+            stdout: rustix::stdio::stdout(),
+            stderr: rustix::stdio::stderr(),
+        },
+        inherited: &[],
+        setup: &ProcessSetup { tag, cgroup, ..ProcessSetup::default() },
+    };
+    spawn.start().unwrap()
 }
 
 /// Ends a scope as a supervisor's loop would.

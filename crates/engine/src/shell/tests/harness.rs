@@ -131,13 +131,12 @@ impl Session {
     }
 
     fn start(driver: Driver, env: &[(OsString, OsString)], directory: tempfile::TempDir) -> Self {
-        let shell = Shell::start(ShellConfig {
+        let shell = Shell::start(&ShellConfig {
             driver,
             bash: &bash(),
             env,
             cwd: &directory.path().canonicalize().unwrap(),
-            cgroup: None,
-            in_child: &mut |_| Ok(()),
+            setup: &crate::spawn::ProcessSetup::default(),
         })
         .unwrap();
         let mut session = Self { shell, directory, reaped: None, arrived: None };

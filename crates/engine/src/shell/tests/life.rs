@@ -205,13 +205,12 @@ fn strange_environments() {
 fn a_command_before_the_shell_is_ready() {
     for driver in BOTH {
         let directory = tempfile::tempdir().unwrap();
-        let mut shell = crate::shell::Shell::start(crate::shell::ShellConfig {
+        let mut shell = crate::shell::Shell::start(&crate::shell::ShellConfig {
             driver,
             bash: &bash(),
             env: &[],
             cwd: directory.path(),
-            cgroup: None,
-            in_child: &mut |_| Ok(()),
+            setup: &crate::spawn::ProcessSetup::default(),
         })
         .unwrap();
         begin(&mut shell, "return 7");
@@ -232,18 +231,14 @@ fn a_command_before_the_shell_is_ready() {
 #[test]
 fn a_failing_start_is_visible() {
     let directory = tempfile::tempdir().unwrap();
-    let shell = crate::shell::Shell::start(crate::shell::ShellConfig {
+    let started = crate::shell::Shell::start(&crate::shell::ShellConfig {
         driver: Driver::Loaded,
         bash: Path::new("/nonexistent/bash"),
         env: &[],
         cwd: directory.path(),
-        cgroup: None,
-        in_child: &mut |_| Ok(()),
-    })
-    .unwrap();
-    let (_, status) =
-        rustix::process::waitpid(Some(shell.pid()), rustix::process::WaitOptions::empty()).unwrap().unwrap();
-    assert_eq!(status.exit_status(), Some(127));
+        setup: &crate::spawn::ProcessSetup::default(),
+    });
+    assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
 
 /// Prints what a command costs.

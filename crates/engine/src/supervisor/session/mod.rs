@@ -12,9 +12,9 @@ use super::event_loop::{Purpose, Supervisor};
 use super::job::Exit;
 use super::run::check_folder;
 use super::setup::setup_text;
-use super::snapshot_file::SnapshotFile;
 use crate::end::EndReason;
 use crate::journal::NewJournal;
+use crate::layout::SnapshotFile;
 use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Role, Stage, Variable};
 use crate::shell::{Shell, Snapshot};
 

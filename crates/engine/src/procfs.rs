@@ -1,7 +1,9 @@
-//! Reading files of `/proc`, and what `/proc/<pid>/stat` says.
+//! Reading files of `/proc`: the one place that parses them.
 
+use std::fmt;
 use std::io;
 use std::str;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read as read_fd, retry_on_intr};
@@ -9,14 +11,14 @@ use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Reads the start of a file into the buffer, in one go where the kernel allows it.
-pub(super) fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+pub(crate) fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let count = retry_on_intr(|| read_fd(&fd, &mut *buffer))?;
     Ok(&buffer[..count])
 }
 
 /// Reads a whole file.
-pub(super) fn read_all(path: &str) -> io::Result<Vec<u8>> {
+pub(crate) fn read_all(path: &str) -> io::Result<Vec<u8>> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut content = vec![0; 4096];
     let mut length = 0;
@@ -36,7 +38,7 @@ pub(super) fn read_all(path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// The process ids (or, of a `task` directory, thread ids) that a directory lists.
-pub(super) fn ids_in(directory: &str) -> Vec<Pid> {
+pub(crate) fn ids_in(directory: &str) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();
     };
@@ -44,14 +46,35 @@ pub(super) fn ids_in(directory: &str) -> Vec<Pid> {
 }
 
 /// A process id in decimal.
-pub(super) fn pid_from(text: &[u8]) -> Option<Pid> {
+pub(crate) fn pid_from(text: &[u8]) -> Option<Pid> {
     Pid::from_raw(str::from_utf8(text).ok()?.parse::<i32>().ok().filter(|id| *id > 0)?)
+}
+
+/// The arguments of a process, each followed by a NUL byte. Empty if it has ended.
+pub(crate) fn arguments(pid: Pid) -> Vec<u8> {
+    read_all(&format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+/// The working directory of a process.
+pub(crate) fn working_directory(pid: Pid) -> io::Result<Vec<u8>> {
+    Ok(rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new())?.into_bytes())
+}
+
+/// The file that lists the children of a thread (CONFIG_PROC_CHILDREN).
+pub(crate) fn children_path(pid: Pid, thread: Pid) -> String {
+    format!("/proc/{pid}/task/{thread}/children")
 }
 
 /// When a process started, in clock ticks (10 ms) since the machine did. With the process id it names a
 /// process: no id is used twice within a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StartTime(u64);
+
+impl fmt::Display for StartTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl StartTime {
     /// The start time of a process that starts now.
@@ -66,25 +89,25 @@ impl StartTime {
 
 /// What `/proc/<pid>/stat` says about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) parent: Option<Pid>,
+pub(crate) struct Stat {
+    pub(crate) parent: Option<Pid>,
     /// Whether it has ended and only waits to be reaped.
-    pub(super) ended: bool,
-    pub(super) threads: u32,
-    pub(super) start: StartTime,
+    pub(crate) ended: bool,
+    /// Whether it was stopped by a signal.
+    pub(crate) stopped: bool,
+    pub(crate) threads: u32,
+    pub(crate) start: StartTime,
 }
 
 impl Stat {
     /// Looks a process up. `None` if there is none of that id.
-    pub(super) fn of(pid: Pid) -> Option<Self> {
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
         let mut buffer = [0; 1024];
         Self::parse(read(&format!("/proc/{pid}/stat"), &mut buffer).ok()?)
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
-        // The name, in parentheses, may hold anything, parentheses and blanks included.
-        let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
-        let mut fields = str::from_utf8(&text[after_name..]).ok()?.split_ascii_whitespace();
+        let mut fields = fields_after_name(text)?;
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
         let threads = fields.nth(15)?.parse().ok()?;
@@ -93,9 +116,43 @@ impl Stat {
             parent: Pid::from_raw(parent),
             // A first thread that has ended shows as a zombie while the others go on.
             ended: matches!(state, "Z" | "X" | "x") && threads <= 1,
+            stopped: state == "T",
             threads,
             start: StartTime(start),
         })
+    }
+}
+
+/// The fields of `/proc/<pid>/stat` from the third on, the state. The name before it, in parentheses, may hold
+/// anything, parentheses and blanks included.
+fn fields_after_name(text: &[u8]) -> Option<str::SplitAsciiWhitespace<'_>> {
+    let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
+    Some(str::from_utf8(&text[after_name..]).ok()?.split_ascii_whitespace())
+}
+
+/// What a living process has used so far, with the children it has waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessUsage {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) resident_bytes: u64,
+}
+
+impl ProcessUsage {
+    /// Looks a process up. `None` if there is none of that id.
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        let mut buffer = [0; 1024];
+        let mut fields = fields_after_name(read(&format!("/proc/{pid}/stat"), &mut buffer).ok()?)?;
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+        let time = |field: Option<&str>| -> Option<Duration> {
+            Some(Duration::from_millis(field?.parse::<u64>().ok()?.saturating_mul(1000) / ticks_per_second))
+        };
+        // utime, stime, cutime, cstime and rss: fields 14 to 17 and 24, counted from the third.
+        let (user, system) = (time(fields.nth(11))?, time(fields.next())?);
+        let (user, system) = (user + time(fields.next())?, system + time(fields.next())?);
+        let pages: u64 = fields.nth(6)?.parse().ok()?;
+        let resident_bytes = pages.saturating_mul(rustix::param::page_size() as u64);
+        Some(Self { user, system, resident_bytes })
     }
 }
 
@@ -108,7 +165,7 @@ mod tests {
         let text = b"42 (a ) S 1) Z 7 42 42 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 12345 0 0 18446744073709551615";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(stat.parent, Pid::from_raw(7));
-        assert!(stat.ended);
+        assert!(stat.ended && !stat.stopped);
         assert_eq!((stat.threads, stat.start), (1, StartTime(12345)));
         assert_eq!(Stat::parse(b"42 (cut"), None);
     }
