@@ -1,7 +1,7 @@
 //! Taking over what an earlier engine left, and cleaning up after a supervisor that was killed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use tokio::time::timeout;
 use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 
 use super::Inner;
-use super::execution::{Fixed, State, Status, Tracked, lost_end};
+use super::life_cycle::{Tracked, lost_end};
 use super::link::{Link, lock};
 use super::session::{Place, SessionState};
-use crate::id::{ExecutionId, SessionId};
+use crate::id::SessionId;
 use crate::journal::{Claimed, Found};
 use crate::layout::{SnapshotFile, socket_name};
 use crate::process_tree::Nonce;
-use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
-use crate::record::{ExecutionRecord, Record, SessionRecord};
+use crate::protocol::{Answer, Held, OLDEST, Refusal, Request, Role, Stage, VERSION};
+use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
 
@@ -53,15 +53,11 @@ impl Inner {
             match minicbor::decode::<Record>(&journal.spec) {
                 Ok(Record::Execution(record)) => {
                     let nonce = record.nonce;
-                    let Some(tracked) = tracked_of(record, &journal) else {
+                    let held = held.get(&claimed.slot.0);
+                    let Some(tracked) = self.restore_execution(record, &journal, held.is_some()) else {
                         self.retire(claimed);
                         continue;
                     };
-                    let held = held.get(&claimed.slot.0);
-                    if held.is_none() && tracked.end().is_some() {
-                        tracked.state.send_modify(|state| state.closed = true);
-                    }
-                    self.keep(Arc::clone(&tracked));
                     match held {
                         Some((link, held)) => self.adopt_held(&tracked, link, held),
                         None if tracked.end().is_some() => {}
@@ -91,7 +87,7 @@ impl Inner {
             // One that does not answer may still take it.
             let never_taken = asks_again && !silent.contains(nonce) && !self.was_taken(tracked);
             if never_taken {
-                self.discard(tracked);
+                self.execution_refused(tracked, Refusal::NoSuchExecution);
             }
             !never_taken
         });
@@ -160,12 +156,9 @@ impl Inner {
     fn adopt_held(self: &Arc<Self>, tracked: &Arc<Tracked>, link: &Arc<Link>, held: &Held) {
         *lock(&tracked.link) = Some(Arc::clone(link));
         link.track(Arc::clone(tracked));
-        tracked.state.send_modify(|state| {
-            state.pid = held.pid.or(state.pid);
-            if let (Stage::Running, Some(pid), None) = (held.stage, held.pid, state.status.end()) {
-                state.status = Status::Running { pid };
-            }
-        });
+        if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
+            self.execution_started(tracked, pid);
+        }
         if held.stage == Stage::Ended && tracked.end().is_none() {
             self.reread_end(tracked);
         }
@@ -372,37 +365,4 @@ impl Inner {
             self.execution_closed(&tracked, position);
         }
     }
-}
-
-/// An execution as its journal tells it.
-fn tracked_of(record: ExecutionRecord, journal: &Found) -> Option<Arc<Tracked>> {
-    let fixed = Fixed {
-        id: record.id.parse::<ExecutionId>().ok()?,
-        session: record.session.as_ref().and_then(|id| id.parse().ok()),
-        command: super::display_of(&record),
-        argv: record.is_argv,
-        program: super::program_of(&record),
-        cwd: std::path::PathBuf::new(),
-        background: record.background,
-        digest: record.digest.map(|digest| digest.0),
-        keep: record.keep,
-        on_session_end: record.on_session_end,
-        adopt: record.adopt == Some(true),
-        created_at: journal.claimed_at,
-        note: record.note.map(|note| note.0),
-    };
-    let tracked = Tracked::new(fixed, Claimed { slot: journal.slot, salt: journal.salt });
-    tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);
-    tracked.position.send_replace(journal.stdout_bytes + journal.stderr_bytes);
-    let pid = journal.started.as_ref().and_then(|payload| minicbor::decode(payload).ok());
-    let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
-    tracked.state.send_modify(|state: &mut State| {
-        state.pid = pid;
-        state.started_at = journal.started_at;
-        if let Some(end) = end {
-            state.status = Status::Ended(Arc::new(end));
-            state.ended_at = journal.ended_at;
-        }
-    });
-    Some(tracked)
 }

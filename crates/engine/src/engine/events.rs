@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Inner;
-use super::execution::{ExecutionInfo, Tracked};
+use super::execution::ExecutionInfo;
 use super::link::{Link, lock};
 use crate::id::{ExecutionId, SessionId};
 
@@ -97,13 +97,6 @@ impl Events {
 }
 
 impl Inner {
-    /// An execution runs.
-    pub(super) fn execution_started(&self, tracked: &Tracked, pid: u32) {
-        if tracked.started(pid) {
-            self.events.tell(|| EngineEvent::ExecutionStarted(tracked.info()));
-        }
-    }
-
     /// A supervisor has given its session another shell.
     pub(super) fn session_restarted(&self, link: &Arc<Link>) {
         // Nobody but watchers wants to know whose it is.

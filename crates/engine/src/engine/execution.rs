@@ -1,23 +1,18 @@
 //! [`Execution`]: a handle on anything that runs.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-use tokio::sync::watch;
 
 use super::Inner;
 use super::error::ControlError;
+use super::life_cycle::{State, Tracked};
 use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::{ReadError, StartError};
-use crate::command::SessionEndPolicy;
-use crate::end::{End, EndReason, KillReceipt, Usage};
+use crate::end::{End, KillReceipt, Usage};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::Claimed;
-use crate::protocol::{Answer, Bytes, Refusal, Request};
+use crate::protocol::{Answer, Bytes, Request};
 
 /// How long a process has to end by itself before it is killed, unless the caller says otherwise.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
@@ -89,185 +84,6 @@ pub struct Inspection {
     pub usage: Option<Usage>,
 }
 
-/// What never changes about an execution.
-#[derive(Debug)]
-pub(super) struct Fixed {
-    pub(super) id: ExecutionId,
-    pub(super) session: Option<SessionId>,
-    pub(super) command: String,
-    pub(super) argv: bool,
-    /// The program and the folder, for errors to name.
-    pub(super) program: String,
-    pub(super) cwd: PathBuf,
-    pub(super) background: bool,
-    pub(super) digest: Option<Vec<u8>>,
-    pub(super) keep: bool,
-    pub(super) on_session_end: SessionEndPolicy,
-    /// What it leaves running becomes executions of their own.
-    pub(super) adopt: bool,
-    pub(super) created_at: SystemTime,
-    pub(super) note: Option<Arc<[u8]>>,
-}
-
-impl Fixed {
-    /// What it means that it was not started.
-    pub(super) fn refused(&self, why: Refusal) -> StartError {
-        StartError::refused(why, &self.program, self.cwd.clone())
-    }
-}
-
-/// What changes, as one value that can be watched.
-#[derive(Debug, Clone)]
-pub(super) struct State {
-    pub(super) status: Status,
-    pub(super) pid: Option<u32>,
-    pub(super) started_at: Option<SystemTime>,
-    pub(super) ended_at: Option<SystemTime>,
-    /// Nothing more will be written to its journal.
-    pub(super) closed: bool,
-    pub(super) refused: Option<Refusal>,
-}
-
-/// An execution as the engine keeps it.
-#[derive(Debug)]
-pub(super) struct Tracked {
-    pub(super) fixed: Fixed,
-    pub(super) journal: Claimed,
-    pub(super) state: watch::Sender<State>,
-    pub(super) link: Mutex<Option<Arc<Link>>>,
-    /// The position its journal is known to have reached.
-    pub(super) position: watch::Sender<u64>,
-    /// The supervisor was asked to say when the journal grows.
-    armed: AtomicBool,
-    /// Held while somebody writes to its standard input.
-    writing: tokio::sync::Mutex<()>,
-    pub(super) bytes_on_disk: AtomicU64,
-}
-
-impl Tracked {
-    pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
-        let state = State {
-            status: Status::Starting,
-            pid: None,
-            started_at: None,
-            ended_at: None,
-            closed: false,
-            refused: None,
-        };
-        Arc::new(Self {
-            fixed,
-            journal,
-            state: watch::Sender::new(state),
-            link: Mutex::new(None),
-            position: watch::Sender::new(0),
-            armed: AtomicBool::new(false),
-            writing: tokio::sync::Mutex::new(()),
-            bytes_on_disk: AtomicU64::new(0),
-        })
-    }
-
-    pub(super) fn slot(&self) -> u32 {
-        self.journal.slot.0
-    }
-
-    /// It runs; says whether that is news.
-    pub(super) fn started(&self, pid: u32) -> bool {
-        let mut news = false;
-        self.state.send_modify(|state| {
-            if state.status == Status::Starting {
-                state.status = Status::Running { pid };
-                news = true;
-            }
-            state.pid = Some(pid);
-            state.started_at.get_or_insert_with(SystemTime::now);
-        });
-        news
-    }
-
-    pub(super) fn not_started(&self, why: Refusal) {
-        self.state.send_modify(|state| {
-            state.refused = Some(why);
-            state.closed = true;
-        });
-    }
-
-    /// Gives it its end; says whether it had none before.
-    pub(super) fn ended(&self, end: End, position: u64) -> bool {
-        self.grew(position);
-        self.state.send_if_modified(|state| {
-            let first = state.status.end().is_none();
-            if first {
-                state.status = Status::Ended(Arc::new(end));
-                state.ended_at = Some(SystemTime::now());
-            }
-            first
-        })
-    }
-
-    /// Nothing more will come; says whether that is news.
-    pub(super) fn closed(&self, position: u64) -> bool {
-        *lock(&self.link) = None;
-        self.grew(position);
-        self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
-    }
-
-    pub(super) fn grew(&self, position: u64) {
-        self.armed.store(false, Ordering::Release);
-        self.position.send_if_modified(|known| {
-            let grown = position > *known;
-            *known = position.max(*known);
-            grown
-        });
-    }
-
-    /// Asks to hear when the journal goes beyond a position.
-    pub(super) fn watch_growth(&self, position: u64) {
-        if !self.armed.swap(true, Ordering::AcqRel) {
-            let link = lock(&self.link).clone();
-            if let Some(link) = link {
-                // A supervisor that is gone is noticed by its link, which ends the execution.
-                let _ = link.tell(&Request::Follow { slot: self.slot(), position });
-            }
-        }
-    }
-
-    pub(super) fn end(&self) -> Option<Arc<End>> {
-        self.state.borrow().status.end().cloned()
-    }
-
-    pub(super) fn info(&self) -> ExecutionInfo {
-        let state = self.state.borrow();
-        ExecutionInfo {
-            id: self.fixed.id.clone(),
-            session: self.fixed.session.clone(),
-            command: self.fixed.command.clone(),
-            argv: self.fixed.argv,
-            background: self.fixed.background,
-            created_at: self.fixed.created_at,
-            started_at: state.started_at,
-            ended_at: state.ended_at,
-            pid: state.pid,
-            status: state.status.clone(),
-            output_bytes: *self.position.borrow(),
-            note: self.fixed.note.clone(),
-        }
-    }
-}
-
-/// The end of an execution whose supervisor is gone.
-pub(super) fn lost_end() -> End {
-    End {
-        reason: EndReason::Lost,
-        exit_code: None,
-        signal: None,
-        usage: Usage::default(),
-        leftovers: Vec::new(),
-        shell_ended: false,
-        restored: None,
-        leftover_count: 0,
-    }
-}
-
 /// A handle on anything that runs: cheap to clone, and dropping it changes nothing.
 #[derive(Debug, Clone)]
 pub struct Execution {
@@ -288,12 +104,12 @@ impl Execution {
 
     /// Where it stands.
     pub fn status(&self) -> Status {
-        self.tracked.state.borrow().status.clone()
+        self.tracked.status()
     }
 
     /// Waits until it runs or is over, and says whether it could be started.
     pub async fn wait_started(&self) -> Result<(), StartError> {
-        let mut states = self.tracked.state.subscribe();
+        let mut states = self.tracked.states();
         let begun = |state: &State| state.status != Status::Starting || state.refused.is_some();
         let refused = states.wait_for(begun).await.ok().and_then(|state| state.refused.clone());
         match refused {
@@ -304,7 +120,7 @@ impl Execution {
 
     /// Waits for its end. A command of a session that could not be started has none.
     pub async fn wait(&self) -> Result<Arc<End>, StartError> {
-        let mut states = self.tracked.state.subscribe();
+        let mut states = self.tracked.states();
         let over = |state: &State| state.status.end().is_some() || state.refused.is_some();
         let state = states.wait_for(over).await.map_err(|_| StartError::Lost)?.clone();
         match (state.status.end(), state.refused) {
@@ -316,7 +132,7 @@ impl Execution {
 
     /// Waits until nothing more will come, not even from what it left running.
     pub async fn wait_closed(&self) {
-        let mut states = self.tracked.state.subscribe();
+        let mut states = self.tracked.states();
         // The sender lives as long as this handle.
         drop(states.wait_for(|state| state.closed).await);
     }

@@ -25,7 +25,7 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::Inner;
-use super::execution::Tracked;
+use super::life_cycle::Tracked;
 use super::patience::Patience;
 use crate::id;
 use crate::journal::NewJournal;
@@ -423,8 +423,7 @@ impl Link {
             Answer::NotStarted { slot, why } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     self.untrack(slot);
-                    engine.discard(&execution);
-                    execution.not_started(why);
+                    engine.execution_refused(&execution, why);
                 }
             }
             Answer::Ended { slot, end, position } => {

@@ -7,7 +7,7 @@
 //!   they come from.
 //! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor;
 //!   `stop.rs`: ending everything.
-//! - `retention.rs`: what becomes of finished executions; `events.rs`: telling whoever watches.
+//! - `life_cycle/`: the state of an execution from its claim to the end of its record; `events.rs`: telling watchers.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
 
 mod adopt;
@@ -15,13 +15,13 @@ mod config;
 mod error;
 mod events;
 mod execution;
+mod life_cycle;
 mod link;
 mod outcome;
 mod output;
 mod patience;
 mod pool;
 mod reader;
-mod retention;
 mod session;
 mod start;
 mod state_dir;
@@ -50,12 +50,12 @@ pub use stop::StopSummary;
 
 use crate::command::{CommandSpec, MAX_SHOWN_COMMAND_BYTES};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, Finished, JournalReader, JournalStore};
+use crate::journal::{Claimed, JournalReader, JournalStore};
 use crate::process_tree::CgroupChoice;
 use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
 use events::Events;
-use execution::Tracked;
+use life_cycle::{Table, Tracked};
 use link::lock;
 use patience::Patience;
 use pool::Pool;
@@ -67,13 +67,9 @@ use zygote::Zygote;
 /// What a task that is completed regardless gives back.
 type TaskOf<T> = tokio::sync::oneshot::Receiver<T>;
 
-/// What there is.
+/// The sessions of an engine.
 #[derive(Debug, Default)]
 struct Registry {
-    executions: HashMap<ExecutionId, Arc<Tracked>>,
-    unfinished: usize,
-    /// Those of which nothing more will come.
-    finished: Finished<Arc<Tracked>>,
     sessions: HashMap<SessionId, Arc<SessionState>>,
     /// Ids of sessions that are being made.
     creating: HashSet<SessionId>,
@@ -86,6 +82,7 @@ struct Inner {
     zygote: Arc<Zygote>,
     config: EngineConfig,
     store: Mutex<JournalStore>,
+    executions: Mutex<Table>,
     registry: Mutex<Registry>,
     pool: Pool,
     patience: Arc<Patience>,
@@ -189,6 +186,7 @@ impl Engine {
             config,
             state,
             store: Mutex::new(store),
+            executions: Mutex::default(),
             registry: Mutex::default(),
             pool: Pool::default(),
             patience: Arc::default(),
@@ -226,7 +224,7 @@ impl Engine {
 
     /// The execution with this id.
     pub fn execution(&self, id: &ExecutionId) -> Option<Execution> {
-        let tracked = lock(&self.inner.registry).executions.get(id).cloned()?;
+        let tracked = lock(&self.inner.executions).get(id).cloned()?;
         Some(Execution { tracked, engine: Arc::clone(&self.inner) })
     }
 
@@ -309,15 +307,15 @@ impl Engine {
 
     /// What works on this machine.
     pub fn health(&self) -> Health {
-        let registry = lock(&self.inner.registry);
+        let running = lock(&self.inner.executions).unfinished();
         let Capabilities { driver, driver_reason, cgroups, .. } = self.inner.capabilities.clone();
         Health {
             shell_driver: driver,
             shell_driver_reason: driver_reason,
             cgroups,
             landlock: crate::sys::landlock_version(),
-            running: registry.unfinished,
-            sessions: registry.sessions.len(),
+            running,
+            sessions: lock(&self.inner.registry).sessions.len(),
             ready: self.inner.pool.ready(),
         }
     }
@@ -326,8 +324,8 @@ impl Engine {
 impl Drop for Inner {
     fn drop(&mut self) {
         // An execution and its link hold each other; without this the connections of what still runs would stay open.
-        let registry = self.registry.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for tracked in registry.executions.values() {
+        let executions = self.executions.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for tracked in executions.all() {
             *lock(&tracked.link) = None;
         }
     }
@@ -336,9 +334,7 @@ impl Drop for Inner {
 impl Inner {
     /// The executions for which this holds, oldest first.
     fn find(self: &Arc<Self>, holds: impl Fn(&Tracked) -> bool) -> Vec<Execution> {
-        let registry = lock(&self.registry);
-        let mut found: Vec<_> = registry.executions.values().filter(|t| holds(t)).cloned().collect();
-        drop(registry);
+        let mut found: Vec<_> = lock(&self.executions).all().filter(|t| holds(t)).cloned().collect();
         found.sort_by_key(|tracked| tracked.fixed.created_at);
         found.into_iter().map(|tracked| Execution { tracked, engine: Arc::clone(self) }).collect()
     }

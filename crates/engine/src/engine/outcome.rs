@@ -26,7 +26,7 @@ impl Outcome {
         let end = execution.wait().await?;
         // The position came with the end, so a silent command's journal need not be read. A record that
         // retention has already taken has nothing to show.
-        let output = match *execution.tracked.position.borrow() {
+        let output = match execution.tracked.position() {
             0 => Output::default(),
             _ => execution.output(OUTCOME_BYTES).unwrap_or_default(),
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::error::ReadError;
-use super::execution::Tracked;
+use super::life_cycle::Tracked;
 use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
@@ -212,8 +212,8 @@ impl Follower {
     }
 
     async fn wait_for(&mut self, stop_at_end: bool) -> Result<Option<Entry>, ReadError> {
-        let mut states = self.tracked.state.subscribe();
-        let mut positions = self.tracked.position.subscribe();
+        let mut states = self.tracked.states();
+        let mut positions = self.tracked.positions();
         loop {
             // Looked at before reading: what is written until then is read below.
             let (end, over) = {
@@ -227,7 +227,7 @@ impl Follower {
             if let Some(end) = end.filter(|_| !self.ended) {
                 // It stands before the cursor, in front of late output: every follower hears of it.
                 self.ended = true;
-                let time = self.tracked.state.borrow().ended_at.unwrap_or_else(SystemTime::now);
+                let time = self.tracked.ended_at().unwrap_or_else(SystemTime::now);
                 return Ok(Some(Entry { cursor: self.reader.cursor(), time, event: Event::Ended(end) }));
             }
             if over || (stop_at_end && self.ended) {

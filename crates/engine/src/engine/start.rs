@@ -3,19 +3,20 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
-use super::execution::{Execution, Fixed, Tracked};
+use super::execution::Execution;
+use super::life_cycle::Tracked;
 use super::link::{Link, LinkError, lock};
-use super::{Inner, Registry, SessionError, StartError, validate};
-use crate::command::{CommandSpec, LeftoverPolicy};
+use super::tasks::blocking;
+use super::{Inner, SessionError, StartError, validate};
+use crate::command::CommandSpec;
 use crate::end::Leftover;
-use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, NewJournal};
-use crate::protocol::{Answer, Bytes, Command, Request};
-use crate::record::{ExecutionRecord, Record};
+use crate::id::SessionId;
+use crate::journal::{Claimed, NewJournal, Opening};
+use crate::protocol::{Answer, Bytes, Command, Refusal, Request};
+use crate::record::Record;
 use crate::wire;
 
 /// Holds the id of a session while it is made.
@@ -61,8 +62,7 @@ impl Drop for Unheard {
                 && let Some(engine) = weak.upgrade()
             {
                 link.untrack(tracked.slot());
-                engine.discard(&tracked);
-                tracked.not_started(why);
+                engine.execution_refused(&tracked, why);
             }
         });
     }
@@ -97,8 +97,7 @@ impl Inner {
 
     /// The execution that an identical request started before, if there is one.
     pub(super) fn find_same(self: &Arc<Self>, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
-        let registry = lock(&self.registry);
-        let same = check_id(&registry, spec)?.cloned();
+        let same = lock(&self.executions).check_id(spec)?.cloned();
         Ok(same.map(|tracked| Execution { tracked, engine: Arc::clone(self) }))
     }
 
@@ -120,6 +119,20 @@ impl Inner {
         Ok(claimed)
     }
 
+    /// Opens a few slots for the executions to come, on a thread of its own.
+    fn open_slots(self: &Arc<Self>, opening: Opening) {
+        let engine = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            blocking(move || {
+                let opened = opening.work();
+                if let Some(engine) = engine.upgrade() {
+                    lock(&engine.store).end_opening(opened);
+                }
+            })
+            .await;
+        });
+    }
+
     /// Starts a command on a supervisor. Returns when the supervisor has accepted it.
     pub(super) async fn start_on(
         self: &Arc<Self>,
@@ -129,7 +142,7 @@ impl Inner {
         prelude: Option<Vec<u8>>,
     ) -> Result<Execution, StartError> {
         validate::command(&spec)?;
-        let (tracked, new) = self.reserve(link.nonce, &spec, session)?;
+        let (tracked, new) = self.claim_execution(link.nonce, &spec, session)?;
         let execution = Execution { tracked: Arc::clone(&tracked), engine: Arc::clone(self) };
         let Some(journal) = new else { return Ok(execution) };
         let mut command = Command::new(tracked.slot(), &spec);
@@ -153,12 +166,12 @@ impl Inner {
             Ok(Answer::Accepted) => Ok(execution),
             Ok(Answer::Refused(why)) => {
                 link.untrack(tracked.slot());
-                self.discard(&tracked);
+                self.execution_refused(&tracked, why.clone());
                 Err(tracked.fixed.refused(why))
             }
             Err(LinkError::Busy) => {
                 link.untrack(tracked.slot());
-                self.discard(&tracked);
+                self.execution_refused(&tracked, Refusal::QueueFull);
                 Err(StartError::QueueFull)
             }
             // The link's end gives it its own end, `lost`; one that is over already has not seen it.
@@ -169,59 +182,6 @@ impl Inner {
                 Err(StartError::Lost)
             }
         }
-    }
-
-    /// Reserves the id and claims the journal; or finds the execution of an identical request, which has its own.
-    fn reserve(
-        self: &Arc<Self>,
-        nonce: u64,
-        spec: &CommandSpec,
-        session: Option<&SessionId>,
-    ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
-        let id = spec.id.clone().unwrap_or_else(ExecutionId::random);
-        let mut registry = lock(&self.registry);
-        if let Some(same) = check_id(&registry, spec)? {
-            return Ok((Arc::clone(same), None));
-        }
-        if registry.unfinished >= self.config.max_executions {
-            return Err(StartError::TooManyExecutions(self.config.max_executions));
-        }
-        let record = ExecutionRecord::new(id.to_string(), nonce, session.map(ToString::to_string), spec);
-        let fixed = Fixed {
-            id: id.clone(),
-            session: session.cloned(),
-            command: super::display_of(&record),
-            argv: record.is_argv,
-            program: super::program_of(&record),
-            cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
-            background: spec.background,
-            digest: spec.digest.clone(),
-            keep: spec.keep_record,
-            on_session_end: spec.on_session_end,
-            adopt: spec.leftovers == LeftoverPolicy::Adopt,
-            created_at: SystemTime::now(),
-            note: record.note.clone().map(|note| note.0),
-        };
-        let (claimed, journal) = self.claim(&Record::Execution(record), spec.journal_bytes)?;
-        let tracked = Tracked::new(fixed, claimed);
-        registry.unfinished += 1;
-        if let Some(before) = registry.executions.insert(id, Arc::clone(&tracked)) {
-            drop(registry);
-            self.forget_tracked(&before);
-        }
-        Ok((tracked, Some(journal)))
-    }
-
-    /// Takes back what was reserved for an execution that never started.
-    pub(super) fn discard(&self, tracked: &Arc<Tracked>) {
-        let mut registry = lock(&self.registry);
-        let own = registry.executions.get(&tracked.fixed.id).is_some_and(|t| Arc::ptr_eq(t, tracked));
-        if own {
-            registry.executions.remove(&tracked.fixed.id);
-        }
-        registry.unfinished = registry.unfinished.saturating_sub(1);
-        drop(registry);
-        self.retire(tracked.journal);
     }
 
     /// The background processes of a session that have not ended.
@@ -247,7 +207,7 @@ impl Inner {
                 };
                 let mut spec = CommandSpec::argv([command]).background();
                 spec.on_session_end = parent.fixed.on_session_end;
-                let reserved = engine.reserve(link.nonce, &spec, parent.fixed.session.as_ref());
+                let reserved = engine.claim_execution(link.nonce, &spec, parent.fixed.session.as_ref());
                 let Ok((tracked, _)) = reserved else { continue };
                 *lock(&tracked.link) = Some(Arc::clone(&link));
                 link.track(Arc::clone(&tracked));
@@ -257,24 +217,10 @@ impl Inner {
                     // It has ended in the meantime.
                     _ => {
                         link.untrack(tracked.slot());
-                        engine.discard(&tracked);
+                        engine.execution_refused(&tracked, Refusal::NoSuchExecution);
                     }
                 }
             }
         });
-    }
-}
-
-/// Whether an id may be used: `Some` if an identical request has used it, an error if another has.
-fn check_id<'a>(registry: &'a Registry, spec: &CommandSpec) -> Result<Option<&'a Arc<Tracked>>, StartError> {
-    let Some(id) = &spec.id else { return Ok(None) };
-    let Some(tracked) = registry.executions.get(id) else {
-        return Ok(None);
-    };
-    match (&spec.digest, &tracked.fixed.digest) {
-        (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
-        (Some(_), Some(_)) => Err(StartError::Conflict(id.clone())),
-        _ if tracked.state.borrow().closed => Ok(None),
-        _ => Err(StartError::AlreadyExists(id.clone())),
     }
 }

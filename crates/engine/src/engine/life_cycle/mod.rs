@@ -1,0 +1,173 @@
+//! An execution's life cycle. All changes of an execution's state are made here, and nowhere else.
+//!
+//! | stage | what it means | entered by |
+//! |---|---|---|
+//! | claimed | its id and its journal are its own; nothing has run | [`Inner::claim_execution`], or [`Inner::restore_execution`] for one that was found on disk |
+//! | started | its program runs | [`Inner::execution_started`] |
+//! | refused | it never ran; its id and its journal are free again | [`Inner::execution_refused`] |
+//! | ended | it has its end; what it left running may still write | [`Inner::execution_ended`] |
+//! | closed | no supervisor writes to its journal; retention counts it | [`Inner::execution_closed`] |
+//! | retired | its record is gone, its slot free | [`Inner::forget`], or retention |
+//!
+//! A supervisor accepts a command between *claimed* and *started*; the engine learns nothing that it has to keep then.
+//!
+//! Each function changes the state, the counts in the [`Table`], tells watchers and wakes retention. A change that was made
+//! already is not made again, so callers need not know what others have reported. Changes are made under the table's lock:
+//! a caller that has been told of an end finds it counted.
+//!
+//! - `tracked.rs`: an execution as the engine keeps it.
+//! - `table.rs`: all of them, by id.
+//! - `retention.rs`: which finished ones go, and when.
+
+mod retention;
+mod table;
+mod tracked;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+pub(super) use table::Table;
+pub(super) use tracked::{Fixed, State, Tracked, lost_end};
+
+use super::events::EngineEvent;
+use super::link::lock;
+use super::{ControlError, Inner, StartError};
+use crate::command::{CommandSpec, LeftoverPolicy};
+use crate::end::End;
+use crate::id::{ExecutionId, SessionId};
+use crate::journal::{Found, NewJournal};
+use crate::protocol::Refusal;
+use crate::record::{ExecutionRecord, Record};
+
+impl Inner {
+    /// Claims an id and a journal; or finds the execution of an identical request, which has its own.
+    pub(super) fn claim_execution(
+        self: &Arc<Self>,
+        nonce: u64,
+        spec: &CommandSpec,
+        session: Option<&SessionId>,
+    ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
+        let id = spec.id.clone().unwrap_or_else(ExecutionId::random);
+        let mut table = lock(&self.executions);
+        if let Some(same) = table.check_id(spec)? {
+            return Ok((Arc::clone(same), None));
+        }
+        if table.unfinished() >= self.config.max_executions {
+            return Err(StartError::TooManyExecutions(self.config.max_executions));
+        }
+        let record = ExecutionRecord::new(id.to_string(), nonce, session.map(ToString::to_string), spec);
+        let fixed = Fixed {
+            id,
+            session: session.cloned(),
+            command: super::display_of(&record),
+            argv: record.is_argv,
+            program: super::program_of(&record),
+            cwd: spec.cwd.clone().unwrap_or_else(|| self.config.cwd.clone()),
+            background: spec.background,
+            digest: spec.digest.clone(),
+            keep: spec.keep_record,
+            on_session_end: spec.on_session_end,
+            adopt: spec.leftovers == LeftoverPolicy::Adopt,
+            created_at: SystemTime::now(),
+            note: record.note.clone().map(|note| note.0),
+        };
+        let (claimed, journal) = self.claim(&Record::Execution(record), spec.journal_bytes)?;
+        let tracked = Tracked::new(fixed, claimed);
+        let replaced = table.insert(&tracked);
+        drop(table);
+        if let Some(replaced) = replaced {
+            self.retire_execution(&replaced);
+        }
+        Ok((tracked, Some(journal)))
+    }
+
+    /// Enters an execution that was found on disk. One that has ended, and that no supervisor holds, is closed. `None` if
+    /// its record cannot be read or a later execution has its id: its slot is to be given back.
+    pub(super) fn restore_execution(
+        &self,
+        record: ExecutionRecord,
+        journal: &Found,
+        is_held: bool,
+    ) -> Option<Arc<Tracked>> {
+        let tracked = Tracked::of_journal(record, journal, is_held)?;
+        let mut table = lock(&self.executions);
+        // The same id twice: the later one replaced a finished one, and the clean-up was cut off.
+        let is_later = |other: &Arc<Tracked>| other.fixed.created_at > tracked.fixed.created_at;
+        if table.get(&tracked.fixed.id).is_some_and(is_later) {
+            return None;
+        }
+        let replaced = table.insert(&tracked);
+        drop(table);
+        if let Some(replaced) = replaced {
+            self.retire_execution(&replaced);
+        }
+        Some(tracked)
+    }
+
+    /// An execution runs.
+    pub(super) fn execution_started(&self, tracked: &Tracked, pid: u32) {
+        if tracked.set_started(pid) {
+            self.events.tell(|| EngineEvent::ExecutionStarted(tracked.info()));
+        }
+    }
+
+    /// An execution was not started and never will be. Its id and its journal are given back, and each caller that waits
+    /// for it is told why.
+    pub(super) fn execution_refused(&self, tracked: &Arc<Tracked>, why: Refusal) {
+        let mut table = lock(&self.executions);
+        if tracked.set_refused(why) {
+            table.count_finished();
+            table.remove(tracked);
+            drop(table);
+            self.retire(tracked.journal);
+        }
+    }
+
+    /// An execution has ended.
+    pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>, end: End, position: u64) {
+        let mut table = lock(&self.executions);
+        if !tracked.set_ended(end, position) {
+            return;
+        }
+        table.count_finished();
+        drop(table);
+        self.events.tell(|| EngineEvent::ExecutionEnded(tracked.info()));
+        if tracked.fixed.adopt
+            && let Some(end) = tracked.end()
+            && !end.leftovers.is_empty()
+        {
+            self.adopt_leftovers(tracked, end.leftovers.clone());
+        }
+    }
+
+    /// Nothing more will come of an execution.
+    pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
+        let mut table = lock(&self.executions);
+        if tracked.set_closed(position) {
+            table.finish(tracked);
+            drop(table);
+            self.clean_if_due();
+        }
+    }
+
+    /// Removes the record of an execution of which nothing more will come.
+    pub(super) fn forget(&self, id: &ExecutionId) -> Result<(), ControlError> {
+        let mut table = lock(&self.executions);
+        let Some(tracked) = table.get(id).cloned() else {
+            return Ok(());
+        };
+        if !tracked.is_closed() {
+            return Err(ControlError::Running);
+        }
+        table.remove(&tracked);
+        drop(table);
+        self.retire_execution(&tracked);
+        Ok(())
+    }
+
+    /// Gives back the slot of an execution that is no longer in the table.
+    fn retire_execution(&self, tracked: &Tracked) {
+        self.retire(tracked.journal);
+        self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
+    }
+}

@@ -1,0 +1,110 @@
+//! [`Table`]: all executions, by id, and how many have not ended.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::Tracked;
+use crate::command::CommandSpec;
+use crate::engine::StartError;
+use crate::id::ExecutionId;
+use crate::journal::{Finished, FinishedRecord, Retention};
+
+/// All executions of an engine.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Table {
+    by_id: HashMap<ExecutionId, Arc<Tracked>>,
+    unfinished: usize,
+    /// Those that are closed.
+    finished: Finished<Arc<Tracked>>,
+}
+
+impl Table {
+    /// The execution with this id.
+    pub(in crate::engine) fn get(&self, id: &ExecutionId) -> Option<&Arc<Tracked>> {
+        self.by_id.get(id)
+    }
+
+    pub(in crate::engine) fn all(&self) -> impl Iterator<Item = &Arc<Tracked>> {
+        self.by_id.values()
+    }
+
+    /// How many have neither ended nor been refused.
+    pub(in crate::engine) fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// Whether an id may be used: `Some` if an identical request has used it, an error if another has.
+    pub(in crate::engine) fn check_id(
+        &self,
+        spec: &CommandSpec,
+    ) -> Result<Option<&Arc<Tracked>>, StartError> {
+        let Some(id) = &spec.id else { return Ok(None) };
+        let Some(tracked) = self.by_id.get(id) else {
+            return Ok(None);
+        };
+        match (&spec.digest, &tracked.fixed.digest) {
+            (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
+            (Some(_), Some(_)) => Err(StartError::Conflict(id.clone())),
+            _ if tracked.is_closed() => Ok(None),
+            _ => Err(StartError::AlreadyExists(id.clone())),
+        }
+    }
+
+    /// Enters an execution, as it stands; the one that had its id before.
+    pub(super) fn insert(&mut self, tracked: &Arc<Tracked>) -> Option<Arc<Tracked>> {
+        let replaced = self.by_id.insert(tracked.fixed.id.clone(), Arc::clone(tracked));
+        if let Some(replaced) = &replaced {
+            self.finished.remove(replaced.journal);
+        }
+        if tracked.is_unfinished() {
+            self.unfinished += 1;
+        }
+        if tracked.is_closed() {
+            self.finish(tracked);
+        }
+        replaced
+    }
+
+    /// One that was unfinished no longer is.
+    pub(super) fn count_finished(&mut self) {
+        debug_assert!(self.unfinished > 0, "each is counted once");
+        self.unfinished = self.unfinished.saturating_sub(1);
+    }
+
+    /// Hands an execution that is closed to retention, unless its id belongs to another by now.
+    pub(super) fn finish(&mut self, tracked: &Arc<Tracked>) {
+        if self.is_own(tracked) {
+            let record = FinishedRecord {
+                ended_at: tracked.ended_at().unwrap_or(tracked.fixed.created_at),
+                bytes: tracked.bytes_on_disk(),
+                keep: tracked.fixed.keep,
+            };
+            self.finished.insert(tracked.journal, record, Arc::clone(tracked));
+        }
+    }
+
+    /// Takes out an execution.
+    pub(super) fn remove(&mut self, tracked: &Arc<Tracked>) {
+        self.finished.remove(tracked.journal);
+        if self.is_own(tracked) {
+            self.by_id.remove(&tracked.fixed.id);
+        }
+    }
+
+    /// Takes out the next one that a policy does not keep.
+    pub(super) fn pop_expired(&mut self, policy: &Retention, now: SystemTime) -> Option<Arc<Tracked>> {
+        let tracked = self.finished.pop_expired(policy, now)?;
+        self.remove(&tracked);
+        Some(tracked)
+    }
+
+    pub(super) fn finished(&self) -> &Finished<Arc<Tracked>> {
+        &self.finished
+    }
+
+    /// Whether an execution has the id that it was claimed with.
+    fn is_own(&self, tracked: &Arc<Tracked>) -> bool {
+        self.by_id.get(&tracked.fixed.id).is_some_and(|own| Arc::ptr_eq(own, tracked))
+    }
+}

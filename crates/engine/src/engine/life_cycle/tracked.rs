@@ -1,0 +1,285 @@
+//! [`Tracked`]: an execution as the engine keeps it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use tokio::sync::watch;
+
+use crate::command::SessionEndPolicy;
+use crate::end::{End, EndReason, Usage};
+use crate::engine::StartError;
+use crate::engine::execution::{ExecutionInfo, Status};
+use crate::engine::link::{Link, lock};
+use crate::id::{ExecutionId, SessionId};
+use crate::journal::{Claimed, Found};
+use crate::protocol::{Refusal, Request};
+use crate::record::ExecutionRecord;
+
+/// What never changes about an execution.
+#[derive(Debug)]
+pub(in crate::engine) struct Fixed {
+    pub(in crate::engine) id: ExecutionId,
+    pub(in crate::engine) session: Option<SessionId>,
+    pub(in crate::engine) command: String,
+    pub(in crate::engine) argv: bool,
+    /// The program and the folder, for errors to name.
+    pub(in crate::engine) program: String,
+    pub(in crate::engine) cwd: PathBuf,
+    pub(in crate::engine) background: bool,
+    pub(in crate::engine) digest: Option<Vec<u8>>,
+    pub(in crate::engine) keep: bool,
+    pub(in crate::engine) on_session_end: SessionEndPolicy,
+    /// What it leaves running becomes executions of their own.
+    pub(in crate::engine) adopt: bool,
+    pub(in crate::engine) created_at: SystemTime,
+    pub(in crate::engine) note: Option<Arc<[u8]>>,
+}
+
+impl Fixed {
+    /// What it means that it was not started.
+    pub(in crate::engine) fn refused(&self, why: Refusal) -> StartError {
+        StartError::refused(why, &self.program, self.cwd.clone())
+    }
+}
+
+/// What changes, as one value that can be watched.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct State {
+    pub(in crate::engine) status: Status,
+    pub(in crate::engine) pid: Option<u32>,
+    pub(in crate::engine) started_at: Option<SystemTime>,
+    pub(in crate::engine) ended_at: Option<SystemTime>,
+    /// No supervisor writes to its journal any more.
+    pub(in crate::engine) closed: bool,
+    pub(in crate::engine) refused: Option<Refusal>,
+}
+
+impl State {
+    /// Whether it has neither ended nor been refused.
+    fn is_unfinished(&self) -> bool {
+        self.status.end().is_none() && self.refused.is_none()
+    }
+}
+
+/// An execution as the engine keeps it.
+#[derive(Debug)]
+pub(in crate::engine) struct Tracked {
+    pub(in crate::engine) fixed: Fixed,
+    pub(in crate::engine) journal: Claimed,
+    state: watch::Sender<State>,
+    pub(in crate::engine) link: Mutex<Option<Arc<Link>>>,
+    /// The position its journal is known to have reached.
+    position: watch::Sender<u64>,
+    /// The supervisor was asked to report when the journal grows.
+    armed: AtomicBool,
+    /// Held during a write to its standard input.
+    pub(in crate::engine) writing: tokio::sync::Mutex<()>,
+    bytes_on_disk: AtomicU64,
+}
+
+impl Tracked {
+    /// One that was just claimed.
+    pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
+        let state = State {
+            status: Status::Starting,
+            pid: None,
+            started_at: None,
+            ended_at: None,
+            closed: false,
+            refused: None,
+        };
+        Arc::new(Self::with_state(fixed, journal, state))
+    }
+
+    fn with_state(fixed: Fixed, journal: Claimed, state: State) -> Self {
+        Self {
+            fixed,
+            journal,
+            state: watch::Sender::new(state),
+            link: Mutex::new(None),
+            position: watch::Sender::new(0),
+            armed: AtomicBool::new(false),
+            writing: tokio::sync::Mutex::new(()),
+            bytes_on_disk: AtomicU64::new(0),
+        }
+    }
+
+    /// One as its journal tells it.
+    pub(super) fn of_journal(record: ExecutionRecord, journal: &Found, is_held: bool) -> Option<Arc<Self>> {
+        let fixed = Fixed {
+            id: record.id.parse::<ExecutionId>().ok()?,
+            session: record.session.as_ref().and_then(|id| id.parse().ok()),
+            command: crate::engine::display_of(&record),
+            argv: record.is_argv,
+            program: crate::engine::program_of(&record),
+            cwd: PathBuf::new(),
+            background: record.background,
+            digest: record.digest.map(|digest| digest.0),
+            keep: record.keep,
+            on_session_end: record.on_session_end,
+            adopt: record.adopt == Some(true),
+            created_at: journal.claimed_at,
+            note: record.note.map(|note| note.0),
+        };
+        let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
+        let state = State {
+            closed: end.is_some() && !is_held,
+            ended_at: journal.ended_at.filter(|_| end.is_some()),
+            status: end.map_or(Status::Starting, |end| Status::Ended(Arc::new(end))),
+            pid: journal.started.as_ref().and_then(|payload| minicbor::decode(payload).ok()),
+            started_at: journal.started_at,
+            refused: None,
+        };
+        let claimed = Claimed { slot: journal.slot, salt: journal.salt };
+        let tracked = Self::with_state(fixed, claimed, state);
+        tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);
+        tracked.position.send_replace(journal.stdout_bytes + journal.stderr_bytes);
+        Some(Arc::new(tracked))
+    }
+
+    pub(in crate::engine) fn slot(&self) -> u32 {
+        self.journal.slot.0
+    }
+
+    /// Its state as it changes.
+    pub(in crate::engine) fn states(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    pub(in crate::engine) fn status(&self) -> Status {
+        self.state.borrow().status.clone()
+    }
+
+    pub(in crate::engine) fn end(&self) -> Option<Arc<End>> {
+        self.state.borrow().status.end().cloned()
+    }
+
+    pub(in crate::engine) fn ended_at(&self) -> Option<SystemTime> {
+        self.state.borrow().ended_at
+    }
+
+    pub(in crate::engine) fn is_closed(&self) -> bool {
+        self.state.borrow().closed
+    }
+
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.state.borrow().is_unfinished()
+    }
+
+    /// The position its journal is known to have reached.
+    pub(in crate::engine) fn position(&self) -> u64 {
+        *self.position.borrow()
+    }
+
+    /// That position as it grows.
+    pub(in crate::engine) fn positions(&self) -> watch::Receiver<u64> {
+        self.position.subscribe()
+    }
+
+    pub(super) fn bytes_on_disk(&self) -> u64 {
+        self.bytes_on_disk.load(Ordering::Acquire)
+    }
+
+    /// It runs; whether that is new.
+    pub(super) fn set_started(&self, pid: u32) -> bool {
+        let mut news = false;
+        self.state.send_modify(|state| {
+            if state.status == Status::Starting {
+                state.status = Status::Running { pid };
+                news = true;
+            }
+            state.pid = Some(pid);
+            state.started_at.get_or_insert_with(SystemTime::now);
+        });
+        news
+    }
+
+    /// It was not started and never will be; whether that is new.
+    pub(super) fn set_refused(&self, why: Refusal) -> bool {
+        *lock(&self.link) = None;
+        self.state.send_if_modified(|state| {
+            let first = state.is_unfinished();
+            if first {
+                state.refused = Some(why);
+                state.closed = true;
+            }
+            first
+        })
+    }
+
+    /// It has ended; whether that is new.
+    pub(super) fn set_ended(&self, end: End, position: u64) -> bool {
+        self.grew(position);
+        self.state.send_if_modified(|state| {
+            let first = state.is_unfinished();
+            if first {
+                state.status = Status::Ended(Arc::new(end));
+                state.ended_at = Some(SystemTime::now());
+            }
+            first
+        })
+    }
+
+    /// Nothing more will come; whether that is new.
+    pub(super) fn set_closed(&self, position: u64) -> bool {
+        *lock(&self.link) = None;
+        self.grew(position);
+        self.bytes_on_disk.store(self.position() + (4 << 10), Ordering::Release);
+        self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
+    }
+
+    /// Its journal has reached a position.
+    pub(in crate::engine) fn grew(&self, position: u64) {
+        self.armed.store(false, Ordering::Release);
+        self.position.send_if_modified(|known| {
+            let grown = position > *known;
+            *known = position.max(*known);
+            grown
+        });
+    }
+
+    /// Asks to hear when the journal goes beyond a position.
+    pub(in crate::engine) fn watch_growth(&self, position: u64) {
+        if !self.armed.swap(true, Ordering::AcqRel) {
+            let link = lock(&self.link).clone();
+            if let Some(link) = link {
+                // A supervisor that is gone is noticed by its link, which ends the execution.
+                let _ = link.tell(&Request::Follow { slot: self.slot(), position });
+            }
+        }
+    }
+
+    pub(in crate::engine) fn info(&self) -> ExecutionInfo {
+        let state = self.state.borrow();
+        ExecutionInfo {
+            id: self.fixed.id.clone(),
+            session: self.fixed.session.clone(),
+            command: self.fixed.command.clone(),
+            argv: self.fixed.argv,
+            background: self.fixed.background,
+            created_at: self.fixed.created_at,
+            started_at: state.started_at,
+            ended_at: state.ended_at,
+            pid: state.pid,
+            status: state.status.clone(),
+            output_bytes: *self.position.borrow(),
+            note: self.fixed.note.clone(),
+        }
+    }
+}
+
+/// The end of an execution whose supervisor is gone.
+pub(in crate::engine) fn lost_end() -> End {
+    End {
+        reason: EndReason::Lost,
+        exit_code: None,
+        signal: None,
+        usage: Usage::default(),
+        leftovers: Vec::new(),
+        shell_ended: false,
+        restored: None,
+        leftover_count: 0,
+    }
+}
