@@ -1,4 +1,4 @@
-//! Compiles the object that the engine loads into bash (`src/shell/getter.c`).
+//! Compiles the object that the engine loads into bash (`src/shell/object/`).
 //!
 //! It is not linked into the engine: it becomes a file that the engine carries as bytes. Without a C
 //! compiler the bytes are empty, and shells use the portable driver.
@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const SOURCE: &str = "src/shell/getter.c";
+const SOURCES: &str = "src/shell/object";
 
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=build.rs");
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("getter.so");
     if let Err(reason) = compile(&output) {
@@ -40,13 +40,23 @@ fn compile(output: &Path) -> Result<(), String> {
     )]
     let result = compiler
         .to_command()
-        .args(["-std=gnu11", "-shared", "-s", "-Wl,-z,nodelete", "-Wl,-z,now", "-o"])
+        .args(["-std=gnu11", "-shared", "-s", "-Wl,-z,nodelete", "-Wl,-z,now", "-fvisibility=hidden", "-o"])
         .arg(output)
-        .arg(SOURCE)
+        .args(sources()?)
         .output()
         .map_err(|e| format!("{}: {e}", compiler.path().display()))?;
     if result.status.success() {
         return Ok(());
     }
     Err(String::from_utf8_lossy(&result.stderr).lines().next().unwrap_or("the C compiler failed").into())
+}
+
+fn sources() -> Result<Vec<PathBuf>, String> {
+    let folder = fs::read_dir(SOURCES).map_err(|e| e.to_string())?;
+    let mut files: Vec<_> = folder
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    files.sort();
+    Ok(files)
 }

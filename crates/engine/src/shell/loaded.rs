@@ -1,43 +1,56 @@
-//! The loaded driver: the other end of `getter.c`.
+//! The loaded driver: the other end of `object/`.
 
 use std::ffi::OsStr;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use rustix::process::Pid;
 
 use super::start::{high, start_bash};
-use super::{Done, How, Hurry, Job, Report, ShellConfig, ShellUsage};
+use super::{Birth, Done, How, Hurry, Job, Report, ShellConfig, ShellUsage};
 use crate::memory_file::sealed_file;
 use crate::sys;
 
 /// The compiled object; empty if there was no compiler.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/getter.so"));
 
-// The protocol, as `getter.c` has it.
-const MAGIC: u32 = 0x4241_5243;
+// The protocol, as `object/object.h` has it.
+const MAGIC: u32 = 0x4241_5244;
 const MAX_PACKET: usize = 64 << 10;
 const RUN: u32 = 1;
 const SNAPSHOT: u32 = 2;
+const FORK: u32 = 3;
 const ONCE: u32 = 1;
 const IN_FILE: u32 = 2;
 const HAS_CWD: u32 = 4;
 const SET_STATUS: u32 = 8;
 const NO_HURRY: u32 = 16;
+const HAS_TAG: u32 = 32;
+const HAS_CGROUP: u32 = 64;
 const READY: u32 = 1;
 const DONE: u32 = 2;
 const REFUSED: u32 = 3;
+const STATE: u32 = 4;
+const FORKED: u32 = 5;
 const NAME_BYTES: usize = 64;
 const REPORT_BYTES: usize = 48;
+const MAX_FDS: usize = 6;
+
+/// How long to wait before the first attempt to connect to a shell again, and at most.
+const RECONNECT_FIRST: Duration = Duration::from_millis(2);
+const RECONNECT_MOST: Duration = Duration::from_millis(64);
+/// How long a template may take to fork.
+const FORK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bash would run functions of these names in place of the first line, and the files before it.
 const LEFT_OUT: &[&str] = &["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_enable%%"];
@@ -59,17 +72,33 @@ fn object() -> io::Result<BorrowedFd<'static>> {
     Ok(FILE.get_or_init(|| file).as_fd())
 }
 
+/// The socket to a shell.
+#[derive(Debug)]
+enum Control {
+    Up(OwnedFd),
+    /// A command has closed bash's end. When the command is over, bash listens for us.
+    Lost {
+        retry: Instant,
+        delay: Duration,
+    },
+    /// There will be no more commands.
+    Closed,
+}
+
 /// The connection to a shell.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// None after the command has closed bash's end.
-    control: Option<OwnedFd>,
-    /// Where bash connects to when its end has been closed.
-    listener: OwnedFd,
+    control: Control,
+    /// Where bash listens when its end has been closed: a secret until then.
+    name: Vec<u8>,
     sequence: u32,
     /// The running command's sequence number.
     job: u32,
     packet: Vec<u8>,
+    /// The state of a shell that is about to end.
+    last_state: Option<OwnedFd>,
+    /// What a template said of its last fork: a process id, or minus an error.
+    forked: Option<i32>,
 }
 
 impl Link {
@@ -78,14 +107,6 @@ impl Link {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the object for bash was not built"));
         }
         let name = random_name()?;
-        let listener = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )?;
-        rustix::net::bind(&listener, &SocketAddrUnix::new_abstract_name(&name)?)?;
-        rustix::net::listen(&listener, 1)?;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
@@ -106,47 +127,138 @@ impl Link {
         rustix::io::write(&script_writer, &first)?;
         let inherited = [(theirs.as_fd(), control), (object()?, object_number)];
         let pid = start_bash(config, &["--norc", "--noprofile"], LEFT_OUT, script.as_fd(), &inherited)?;
-        Ok((pid, Self { control: Some(ours), listener, sequence: 0, job: 0, packet: Vec::new() }))
+        Ok((pid, Self::new(ours, name)))
+    }
+
+    fn new(control: OwnedFd, name: Vec<u8>) -> Self {
+        Self {
+            control: Control::Up(control),
+            name,
+            sequence: 0,
+            job: 0,
+            packet: Vec::new(),
+            last_state: None,
+            forked: None,
+        }
     }
 
     pub(super) fn poll_fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [self.control.as_ref().map(AsFd::as_fd), Some(self.listener.as_fd())]
+        match &self.control {
+            Control::Up(control) => [Some(control.as_fd()), None],
+            Control::Lost { .. } | Control::Closed => [None, None],
+        }
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        match self.control {
+            Control::Lost { retry, .. } => Some(retry),
+            Control::Up(_) | Control::Closed => None,
+        }
+    }
+
+    /// What the shell has said of its state before it ended.
+    pub(super) fn last_state(&mut self) -> Option<OwnedFd> {
+        self.last_state.take()
     }
 
     pub(super) fn run(&mut self, job: &Job<'_>, status: Option<i32>) -> io::Result<()> {
+        self.last_state = None;
+        let mut flags = match job.once {
+            None => 0,
+            Some(Hurry::Yes) => ONCE,
+            Some(Hurry::No) => ONCE | NO_HURRY,
+        };
+        if status.is_some() {
+            flags |= SET_STATUS;
+        }
+        let request = Request { kind: RUN, flags, status: status.unwrap_or(0), tag: 0 };
+        self.give(request, job, &[], None)
+    }
+
+    /// Has a fork of this shell run the job, as `bash -c`. This one must have run nothing.
+    pub(super) fn fork(&mut self, shell: Pid, job: &Job<'_>, birth: Birth<'_>) -> io::Result<(Pid, Self)> {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let mut flags = if job.once == Some(Hurry::Yes) { ONCE } else { ONCE | NO_HURRY };
+        if birth.tag.is_some() {
+            flags |= HAS_TAG;
+        }
+        let request = Request { kind: FORK, flags, status: 0, tag: birth.tag.unwrap_or(0) };
+        self.give(request, job, &[theirs.as_fd()], birth.cgroup)?;
+        drop(theirs);
+        let pid = self.wait_for_fork(shell)?;
+        // What it reports is about the request that made it.
+        let mut link = Self::new(ours, Vec::new());
+        link.sequence = self.sequence;
+        link.job = self.sequence;
+        Ok((pid, link))
+    }
+
+    fn wait_for_fork(&mut self, shell: Pid) -> io::Result<Pid> {
+        let deadline = Instant::now() + FORK_PATIENCE;
+        self.forked = None;
+        loop {
+            if let Some(Report::Ready) = self.receive(shell)? {
+                continue;
+            }
+            if let Some(forked) = self.forked.take() {
+                return Pid::from_raw(forked.max(0)).ok_or_else(|| io::Error::from_raw_os_error(-forked));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Control::Up(control) = &self.control else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let mut fds = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
+            let tick =
+                Timespec { tv_sec: 0, tv_nsec: left.min(Duration::from_millis(500)).subsec_nanos().into() };
+            let _ = rustix::event::poll(&mut fds, Some(&tick));
+        }
+    }
+
+    /// Sends a request with a job: before the job's descriptors come others, after them a cgroup.
+    fn give(
+        &mut self,
+        mut request: Request,
+        job: &Job<'_>,
+        first: &[BorrowedFd<'_>],
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         if job.text.contains(&0) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the text of a command has a NUL byte"));
         }
-        let mut flags = 0;
         let mut body = std::mem::take(&mut self.packet);
         body.clear();
         if let Some(cwd) = job.cwd {
-            flags |= HAS_CWD;
+            request.flags |= HAS_CWD;
             push_string(&mut body, cwd.as_os_str())?;
         }
         for (name, value) in job.env {
             push_variable(&mut body, name, value.as_deref())?;
         }
         body.push(0);
-        match job.once {
-            None => {}
-            Some(Hurry::Yes) => flags |= ONCE,
-            Some(Hurry::No) => flags |= ONCE | NO_HURRY,
-        }
-        if status.is_some() {
-            flags |= SET_STATUS;
-        }
-        let fds = [job.stdin, job.stdout, job.stderr];
         let length = body.len() + job.text.len() + 1;
-        let sent = if length <= MAX_PACKET {
+        let file = if length <= MAX_PACKET {
             body.extend_from_slice(job.text);
             body.push(0);
-            self.send(RUN, flags, status.unwrap_or(0), &body, length, &fds)
+            None
         } else {
+            request.flags |= IN_FILE;
             let file = sealed_file("command", &[&body, job.text, &[0]])?;
-            let fds = [fds[0], fds[1], fds[2], file.as_fd()];
-            self.send(RUN, flags | IN_FILE, status.unwrap_or(0), &[], length, &fds)
+            body.clear();
+            Some(file)
         };
+        if cgroup.is_some() {
+            request.flags |= HAS_CGROUP;
+        }
+        let mut fds: Vec<BorrowedFd<'_>> = first.to_vec();
+        fds.extend([job.stdin, job.stdout, job.stderr]);
+        fds.extend(file.as_ref().map(AsFd::as_fd));
+        fds.extend(cgroup);
+        let sent = self.send(request, &body, length, &fds);
         self.packet = body;
         self.job = self.sequence;
         sent
@@ -154,33 +266,34 @@ impl Link {
 
     pub(super) fn snapshot(&mut self, writer: &OwnedFd, hurry: Hurry) -> io::Result<()> {
         let flags = if hurry == Hurry::No { NO_HURRY } else { 0 };
-        self.send(SNAPSHOT, flags, 0, &[], 0, &[writer.as_fd()])
+        let request = Request { kind: SNAPSHOT, flags, status: 0, tag: 0 };
+        self.send(request, &[], 0, &[writer.as_fd()])
     }
 
     pub(super) fn disconnect(&mut self) {
-        self.control = None;
+        self.control = Control::Closed;
     }
 
     fn send(
         &mut self,
-        kind: u32,
-        flags: u32,
-        status: i32,
+        request: Request,
         body: &[u8],
         length: usize,
         fds: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
-        let Some(control) = &self.control else {
+        let Control::Up(control) = &self.control else {
             return Err(io::ErrorKind::NotConnected.into());
         };
         let length = u32::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         self.sequence = self.sequence.wrapping_add(1);
-        let mut header = [0; 24];
+        let mut header = [0; REQUEST_BYTES];
+        let Request { kind, flags, status, tag } = request;
         let fields = [MAGIC, kind, flags, self.sequence, status.cast_unsigned(), length];
         for (bytes, field) in header.chunks_exact_mut(4).zip(fields) {
             bytes.copy_from_slice(&field.to_ne_bytes());
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        header[24..].copy_from_slice(&tag.to_ne_bytes());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
         let parts = [IoSlice::new(&header), IoSlice::new(body)];
@@ -192,41 +305,64 @@ impl Link {
     /// descriptor) is passed over.
     pub(super) fn receive(&mut self, shell: Pid) -> io::Result<Option<Report>> {
         loop {
-            let Some(control) = &self.control else {
-                if self.accept(shell)? {
+            let Control::Up(control) = &self.control else {
+                if self.reconnect(shell) {
                     continue;
                 }
                 return Ok(None);
             };
             let mut bytes = [0; REPORT_BYTES];
-            match rustix::net::recv(control, &mut bytes, RecvFlags::TRUNC) {
-                Ok((_, REPORT_BYTES)) => {
-                    if let Some(report) = self.decode(&bytes)? {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            let flags = RecvFlags::TRUNC | RecvFlags::CMSG_CLOEXEC;
+            match rustix::net::recvmsg(control, &mut parts, &mut ancillary, flags) {
+                Ok(RecvMsg { bytes: REPORT_BYTES, .. }) => {
+                    let file = ancillary.drain().find_map(|message| match message {
+                        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+                        _ => None,
+                    });
+                    if let Some(report) = self.decode(&bytes, file)? {
                         return Ok(Some(report));
                     }
                 }
-                Ok((_, 0)) | Err(Errno::CONNRESET) => self.control = None,
+                Ok(RecvMsg { bytes: 0, .. }) | Err(Errno::CONNRESET) => self.lose_control(),
                 Ok(_) | Err(Errno::INTR) => {}
-                // A shell that comes back over another connection has closed this one.
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(e) => return Err(e.into()),
             }
         }
     }
 
-    /// Takes a new connection from the shell in place of the old one.
-    fn accept(&mut self, shell: Pid) -> io::Result<bool> {
-        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(connection) if rustix::net::sockopt::socket_peercred(&connection)?.pid == shell => {
-                self.control = Some(connection);
-                Ok(true)
+    /// Bash has ended, or does not have its end any more.
+    fn lose_control(&mut self) {
+        // With its last state it has said that it ends. A fork of a template has no name to listen at.
+        let is_ending = self.last_state.is_some() || self.name.is_empty();
+        self.control = if is_ending {
+            Control::Closed
+        } else {
+            Control::Lost { retry: Instant::now() + RECONNECT_FIRST, delay: RECONNECT_FIRST }
+        };
+    }
+
+    /// Connects to a shell whose end was closed, if it listens by now.
+    fn reconnect(&mut self, shell: Pid) -> bool {
+        let now = Instant::now();
+        match self.control {
+            Control::Lost { retry, delay } if retry <= now => {
+                if let Ok(connection) = connect(&self.name, shell) {
+                    self.control = Control::Up(connection);
+                    return true;
+                }
+                let delay = (delay * 2).min(RECONNECT_MOST);
+                self.control = Control::Lost { retry: now + delay, delay };
+                false
             }
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(false),
-            Err(e) => Err(e.into()),
+            _ => false,
         }
     }
 
-    fn decode(&self, bytes: &[u8; REPORT_BYTES]) -> io::Result<Option<Report>> {
+    fn decode(&mut self, bytes: &[u8; REPORT_BYTES], file: Option<OwnedFd>) -> io::Result<Option<Report>> {
         let word = |at: usize| {
             u32::from_ne_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]])
         };
@@ -235,6 +371,14 @@ impl Link {
             return Ok(None);
         }
         match word(1) {
+            STATE => {
+                self.last_state = file;
+                Ok(None)
+            }
+            FORKED if word(2) == self.sequence => {
+                self.forked = Some(word(3).cast_signed());
+                Ok(None)
+            }
             READY => Ok(Some(Report::Ready)),
             DONE if word(2) == self.job => Ok(Some(Report::Done(Done {
                 status: word(3).cast_signed(),
@@ -256,7 +400,29 @@ impl Link {
     }
 }
 
-/// Sends bash the signal at which `getter.c` unwinds.
+/// What precedes the body of a request.
+#[derive(Clone, Copy)]
+struct Request {
+    kind: u32,
+    flags: u32,
+    status: i32,
+    tag: u64,
+}
+
+const REQUEST_BYTES: usize = 32;
+
+/// Connects to the socket at which this shell, and no other process, listens.
+fn connect(name: &[u8], shell: Pid) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;
+    if rustix::net::sockopt::socket_peercred(&socket)?.pid != shell {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(socket)
+}
+
+/// Sends bash the signal at which the object unwinds.
 pub(super) fn interrupt(shell: Pid) -> io::Result<()> {
     sys::send_signal(shell, libc::SIGCONT)?;
     sys::send_signal(shell, libc::SIGRTMAX() - 3)

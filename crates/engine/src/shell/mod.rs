@@ -7,7 +7,7 @@
 //!
 //! # Two drivers
 //!
-//! [`Driver::Loaded`] puts an object of ours (`getter.c`) into bash. The command's text goes to bash's own parser,
+//! [`Driver::Loaded`] puts an object of ours (`object/`) into bash. The command's text goes to bash's own parser,
 //! so the shell behaves as bash behaves when it reads a script, and nothing of ours can be seen in it.
 //! [`Driver::Portable`] needs nothing but bash: it is an interactive bash without a terminal
 //! that gets one line a command. It is less exact; `tests.rs` has the list of differences.
@@ -16,9 +16,10 @@
 //!
 //! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`How::Exit`], after the
 //! EXIT trap has been run. With the loaded driver the shell is still there, with the state the command has
-//! left, and the owner may go on with it or not; with the portable one its process ends and nothing is reported but
-//! that. `exec program` replaces the shell with either driver; a failed `exec`, and a syntax error under
-//! `set -e`, end it. A signal like SIGTERM that the shell has no trap for ends the command ([`How::Signal`],
+//! left but for `errexit`, `nounset` and `onecmd`, which would make an ordinary command end it again; with the portable
+//! one its process ends and nothing is reported but that. `exec program` replaces the shell with either driver; a failed
+//! `exec`, and a syntax error under `set -e`, end it. The loaded driver hands on the state before ([`Shell::last_state`]).
+//! Errors at which bash discards the rest of its input (`shift 1 2`) end the command with status 1 and nothing else. A signal like SIGTERM that the shell has no trap for ends the command ([`How::Signal`],
 //! loaded; between commands it does nothing) or the shell (portable, but for SIGTERM, which it ignores). SIGKILL and the
 //! signals of a crash end the shell always. So the owner treats the end of the process as the end of the command, with the
 //! status it has reaped.
@@ -42,7 +43,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -111,6 +112,15 @@ pub(crate) struct Job<'a> {
     /// [`Report::Done`] may say it before, when the shell has begun to end; without hurry, that it waits for
     /// [`Shell::disconnect`]. Loaded driver only.
     pub(crate) once: Option<Hurry>,
+}
+
+/// How a fork of a shell is born.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Birth<'a> {
+    /// Its soft `RLIMIT_RTTIME`, from its first instruction on.
+    pub(crate) tag: Option<u64>,
+    /// The cgroup (version 2) it is born in.
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
 }
 
 /// Whether somebody waits: for a snapshot, or for another shell in place of one whose command is over.
@@ -200,6 +210,37 @@ impl Shell {
             Link::Portable(link) => link.poll_fds(),
         };
         link.into_iter().flatten().chain(self.snapshot.as_ref().map(snapshot::Reader::fd))
+    }
+
+    /// When to call [`Shell::receive`] though nothing can be read: a command has closed the shell's end of the
+    /// connection, and the shell may listen for a new one by then.
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
+        match &self.link {
+            Link::Loaded(link) => link.wake_at(),
+            Link::Portable(_) => None,
+        }
+    }
+
+    /// Forks a shell from this one, which has run nothing and never will, and has the fork run the job as `bash -c`
+    /// does: [`Job::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
+    #[cfg_attr(not(test), expect(dead_code, reason = "stateless commands still start their shells"))]
+    pub(crate) fn fork(&mut self, job: Job<'_>, birth: Birth<'_>) -> io::Result<Self> {
+        match &mut self.link {
+            Link::Loaded(link) => {
+                let (pid, link) = link.fork(self.pid, &job, birth)?;
+                Ok(Self { pid, link: Link::Loaded(link), snapshot: None })
+            }
+            Link::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The state that a shell which has ended had at its end, if it ended by itself or by `exec`: current, but for
+    /// `errexit`, `nounset`, `onecmd` and the EXIT trap that has been run. Loaded driver only.
+    pub(crate) fn last_state(&mut self) -> Option<Snapshot> {
+        match &mut self.link {
+            Link::Loaded(link) => Snapshot::from_file(&link.last_state()?),
+            Link::Portable(_) => None,
+        }
     }
 
     /// Takes a report, if there is one. Call it until there is none.

@@ -25,11 +25,10 @@ use crate::sys;
 const MAX_LINE_BYTES: usize = 32 << 10;
 
 /// Removes what makes an interactive shell different from another.
-const BOOT: &[u8] = b"shopt -u expand_aliases
-unset -v HISTFILE HISTFILESIZE HISTSIZE PS1 PS2 MAILCHECK
+const BOOT: &[u8] = b"unset -v HISTFILE HISTFILESIZE HISTSIZE PS1 PS2 MAILCHECK
 ";
 
-/// Prints a snapshot; to be sourced in a subshell. The order is that of `getter.c`.
+/// Prints a snapshot; to be sourced in a subshell. The order is that of `object/snapshot.c`.
 const DUMP: &[u8] = include_bytes!("dump.bash");
 
 /// The connection to a shell.

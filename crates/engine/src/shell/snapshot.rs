@@ -53,6 +53,26 @@ impl Snapshot {
         }
     }
 
+    /// Takes what a shell has written to a file before it ended. A command may have put anything in its place.
+    pub(super) fn from_file(file: &OwnedFd) -> Option<Self> {
+        let stat = rustix::fs::fstat(file).ok()?;
+        let size = usize::try_from(stat.st_size).ok().filter(|size| *size <= MAX_SNAPSHOT_BYTES)?;
+        if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+            return None;
+        }
+        let mut text = vec![0; size];
+        let mut done = 0;
+        while done < size {
+            match rustix::io::pread(file, &mut text[done..], done as u64) {
+                Ok(0) => return None,
+                Ok(n) => done += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        Self::from_bytes(text).ok()
+    }
+
     /// The snapshot as it may be stored.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text

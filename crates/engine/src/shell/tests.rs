@@ -1,6 +1,8 @@
 //! Runs shells as a supervisor does, over both drivers.
 
 mod cases;
+mod discarded;
+mod endings;
 mod harness;
 mod life;
 mod like_bash;

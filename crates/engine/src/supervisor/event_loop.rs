@@ -285,11 +285,15 @@ impl Supervisor {
             .chain(self.orphan_check)
             .chain(self.departure.as_ref().map(|departure| departure.at))
             .chain(self.link.wake_at())
+            .chain(self.shell.as_ref().and_then(Shell::wake_at))
             .min()
     }
 
     /// Everything that follows from what has happened.
     fn follow_up(&mut self, now: Instant) {
+        if self.shell.as_ref().and_then(Shell::wake_at).is_some_and(|at| at <= now) {
+            self.hear_shell(now);
+        }
         self.keep_deadlines(now);
         self.step_endings(now);
         if self.session.is_some() {

@@ -14,6 +14,10 @@ impl Step {
             (Expected::Exit(status), Driver::Loaded) => Ended::Done { status, how: How::Exit },
             (Expected::Exit(status), Driver::Portable) => Ended::Died(status),
             (Expected::Signal(signal), _) => Ended::Done { status: 128 + signal, how: How::Signal },
+            (Expected::AnySignal, _) => match outcome.ended {
+                signal @ Ended::Done { how: How::Signal, .. } => signal,
+                _ => Ended::Done { status: 128, how: How::Signal },
+            },
             (Expected::Interrupted, _) => Ended::Done { status: 130, how: How::Interrupted },
             (Expected::Died(status), _) => Ended::Died(status),
         };

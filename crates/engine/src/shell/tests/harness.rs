@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -11,7 +12,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::shell::{
-    Done, Driver, How, Hurry, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash,
+    Birth, Done, Driver, How, Hurry, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash,
 };
 use crate::sys;
 
@@ -77,6 +78,8 @@ pub(super) struct Run<'a> {
     pub(super) env: &'a [(OsString, Option<OsString>)],
     pub(super) cwd: Option<&'a Path>,
     pub(super) once: bool,
+    /// By a fork of the shell; as the only command.
+    pub(super) forked: Option<Birth<'a>>,
     /// When to interrupt it.
     pub(super) interrupt: Option<Duration>,
     pub(super) patience: Duration,
@@ -90,6 +93,7 @@ impl Default for Run<'_> {
             env: &[],
             cwd: None,
             once: false,
+            forked: None,
             interrupt: None,
             patience: Duration::from_secs(10),
         }
@@ -99,7 +103,7 @@ impl Default for Run<'_> {
 /// A shell under test, in a directory of its own.
 pub(super) struct Session {
     pub(super) shell: Shell,
-    pub(super) directory: tempfile::TempDir,
+    pub(super) directory: Arc<tempfile::TempDir>,
     /// Children of the shell at the last look, to be ended with it.
     reaped: Option<i32>,
     /// A snapshot that came while a command ran.
@@ -139,7 +143,7 @@ impl Session {
             setup: &crate::spawn::ProcessSetup::default(),
         })
         .unwrap();
-        let mut session = Self { shell, directory, reaped: None, arrived: None };
+        let mut session = Self { shell, directory: directory.into(), reaped: None, arrived: None };
         match session.report(Duration::from_secs(10)) {
             Some(Report::Ready) => {}
             other => panic!("the shell began with {other:?}, {:?}", session.died()),
@@ -185,17 +189,23 @@ impl Session {
             rustix::io::ioctl_fionbio(fd, true).unwrap();
         }
         let started = Instant::now();
-        self.shell
-            .run(Job {
-                text,
-                stdin: stdin.as_fd(),
-                stdout: out_writer.as_fd(),
-                stderr: err_writer.as_fd(),
-                env: how.env,
-                cwd: how.cwd,
-                once: how.once.then_some(Hurry::No),
-            })
-            .unwrap();
+        let job = Job {
+            text,
+            stdin: stdin.as_fd(),
+            stdout: out_writer.as_fd(),
+            stderr: err_writer.as_fd(),
+            env: how.env,
+            cwd: how.cwd,
+            once: how.once.then_some(Hurry::No),
+        };
+        let mut forked = how.forked.map(|birth| {
+            let shell = self.shell.fork(job, birth).unwrap();
+            Self { shell, directory: self.directory.clone(), reaped: None, arrived: None }
+        });
+        if forked.is_none() {
+            self.shell.run(job).unwrap();
+        }
+        let this = forked.as_mut().unwrap_or(self);
         drop((out_writer, err_writer, stdin));
         let mut outcome = Outcome {
             ended: Ended::Hung,
@@ -211,33 +221,33 @@ impl Session {
             read(&out, &mut outcome.stdout);
             read(&err, &mut outcome.stderr);
             // A single command may say so when it is over; what counts is how its shell ends.
-            match self.shell.receive().unwrap() {
+            match this.shell.receive().unwrap() {
                 Some(Report::Done(done)) if !how.once => {
                     outcome.ended = Ended::Done { status: done.status, how: done.how };
                     outcome.done = Some(done);
                     break;
                 }
-                Some(Report::Done(_)) => self.shell.disconnect(),
-                Some(snapshot @ Report::Snapshot(_)) => self.arrived = Some(snapshot),
+                Some(Report::Done(_)) => this.shell.disconnect(),
+                Some(snapshot @ Report::Snapshot(_)) => this.arrived = Some(snapshot),
                 _ => {}
             }
-            if let Some(code) = self.died() {
+            if let Some(code) = this.died() {
                 outcome.ended = Ended::Died(code);
                 break;
             }
             let now = Instant::now();
             if now > deadline {
-                self.kill();
+                this.kill();
                 break;
             }
             if interrupt_at.is_some_and(|at| now >= at) {
-                self.shell.interrupt().unwrap();
-                self.signal_children(if interrupts == 0 { libc::SIGINT } else { libc::SIGKILL });
+                this.shell.interrupt().unwrap();
+                this.signal_children(if interrupts == 0 { libc::SIGINT } else { libc::SIGKILL });
                 interrupts += 1;
                 interrupt_at = Some(now + Duration::from_millis(20));
             }
             let tick = interrupt_at.map_or(deadline, |at| at.min(deadline)).saturating_duration_since(now);
-            let mut fds: Vec<_> = self
+            let mut fds: Vec<_> = this
                 .shell
                 .poll_fds()
                 .chain([out.as_fd(), err.as_fd()])

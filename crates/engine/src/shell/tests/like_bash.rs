@@ -4,12 +4,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 
-use super::harness::{Ended, Run, Session, bash, set, unset};
-use crate::shell::{Driver, Hurry, Job, Report};
+use super::harness::{Ended, Outcome, Run, Session, bash, set, unset};
+use crate::shell::{Birth, Driver, Hurry, Job, Report};
 
-/// Everything a single command may do has to be what `bash -c` does.
+/// Everything a single command may do has to be what `bash -c` does, in a shell of its own or in a fork of a template.
 #[test]
 fn single_commands_are_as_with_dash_c() {
+    let mut template = Session::new(Driver::Loaded);
     let texts = [
         "echo a",
         "exit 3",
@@ -58,14 +59,29 @@ fn single_commands_are_as_with_dash_c() {
         "compgen -v | grep -v PPID | tr '\\n' ' '",
         "set +o; shopt -p",
         "while read -r l; do echo \"[$l]\"; done",
+        "alias x='echo alias'\nx",
+        "jobs; echo \"[$!]\" $SECONDS $((BASHPID == $$)) $((PPID > 1)); (echo $((BASHPID == $$)))",
+        "set -m; sleep 0.01 & wait; jobs; (exit 3) & fg %1; echo $?",
+        "[[ $(times) == *0m0.0*0m0.0* ]] && echo fresh",
+        "f() { echo \"$1\"; }; trap 'f bye' EXIT; f hi; exit 3",
+        "exec 2>&1; shift 1 2; echo on",
+        "umask; ulimit -c; cd /; pwd; cd -; echo $OLDPWD",
     ];
     for text in texts {
-        let mut session = Session::new(Driver::Loaded);
         let run = Run { once: true, stdin: Some(b"in\n"), ..Run::default() };
-        let ours = session.run_with(text.as_bytes(), run);
+        let mut session = Session::new(Driver::Loaded);
+        let own = session.run_with(text.as_bytes(), run);
+        compare(&session, text, &own);
+        let fork = template.run_with(text.as_bytes(), Run { forked: Some(Birth::default()), ..run });
+        compare(&template, text, &fork);
+    }
+}
+
+fn compare(session: &Session, text: &str, ours: &Outcome) {
+    {
         let input = session.directory.path().join("in");
         std::fs::write(&input, "in\n").unwrap();
-        let theirs = plain_bash(&session, &["--norc", "-c", text], &input);
+        let theirs = plain_bash(session, &["--norc", "-c", text], &input);
         use std::os::unix::process::ExitStatusExt;
         let code = theirs.status.code().unwrap_or_else(|| -theirs.status.signal().unwrap());
         let timing = text.starts_with("time");
@@ -133,7 +149,7 @@ fn commands_are_as_in_a_script() {
 }
 
 /// What a plain bash does, with the environment of a session.
-fn plain_bash(session: &Session, arguments: &[&str], stdin: &Path) -> std::process::Output {
+pub(super) fn plain_bash(session: &Session, arguments: &[&str], stdin: &Path) -> std::process::Output {
     let mut command = Command::new(bash());
     command
         .arg0_bash()
@@ -150,7 +166,7 @@ fn plain_bash(session: &Session, arguments: &[&str], stdin: &Path) -> std::proce
 
 /// What a plain bash does that reads the script from its standard input.
 fn plain_script(session: &Session, script: &Path) -> (String, String) {
-    let output = plain_bash(session, &["--norc", "--noprofile"], script);
+    let output = plain_bash(session, &["--norc", "--noprofile", "-O", "expand_aliases"], script);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
@@ -179,6 +195,93 @@ fn single_commands_have_their_environment() {
     let expected =
         ["BASH_ENV=/nonexistent", &home, "LANG=C.UTF-8", "NEW=a b", "PATH=/bin", "PWD=/usr/bin", "SHLVL=0"];
     assert_eq!(rest, expected);
+}
+
+/// What a fork has of its own, from the supervisor's side.
+#[test]
+fn forks_of_a_template_are_shells_of_their_own() {
+    let mut template = Session::new(Driver::Loaded);
+    let of_template = template.shell.pid().as_raw_nonzero();
+    let (_, hard) = crate::sys::limit(None, crate::sys::Resource::RealTime).unwrap();
+    let tag = hard.min(0x1234_5678_9abc);
+    let birth = Birth { tag: Some(tag), cgroup: None };
+    let run = Run { once: true, forked: Some(birth), ..Run::default() };
+    let ask = |template: &mut Session, text: &str| {
+        let outcome = template.run_with(text.as_bytes(), run);
+        assert_eq!(outcome.ended, Ended::Died(0), "{text}: {}", outcome.err());
+        outcome.out()
+    };
+    let text = "echo $$ $PPID; awk '/timeout/ {print $4}' /proc/$$/limits";
+    let said = ask(&mut template, text);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    assert_ne!(words[0], of_template.to_string());
+    assert_eq!(words[1], std::process::id().to_string());
+    assert_eq!(words[2], tag.to_string());
+    // No two of them have the same random numbers.
+    let random: std::collections::HashSet<_> =
+        (0..20).map(|_| ask(&mut template, "echo $RANDOM$RANDOM $SRANDOM")).collect();
+    assert_eq!(random.len(), 20);
+    assert_eq!(
+        ask(&mut template, "ps -o pid=,pgid=,sid= $$ | awk '{print ($1 == $2), ($2 == $3)}'"),
+        "1 1\n"
+    );
+    // Nothing that another was told, nothing that another did.
+    ask(
+        &mut template,
+        "secret=hunter2hunter; cd /; set -e; trap : EXIT; umask 0; alias a=b; f() { :; }; sleep 0 & exec 5>&1",
+    );
+    let said = ask(
+        &mut template,
+        "echo \"[$secret]$- $PWD $(umask)\"; trap -p; alias; declare -F; jobs; echo \"$!\"; [[ -e /proc/$$/fd/5 ]] || echo none",
+    );
+    let here = template.directory.path().display();
+    assert_eq!(said, format!("[]hBc {here} 0022\n\nnone\n"));
+    let memory = "python3 - $$ <<'X'\nimport sys\nword = b'hunter2' + b'hunter'\nfor line in open(f'/proc/{sys.argv[1]}/maps'):\n    at, access = line.split()[:2]\n    if access[0] == 'r' and 'vvar' not in line and 'vsyscall' not in line:\n        begin, end = (int(x, 16) for x in at.split('-'))\n        with open(f'/proc/{sys.argv[1]}/mem', 'rb') as f:\n            f.seek(begin)\n            if word in f.read(end - begin): print('found')\nX\n:";
+    assert_eq!(ask(&mut template, memory), "");
+    // The folder is the one of its name at that time.
+    let text = "pwd -P; ls -d .";
+    let folder = template.directory.path().to_owned();
+    std::fs::rename(&folder, folder.with_extension("old")).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let said = ask(&mut template, text);
+    std::fs::remove_dir(&folder).unwrap();
+    std::fs::rename(folder.with_extension("old"), &folder).unwrap();
+    assert_eq!(said, format!("{}\n.\n", folder.display()));
+    assert_eq!(template.died(), None);
+}
+
+#[test]
+fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
+    let (mut template, pid) = std::thread::spawn(|| {
+        let mut template = Session::new(Driver::Loaded);
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (fd, stdout) = (null.as_fd(), writer.as_fd());
+        let job = Job {
+            text: b"echo up; kill -STOP $$",
+            stdin: fd,
+            stdout,
+            stderr: fd,
+            env: &[],
+            cwd: None,
+            once: Some(Hurry::No),
+        };
+        let alone = template.shell.fork(job, Birth::default()).unwrap();
+        crate::sys::send_signal(alone.pid(), libc::SIGKILL).unwrap();
+        rustix::process::waitpid(Some(alone.pid()), rustix::process::WaitOptions::empty()).unwrap();
+        assert_eq!(template.died(), None);
+        let fork = template.shell.fork(job, Birth::default()).unwrap();
+        // It runs: from then on it dies with this thread.
+        let mut said = [0; 3];
+        std::io::Read::read_exact(&mut &reader, &mut said).unwrap();
+        (template, fork.pid())
+    })
+    .join()
+    .unwrap();
+    let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
+    assert_eq!(status.unwrap().1.terminating_signal(), Some(libc::SIGKILL));
+    template.report(std::time::Duration::from_secs(5));
+    assert_eq!(template.died(), Some(-9));
 }
 
 #[test]

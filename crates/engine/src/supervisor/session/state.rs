@@ -1,7 +1,7 @@
 //! The shell's state: saving it, and bringing a shell back with it.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -131,10 +131,16 @@ impl Supervisor {
 
     /// The shell has died, of whatever.
     pub(in crate::supervisor) fn shell_ended(&mut self, exit: Exit, now: Instant) {
-        let shell = self.shell.take();
+        let mut shell = self.shell.take();
         let Some(session) = &mut self.session else {
             return;
         };
+        if let Some(snapshot) = shell.as_mut().and_then(Shell::last_state) {
+            // It was caught on its way out: any other snapshot is older.
+            session.pending = None;
+            drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes(), Duration::ZERO));
+            session.state = Some(State { snapshot, taken: now });
+        }
         let activity = std::mem::replace(&mut session.activity, Activity::Down);
         match activity {
             Activity::Command { slot, .. } => {

@@ -282,13 +282,9 @@ impl Supervisor {
                     self.for_engine.begin();
                 }
                 session.snapshot_due = Some(now + SNAPSHOT_DELAY);
-                let shell_ended = done.how == How::Exit;
-                if shell_ended {
-                    session.activity = Activity::Dying;
-                }
                 self.complete_command(slot, Exit::of(done), now);
-                if shell_ended {
-                    self.kill_shell();
+                if done.how == How::Exit {
+                    self.shell_went_on();
                 }
             }
             Activity::Recovering { .. } => session.snapshot_due = Some(now + SNAPSHOT_DELAY),
@@ -304,6 +300,16 @@ impl Supervisor {
             Activity::Dying => session.activity = Activity::Dying,
             Activity::Idle | Activity::Snapshot { .. } | Activity::LastWords { .. } | Activity::Down => {}
         }
+    }
+
+    /// The command has ended its shell, which goes on as the next one, with the state the command has left.
+    fn shell_went_on(&mut self) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.restarts += 1;
+        session.restored = Some(Duration::ZERO);
+        self.link.send(0, &Answer::Restarted(session.restarts));
     }
 
     pub(super) fn complete_command(&mut self, slot: u32, mut exit: Exit, now: Instant) {

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * bash.h: what the object uses of bash. The structures are bash's, as they have been from 4.4 to 5.3.
+ * What is weak is missing in some of these versions; it is looked at before it is used.
+ */
+#ifndef SANDCRAB_BASH_H
+#define SANDCRAB_BASH_H
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <time.h>
+
+#define WEAK __attribute__((weak))
+
+struct variable {
+    char *name, *value, *exportstr;
+    struct variable *(*dynamic_value)(struct variable *);
+    void *assign_func;
+    int attributes, context;
+};
+enum { ATT_EXPORTED = 0x1, ATT_ARRAY = 0x4, ATT_ASSOC = 0x40 };
+
+/* The variables of a function's call, of an environment of a command, and, as the last, the global ones. */
+struct scope { char *name; int level, flags; struct scope *up, *down; };
+extern struct scope *shell_variables, *global_variables;
+
+struct word { char *text; int flags; };
+struct word_list { struct word_list *next; struct word *word; };
+typedef int builtin_function(struct word_list *);
+
+/* Where the parser reads from. Type 0 is "nothing": bash then leaves descriptor 0 alone. */
+extern struct {
+    int type;
+    char *name;
+    void *location;
+    int (*getter)(void);
+    int (*ungetter)(int);
+} bash_input;
+extern int default_buffered_input;
+
+extern sigjmp_buf top_level, return_catch;
+enum { FORCE_EOF = 1, DISCARD = 2, EXITPROG = 3, ERREXIT = 4, EXITBLTIN = 6 };
+enum { SEVAL_NOHIST = 0x4, SEVAL_NOFREE = 0x8, SEVAL_RESETLINE = 0x10, SEVAL_NOHISTEXP = 0x200 };
+
+extern volatile sig_atomic_t interrupt_state;
+extern sigset_t top_level_mask;
+extern int last_command_exit_value, return_catch_flag, return_catch_value, read_but_dont_execute;
+extern int indirection_level, variable_context, startup_state, want_pending_command, read_from_stdin;
+extern int wait_intr_flag, wait_signal_received, array_needs_making, posixly_correct, restricted;
+extern int errexit_flag, evalnest, sourcelevel, xtrace_fd, executing_builtin, expand_aliases;
+extern WEAK int expaliases_flag;
+extern pid_t dollar_dollar_pid, shell_pgrp;
+extern time_t shell_start_time;
+extern WEAK struct timeval shellstart;
+extern char *the_current_working_directory, *shell_name;
+extern const char *const dist_version;
+extern builtin_function *this_shell_builtin, exec_builtin;
+
+extern int parse_and_execute(char *, const char *, int);
+extern void parse_and_execute_cleanup(int), top_level_cleanup(void), reset_parser(void);
+extern void exit_shell(int);
+extern WEAK void reset_local_contexts(void);
+extern void dispose_var_context(struct scope *);
+extern int run_exit_trap(void), signal_is_trapped(int), change_flag(int, int);
+extern void run_trap_cleanup(int), restore_default_signal(int), set_pipestatus_from_exit(int), array_flush(void *);
+extern void set_shellopts(void), set_bashopts(void);
+extern WEAK void seedrand(void), seedrand32(void);
+extern struct variable *find_variable(const char *), *find_global_variable_noref(const char *);
+extern struct variable *bind_global_variable(const char *, char *, int);
+extern int unbind_variable_noref(const char *);
+extern void stupidly_hack_special_variables(char *);
+extern char *set_working_directory(char *);
+extern char *sh_single_quote(const char *);
+extern struct variable **all_shell_variables(void), **all_shell_functions(void);
+extern struct word *make_word(const char *);
+extern struct word_list *make_word_list(struct word *, struct word_list *), *list_rest_of_args(void);
+extern builtin_function *builtin_address(const char *);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * descriptors.c: the socket and /dev/null, which a command may close.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "object.h"
+
+int control = -1, null = -1;
+int high;
+struct hello hello;
+static struct stat control_is, null_is; /* to see that a command has not replaced them */
+
+/* How long the supervisor may take to connect again. It tries every few milliseconds. */
+enum { RECONNECT_PATIENCE_MS = 10000 };
+
+int move_up(int fd)
+{
+    int up = fcntl(fd, F_DUPFD_CLOEXEC, high);
+    if (up < 0)
+        return fd;
+    close(fd);
+    return up;
+}
+
+static int same(int fd, const struct stat *is)
+{
+    struct stat now;
+    return fstat(fd, &now) == 0 && now.st_ino == is->st_ino && now.st_dev == is->st_dev;
+}
+
+int has_control(void)
+{
+    return same(control, &control_is);
+}
+
+void set_control(int fd)
+{
+    control = fd;
+    if (fstat(control, &control_is) < 0)
+        _exit(125);
+}
+
+/* Listens for the supervisor, which sees that the socket is closed. The name is a secret until now, and no other process
+ * is listened to. */
+static int connection_of_supervisor(void)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    memcpy(address.sun_path + 1, hello.name, hello.name_length);
+    socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 + hello.name_length;
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) < 0 || listen(listener, 64) < 0)
+        return -1;
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (;;) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        long left = RECONNECT_PATIENCE_MS - (now.tv_sec - begun.tv_sec) * 1000;
+        struct pollfd waiting = { .fd = listener, .events = POLLIN };
+        if (left <= 0 || (poll(&waiting, 1, left) < 0 && errno != EINTR))
+            break;
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            continue;
+        struct ucred peer;
+        socklen_t size = sizeof peer;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == supervisor) {
+            close(listener);
+            return fd;
+        }
+        close(fd);
+    }
+    close(listener);
+    return -1;
+}
+
+/* A command may close or replace any descriptor (`exec 400>&-`). Ours are looked at before each use. */
+void check_descriptors(void)
+{
+    if (null < 0 || !same(null, &null_is)) {
+        null = move_up(open("/dev/null", O_RDWR | O_CLOEXEC));
+        fstat(null, &null_is);
+    }
+    if (!has_control()) {
+        int fd = connection_of_supervisor();
+        if (fd < 0)
+            _exit(125);
+        set_control(move_up(fd));
+    }
+}
+
+void stdio_to_null(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        dup2(null, fd);
+}
+
+/* A fork of the shell has no use for the socket, and would keep the supervisor from seeing that the shell's is closed. */
+static void close_control(void)
+{
+    if (control >= 0 && has_control())
+        close(control);
+    control = -1;
+}
+
+void forget_control_in_forks(void)
+{
+    pthread_atfork(NULL, NULL, close_control);
+}

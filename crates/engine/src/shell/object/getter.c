@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * getter.c: lets bash take its commands from a socket.
+ *
+ * This program is free software: you can redistribute it and/or modify it under the terms of the GNU
+ * General Public License as published by the Free Software Foundation, either version 3 of the
+ * License, or (at your option) any later version. It is distributed in the hope that it will be
+ * useful, but WITHOUT ANY WARRANTY; without even the implied warranty of MERCHANTABILITY or FITNESS
+ * FOR A PARTICULAR PURPOSE. See the GNU General Public License for more details.
+ *
+ * The object is loaded into a running bash and calls bash's own functions, so it is under bash's
+ * licence. It is compiled by itself and talks to the rest of the project over a socket only.
+ *
+ * How it works: bash loads the object with `enable -f`. Its load function installs `next_command` as
+ * the function from which bash's parser gets its characters, and then says that loading has failed: so
+ * no builtin is registered (`-z nodelete` keeps the code in place). When bash wants its next character
+ * it calls `next_command`, which never returns. It waits for a request, gives bash's own
+ * `parse_and_execute` the text, and reports the status. Everything the text may do to get out of
+ * there (`exit`, `return`, errexit, an expansion error, an interrupt) is a long jump in bash, to
+ * `top_level` or to `return_catch`; both point here.
+ *
+ * Footprint: no variable, function, trap, option or builtin; two descriptors, both high and
+ * close-on-exec.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "object.h"
+
+pid_t shell, supervisor;
+static int is_session; /* a command has been run that was not to be the only one */
+
+
+/* From here on no signal unwinds. */
+static void stop_running(void)
+{
+    running = 0;
+    interrupt_state = 0;
+}
+
+static void finish(int status, uint32_t how)
+{
+    stop_running();
+    while (fflush(stdout) < 0 && errno == EINTR)
+        ;
+    __fpurge(stdout);
+    clearerr(stdout);
+    put_back();
+    if (request->flags & SET_STATUS) {
+        status = request->status;
+        unbind_variable_noref("PIPESTATUS"); /* no command has run yet */
+    }
+    last_command_exit_value = status;
+    read_but_dont_execute = 0; /* `set -n` would be for ever */
+    check_descriptors();
+    stdio_to_null();
+    send_report(DONE, status, how);
+}
+
+/* Some of bash's jumps do not undo redirections: its copies of what was redirected stay open. They are
+ * close-on-exec and begin at 10; what a user opens there is not close-on-exec. */
+static void close_saved_copies(void)
+{
+    for (int fd = 10; fd < 40 && fd < high; fd++)
+        if (fd != xtrace_fd && fcntl(fd, F_GETFD) == FD_CLOEXEC && fd != control && fd != null && fd != old_directory)
+            close(fd);
+}
+
+/* A long jump has left the command: brings bash back to a state in which it can take the next. */
+static void recover(int code)
+{
+    int status = last_command_exit_value, why = unwinding, is_over = 0;
+    interrupt_state = 0;
+    if (why) {
+        __fpurge(stdout); /* what an interrupted builtin had not yet written */
+        status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
+    } else if (code == DISCARD) {
+        status = 1; /* an error at which bash discards what is left of the text, and goes on */
+    } else {
+        is_over = 1;
+    }
+    if (is_over && signal_is_trapped(0)) {
+        /* Here `top_level` is overwritten; the loop sets it again. */
+        status = run_exit_trap();
+        run_trap_cleanup(0);
+        restore_default_signal(0); /* it has been run; a script would have ended */
+        if (unwinding) {
+            __fpurge(stdout);
+            why = unwinding;
+            status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
+        }
+    }
+    stop_running(); /* `top_level` may be stale: nothing must jump any more */
+    top_level_cleanup();
+    reset_parser();
+    leave_functions();
+    evalnest = sourcelevel = 0;
+    /* Some of bash's jumps out of a function do not pop its call stack. */
+    static const char *const stacks[] = { "FUNCNAME", "BASH_SOURCE", "BASH_LINENO" };
+    for (int i = 0; i < 3; i++) {
+        struct variable *stack = find_variable(stacks[i]);
+        if (stack && (stack->attributes & ATT_ARRAY) && stack->value)
+            array_flush(stack->value);
+    }
+    close_saved_copies();
+    sigprocmask(SIG_SETMASK, &top_level_mask, NULL);
+    set_pipestatus_from_exit(status);
+    if (is_over)
+        leave_strict_modes();
+    finish(status, why ? (uint32_t)why : is_over ? EXIT : NORMAL);
+}
+
+/* The only command is over and so is its exit trap. Saying so now spares whoever waits for it the time
+ * that the kernel takes to end this process. It holds nothing any more that another command could miss. Where there is no
+ * hurry it ends when it is let go: its end takes a core for longer than its command did, and somebody may need that core
+ * to hear of it. Unless it has children: when one of them ends, that is for the next of kin to hear. */
+static void report_exit(int status, void *unused)
+{
+    (void)unused;
+    if (getpid() != shell || !has_control())
+        return;
+    fflush(stdout);
+#ifdef SYS_close_range
+    syscall(SYS_close_range, 0, control - 1, 0);
+    syscall(SYS_close_range, control + 1, ~0U, 0);
+#endif
+    /* Where that call is not known. */
+    close(1);
+    close(2);
+    siginfo_t child;
+    int has_children = waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (chdir("/") < 0 || try_report(DONE, status & 0xff, NORMAL) < 0 || has_children || !(request->flags & NO_HURRY))
+        return;
+    char nothing;
+    while (recv(control, &nothing, sizeof nothing, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* The shell of a session ends by itself: after a failed `exec`, or a syntax error under `set -e`. */
+static void hand_on_state(int status, void *unused)
+{
+    (void)unused;
+    if (getpid() == shell && is_session)
+        send_state(status & 0xff);
+}
+
+/* As `bash -c` does it: the shell ends with the text. */
+static void run_once(char *text)
+{
+    is_session = 0;
+    on_exit(report_exit, NULL);
+    close(null);
+    handle_interrupt(SIG_DFL);
+    indirection_level = 0;
+    startup_state = 2;
+    want_pending_command = 1;
+    read_from_stdin = 0;
+    indirection_level = 0; /* or a trace would start with `++` */
+    bind_global_variable("BASH_EXECUTION_STRING", text, 0);
+    int code = __sigsetjmp(top_level, 0);
+    if (code == 0)
+        last_command_exit_value = parse_and_execute(text, "-c", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_RESETLINE);
+    else if (code == FORCE_EOF)
+        last_command_exit_value = 127;
+    else if (code == DISCARD)
+        last_command_exit_value = 1;
+    exit_shell(last_command_exit_value);
+}
+
+/* What a session's shell has besides: aliases, as an interactive one, and it does not end unheard. */
+static void begin_session(void)
+{
+    if (is_session)
+        return;
+    is_session = 1;
+    expand_aliases = 1;
+    if (&expaliases_flag)
+        expaliases_flag = 1;
+    set_bashopts();
+    handle_rare_signals();
+}
+
+void run(int fds[MAX_FDS])
+{
+    uint32_t flags = request->flags;
+    char *body = packet + sizeof *request;
+    for (int i = 0; i < 3; i++)
+        if (fds[i] != i)
+            dup2(fds[i], i);
+        else /* the number was free, which it hardly ever is */
+            fcntl(i, F_SETFD, 0);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] > 2)
+            close(fds[i]);
+    begin_usage();
+    unwinding = fatal = 0;
+    interrupt_state = 0; /* set before the command's bytes arrived: not meant for it */
+    if (flags & IN_FILE) {
+        body = map_body(fds[3]);
+        close(fds[3]);
+        if (!body) {
+            finish(126, NORMAL);
+            return;
+        }
+    }
+    char *text = apply_changes(body, flags);
+    if (!text) {
+        dprintf(2, "bash: cd: %s: %s\n", body, strerror(errno));
+        if (flags & ONCE)
+            _exit(1);
+        finish(1, NORMAL);
+        return;
+    }
+    if (flags & ONCE)
+        run_once(text);
+    begin_session();
+    handle_signals();
+    watch_for_exec();
+    running = 1;
+    indirection_level = 0; /* or a trace would start with `++` */
+    return_catch_flag = 1;
+    int status;
+    if (__sigsetjmp(return_catch, 0)) {
+        parse_and_execute_cleanup(-1);
+        status = return_catch_value;
+    } else {
+        status = parse_and_execute(text, "bash", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_NOHISTEXP | SEVAL_RESETLINE);
+    }
+    return_catch_flag = 0;
+    finish(status, NORMAL);
+}
+
+static int next_command(void)
+{
+    bash_input.type = 0;
+    default_buffered_input = -1;
+    stdio_to_null();
+    last_command_exit_value = 0;
+    unbind_variable_noref("PIPESTATUS");
+    bind_global_variable("_", shell_name, 0);
+    apply_changes(packet, ONCE);
+    handle_interrupt(on_interrupt);
+    send_report(READY, 0, 0);
+    for (;;) {
+        int code = __sigsetjmp(top_level, 0);
+        if (code) {
+            if (getpid() != shell) { /* a fork that found its way here has nothing to do here */
+                fflush(stdout);
+                _exit(code == DISCARD && last_command_exit_value == 0 ? 1 : last_command_exit_value);
+            }
+            if (running) {
+                recover(code);
+                continue;
+            }
+        }
+        int fds[MAX_FDS];
+        check_descriptors();
+        int count = receive(fds);
+        if (request->kind == SNAPSHOT)
+            take_snapshot(fds[0], !(request->flags & NO_HURRY));
+        else if (request->kind == RUN || fork_command(fds, count) == 0)
+            run(fds);
+    }
+}
+
+/* --- loading -------------------------------------------------------------------------------------- */
+
+static int read_fully(void *to, size_t length)
+{
+    size_t have = 0;
+    while (have < length) {
+        ssize_t n = read(0, (char *)to + have, length - have);
+        if (n <= 0)
+            return 0;
+        have += n;
+    }
+    return 1;
+}
+
+/* From 4.4 to 5.3: what was before has no load functions, what will be may have other structures. */
+static int is_known_version(void)
+{
+    static const char *const known[] = { "4.4", "5.0", "5.1", "5.2", "5.3", NULL };
+    return is_one_of(dist_version, known);
+}
+
+__attribute__((visibility("default"))) int sandcrab_builtin_load(char *name)
+{
+    (void)name;
+    if (!read_fully(&hello, sizeof hello) || !is_known_version())
+        return 0;
+    if (hello.magic != MAGIC || hello.name_length > sizeof hello.name
+        || hello.late_length >= sizeof packet || !read_fully(packet, hello.late_length))
+        return 0;
+    shell = getpid();
+    supervisor = getppid();
+    high = hello.control;
+    close(hello.object);
+    if (fcntl(hello.control, F_SETFD, FD_CLOEXEC) < 0)
+        return 0;
+    set_control(hello.control);
+    check_descriptors();
+    forget_control_in_forks();
+    on_exit(hand_on_state, NULL);
+    bash_input.getter = next_command;
+    return 0; /* "failed": bash registers nothing */
+}
+
+static int no_builtin(struct word_list *list)
+{
+    (void)list;
+    return 1;
+}
+
+/* What `enable -f` looks for. */
+static char *no_help[] = { NULL };
+__attribute__((visibility("default"))) struct {
+    char *name;
+    builtin_function *function;
+    int flags;
+    char **long_doc;
+    const char *short_doc;
+    char *handle;
+} sandcrab_struct = { "sandcrab", no_builtin, 0, no_help, "", NULL };

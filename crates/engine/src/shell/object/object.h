@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * object.h: the protocol, and what the files of the object share.
+ */
+#ifndef SANDCRAB_OBJECT_H
+#define SANDCRAB_OBJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "bash.h"
+
+/* --- the protocol ----------------------------------------------------------------------------- */
+
+/* What follows the `enable` line on standard input. */
+struct hello {
+    uint32_t magic;
+    int32_t control, object; /* descriptors: the socket, and this object's file */
+    uint32_t name_length;
+    char name[64]; /* the abstract name to listen at when a command has closed the socket */
+    uint32_t late_length; /* bytes that follow: changes to the environment that were to wait until now */
+};
+
+/* FORK is a RUN with ONCE in a fork of this shell: its first descriptor is the fork's control socket, then those of
+ * the RUN, then the cgroup. */
+enum { RUN = 1, SNAPSHOT = 2, FORK = 3 };
+enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16, HAS_TAG = 32, HAS_CGROUP = 64 };
+
+/* One packet. After it: the directory if there is one, the changes to the environment ("+NAME=value"
+ * or "-NAME"), an empty string, the text; each ends with a NUL. With IN_FILE they are in a
+ * descriptor after the first three instead. */
+struct request {
+    uint32_t magic, kind, flags, sequence;
+    int32_t status;
+    uint32_t length;
+    uint64_t tag; /* of a fork, if HAS_TAG: its soft RLIMIT_RTTIME */
+};
+
+/* STATE comes with a descriptor of the shell's state, to be used if the shell ends before its next report; without
+ * one it takes the last one back. FORKED has the process id in `status`, or minus an error. */
+enum { READY = 1, DONE = 2, REFUSED = 3, STATE = 4, FORKED = 5 };
+enum { NORMAL = 0, EXIT = 1, INTERRUPTED = 2, SIGNALED = 3 };
+
+struct report {
+    uint32_t magic, kind, sequence;
+    int32_t status;
+    uint32_t how, reserved;
+    uint64_t user_us, system_us, max_rss_kib;
+};
+
+enum { MAGIC = 0x42415244, MAX_PACKET = 64 << 10, MAX_FDS = 6 };
+
+/* --- shared state ------------------------------------------------------------------------------- */
+
+extern pid_t shell, supervisor; /* a fork of the shell is not `shell` */
+extern int control, null;       /* the socket, /dev/null */
+extern int high;                /* our descriptors are here and above */
+extern struct hello hello;
+extern volatile sig_atomic_t running;   /* a command is */
+extern volatile sig_atomic_t unwinding; /* INTERRUPTED or SIGNALED: why the command is being unwound */
+extern volatile sig_atomic_t fatal;     /* the signal, if SIGNALED */
+extern char packet[sizeof(struct request) + MAX_PACKET + 1];
+extern struct request *const request;
+extern size_t received; /* bytes of the packet */
+extern int old_directory;
+
+/* --- descriptors.c ------------------------------------------------------------------------------ */
+
+int move_up(int fd);
+int has_control(void);
+void set_control(int fd);
+void check_descriptors(void);
+void stdio_to_null(void);
+void forget_control_in_forks(void);
+
+/* --- reports.c ---------------------------------------------------------------------------------- */
+
+void begin_usage(void);
+int try_report(uint32_t kind, int status, uint32_t how);
+int try_report_with(uint32_t kind, int status, uint32_t how, int fd);
+void send_report(uint32_t kind, int status, uint32_t how);
+int receive(int fds[MAX_FDS]);
+
+/* --- signals.c ---------------------------------------------------------------------------------- */
+
+void handle_interrupt(void (*handler)(int));
+void on_interrupt(int signal);
+void handle_signals(void);
+void handle_rare_signals(void);
+
+/* --- changes.c ---------------------------------------------------------------------------------- */
+
+char *apply_changes(char *body, uint32_t flags);
+void put_back(void);
+void leave_functions(void);
+char *map_body(int fd);
+
+/* --- snapshot.c --------------------------------------------------------------------------------- */
+
+int is_one_of(const char *name, const char *const *names);
+void take_snapshot(int fd, int hurry);
+void send_state(int status);
+void watch_for_exec(void);
+void leave_strict_modes(void);
+
+/* --- template.c --------------------------------------------------------------------------------- */
+
+int fork_command(int fds[MAX_FDS], int count);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * signals.c: what interrupts a command, and what would have ended the shell.
+ */
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "object.h"
+
+volatile sig_atomic_t running, unwinding, fatal;
+
+static void unwind(int why)
+{
+    unwinding = why;
+    interrupt_state = 1;
+    if (wait_intr_flag) /* the `wait` builtin looks at this one only */
+        wait_signal_received = SIGINT;
+}
+
+/* The interrupt: bash unwinds as for SIGINT at its next check. It does not depend on what the
+ * command has done to SIGINT. */
+void on_interrupt(int signal)
+{
+    (void)signal;
+    if (running && getpid() == shell)
+        unwind(INTERRUPTED);
+}
+
+static void die_of(int signal)
+{
+    struct sigaction action = { .sa_handler = SIG_DFL };
+    sigaction(signal, &action, NULL);
+    kill(getpid(), signal);
+}
+
+/* A signal that would end the shell ends the command. Between commands it does nothing. In a subshell
+ * it does what it would have done. */
+static void on_fatal(int signal)
+{
+    if (getpid() != shell) {
+        die_of(signal);
+    } else if (running && unwinding != INTERRUPTED) {
+        fatal = signal;
+        unwind(SIGNALED);
+    }
+}
+
+/* The same for the signals of a crash, if another process has sent them. A crash itself ends the shell. */
+static void on_crash(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code > 0)
+        die_of(signal);
+    else
+        on_fatal(signal);
+}
+
+void handle_interrupt(void (*handler)(int))
+{
+    struct sigaction action = { .sa_handler = handler };
+    sigaction(SIGRTMAX - 3, &action, NULL);
+}
+
+/* Before each command, since bash puts the default back with the last trap. */
+void handle_signals(void)
+{
+    static const int fatals[] = {
+        SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
+    };
+    struct sigaction action = { .sa_handler = on_fatal };
+    for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)
+        if (!signal_is_trapped(fatals[i]))
+            sigaction(fatals[i], &action, NULL);
+    handle_interrupt(on_interrupt);
+}
+
+static const int crashes[] = { SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS };
+static const int others[] = { SIGSTKFLT, SIGIO, SIGPWR };
+
+static int is_default(int signal)
+{
+    struct sigaction now;
+    return !signal_is_trapped(signal) && sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_DFL;
+}
+
+/* The signals that are hardly ever sent: once, when the shell becomes a session's. */
+void handle_rare_signals(void)
+{
+    struct sigaction action = { .sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        if (is_default(crashes[i]))
+            sigaction(crashes[i], &action, NULL);
+    struct sigaction plain = { .sa_handler = on_fatal };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (is_default(others[i]))
+            sigaction(others[i], &plain, NULL);
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
+        if (signal != SIGRTMAX - 3 && is_default(signal))
+            sigaction(signal, &plain, NULL);
+}

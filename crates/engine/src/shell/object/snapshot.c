@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * snapshot.c: the shell's state as text that brings a fresh bash to it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "object.h"
+
+/* Calls a builtin's function itself: no function, alias, trap or option comes between. */
+static void call(const char *builtin, const char *option, struct word_list *rest)
+{
+    builtin_function *function = builtin_address(builtin);
+    if (function)
+        function(option ? make_word_list(make_word(option), rest) : rest);
+}
+
+/* The variables that bash makes by itself and that assigning would break or refuse. */
+static const char *const bashs_own[] = {
+    "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS",
+    "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL",
+    "BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID",
+    "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "RANDOM", "SECONDS", "SHELLOPTS",
+    "SRANDOM", "UID", "_", NULL,
+};
+/* Setting an option changes these, so they come after the options. */
+static const char *const set_by_options[] = { "BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT", NULL };
+/* The words the snapshot itself uses. Functions with these names come at its end. */
+static const char *const used_words[] = {
+    "alias", "cd", "declare", "enable", "set", "shopt", "trap", "umask", "unset", NULL,
+};
+
+int is_one_of(const char *name, const char *const *names)
+{
+    while (*names)
+        if (strcmp(name, *names++) == 0)
+            return 1;
+    return 0;
+}
+
+static void print_functions(struct variable **functions, int shadowing)
+{
+    struct word_list *names = NULL;
+    for (int i = 0; functions && functions[i]; i++)
+        if (is_one_of(functions[i]->name, used_words) == shadowing)
+            names = make_word_list(make_word(functions[i]->name), names);
+    if (!names)
+        return;
+    call("declare", "-f", names);
+    for (int i = 0; functions[i]; i++) {
+        static const struct { int attribute; char flag; } flags[] = { { 0x1, 'x' }, { 0x2, 'r' }, { 0x80, 't' } };
+        for (int j = 0; j < 3; j++)
+            if ((functions[i]->attributes & flags[j].attribute) && !shadowing && !is_one_of(functions[i]->name, used_words))
+                printf("declare -f%c -- %s\n", flags[j].flag, sh_single_quote(functions[i]->name));
+    }
+}
+
+static void print_traps(void)
+{
+    struct word_list *signals = make_word_list(make_word("DEBUG"), NULL);
+    signals = make_word_list(make_word("ERR"), make_word_list(make_word("RETURN"), signals));
+    for (int number = SIGRTMAX; number >= 0; number--) {
+        char text[12];
+        snprintf(text, sizeof text, "%d", number);
+        signals = make_word_list(make_word(text), signals);
+    }
+    call("trap", "-p", signals);
+}
+
+/* Prints text that brings a fresh bash to this one's state. The order matters. Functions first: bash
+ * parses them one by one, under the options of a fresh shell. All commands are in one group, which is
+ * parsed before any of it is run, so that no alias takes effect within. Options come late, errexit after
+ * those that may be refused; then traps, DEBUG's as the last; then the functions with the names of words
+ * used here (without their attributes, for which there is no word left). */
+static void print_snapshot(void)
+{
+    int posix = posixly_correct, errexit = errexit_flag;
+    posixly_correct = errexit_flag = 0;
+    printf("# status %d\n", last_command_exit_value);
+    struct variable **functions = all_shell_functions(), **variables = all_shell_variables();
+    print_functions(functions, 0);
+
+    printf("{\n");
+    if (the_current_working_directory)
+        printf("cd -- %s\n", sh_single_quote(the_current_working_directory));
+    struct word_list *names = NULL, **end = &names;
+    for (int i = 0; variables && variables[i]; i++)
+        if (!is_one_of(variables[i]->name, bashs_own) && !is_one_of(variables[i]->name, set_by_options)) {
+            *end = make_word_list(make_word(variables[i]->name), NULL);
+            end = &(*end)->next;
+        }
+    if (names)
+        call("declare", "-p", names);
+    printf("set --");
+    for (struct word_list *at = list_rest_of_args(); at; at = at->next)
+        printf(" %s", sh_single_quote(at->word->text));
+    printf("\n");
+    call("umask", "-p", NULL);
+    call("alias", "-p", NULL);
+    if (posix)
+        printf("set -o posix\n"); /* it changes other options */
+    call("shopt", "-p", NULL); /* extdebug does, too */
+    posixly_correct = posix;
+    call("set", "+o", NULL);
+    posixly_correct = 0;
+    for (const char *const *name = set_by_options; *name; name++)
+        if (find_global_variable_noref(*name))
+            call("declare", "-p", make_word_list(make_word(*name), NULL));
+        else if (strcmp(*name, "BASH_COMPAT") == 0) /* the only one set by an option that is off */
+            printf("unset -v BASH_COMPAT\n");
+    call("enable", "-n", NULL);
+    if (errexit)
+        printf("set -e\n");
+    if (restricted)
+        printf("set -r\n");
+    print_traps();
+    if (!posix) /* which would not have them */
+        print_functions(functions, 1);
+    printf("}\n# end\n");
+    fflush(stdout);
+}
+
+/* The number of the command that what is forked belongs to is in the lowest bits of the soft
+ * RLIMIT_RTTIME, which the supervisor sets from outside. 0 is the shell's own. */
+#define COMMAND_BITS ((rlim_t)0xfffff)
+
+/* Forks as nobody's command: the next one's number may be set already. */
+static long fork_untagged(void)
+{
+    struct rlimit tag, own, now;
+    if (getrlimit(RLIMIT_RTTIME, &tag) || tag.rlim_cur == RLIM_INFINITY)
+        return syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    own = tag;
+    own.rlim_cur &= ~COMMAND_BITS;
+    prlimit(0, RLIMIT_RTTIME, &own, &tag);
+    long pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) /* the next one's may have been set just before */
+        setrlimit(RLIMIT_RTTIME, &own);
+    else if (prlimit(0, RLIMIT_RTTIME, &tag, &now) == 0 && now.rlim_cur != own.rlim_cur)
+        setrlimit(RLIMIT_RTTIME, &now); /* it was set meanwhile, and that is the one that counts */
+    return pid;
+}
+
+/* How long the shell waits for the fork to be in its group: it takes microseconds. */
+enum { GROUP_PATIENCE_MS = 1000 };
+
+/* Thousands of forks that nobody waits for must not keep commands waiting. They still have to come to
+ * their end on a busy machine, so they are not idle ones. Where the kernel groups processes by session,
+ * what counts is how nice the group is. */
+static void be_nice(void)
+{
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 10);
+    int group = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (group < 0)
+        return;
+    ssize_t written = write(group, "10", 2);
+    (void)written; /* others have changed theirs a moment ago */
+    close(group);
+}
+
+/* In the fork: writes the state, which is the shell's between commands. */
+static void write_state(int fd)
+{
+    dup2(fd, 1);
+    if (control >= 0)
+        close(control);
+    __fpurge(stdout);
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    if (__sigsetjmp(top_level, 0) == 0)
+        print_snapshot();
+    _exit(0);
+}
+
+/* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` never hear of it; the supervisor
+ * reaps it. It has a session and a process group of its own, so that a command's `kill -9 0` or `suspend -f` does not
+ * reach it. Only itself and its parent can see to that, and the parent is not the shell: so the shell
+ * takes no command before the fork has done it, and closed the pipe. Returns 0 in the fork. */
+static long fork_sibling(int closed[2])
+{
+    int waits = pipe2(closed, O_CLOEXEC) == 0;
+    if (!waits)
+        closed[0] = closed[1] = -1;
+    long pid = fork_untagged();
+    if (pid == 0) {
+        setsid();
+        if (waits)
+            close(closed[0]);
+    } else if (waits) {
+        close(closed[1]);
+    }
+    return pid;
+}
+
+/* Waits until the fork has closed the pipe, or has ended. */
+static void wait_for_fork(long pid, int closed, int patience)
+{
+    struct pollfd hung_up = { .fd = closed };
+    while (pid > 0 && closed >= 0 && poll(&hung_up, 1, patience) < 0 && errno == EINTR)
+        ;
+    if (closed >= 0)
+        close(closed);
+}
+
+void take_snapshot(int fd, int hurry)
+{
+    int grouped[2];
+    long pid = fork_sibling(grouped);
+    if (pid == 0) {
+        if (grouped[1] >= 0)
+            close(grouped[1]);
+        if (!hurry)
+            be_nice();
+        write_state(fd);
+    }
+    wait_for_fork(pid, grouped[0], GROUP_PATIENCE_MS);
+    close(fd);
+}
+
+/* A shell that has ended does not hand on what would end the next one too: these options would make an ordinary
+ * command end it. */
+void leave_strict_modes(void)
+{
+    for (const char *flag = "eut"; *flag; flag++)
+        change_flag(*flag, '+');
+    set_shellopts();
+}
+
+/* How long the state may take. */
+enum { STATE_PATIENCE_MS = 20000 };
+
+/* The shell is about to end: its state goes to the supervisor, as it is between commands. The fork does
+ * what is left of ending the command; here it goes on. With a status it ends by itself, and has run its EXIT trap. */
+void send_state(int status)
+{
+    if (!has_control())
+        return;
+    int file = memfd_create("state", MFD_CLOEXEC), written[2];
+    if (file < 0)
+        return;
+    long pid = fork_sibling(written);
+    if (pid == 0) {
+        if (status >= 0) {
+            last_command_exit_value = status;
+            restore_default_signal(0);
+        }
+        leave_functions();
+        put_back();
+        leave_strict_modes();
+        write_state(file);
+    }
+    wait_for_fork(pid, written[0], STATE_PATIENCE_MS);
+    try_report_with(STATE, 0, 0, file);
+    close(file);
+}
+
+static int is_handed_on; /* the state was sent, since the shell is about to be replaced */
+
+/* Before `exec` replaces the shell, bash counts SHLVL down: the one moment at which it asks for something of ours. When
+ * it could not replace it, it counts up again. */
+static struct variable *before_exec(struct variable *variable)
+{
+    if (!running || getpid() != shell || !executing_builtin || this_shell_builtin != exec_builtin)
+        return variable;
+    is_handed_on = !is_handed_on;
+    if (is_handed_on)
+        send_state(-1);
+    else
+        try_report(STATE, 0, 0);
+    return variable;
+}
+
+/* Before each command: the variable may be a new one. */
+void watch_for_exec(void)
+{
+    is_handed_on = 0;
+    struct variable *level = find_global_variable_noref("SHLVL");
+    if (level && !level->dynamic_value)
+        level->dynamic_value = before_exec;
+}
