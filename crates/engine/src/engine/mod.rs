@@ -43,7 +43,7 @@ pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
 pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use outcome::{OUTCOME_BYTES, Outcome};
-pub use output::{Entry, Event, Follower, Output, ReadAt, Stream, StreamOutput};
+pub use output::{Entry, Event, Follower, MAX_ENTRY_BYTES, Output, ReadAt, Stream, StreamOutput};
 pub use reader::{OutputReader, StreamPlan};
 pub use session::{Session, SessionInfo, SessionSpec};
 pub use stop::StopSummary;

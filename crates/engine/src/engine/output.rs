@@ -154,6 +154,9 @@ pub struct Entry {
     pub event: Event,
 }
 
+/// The most output in one [`Entry`] of a [`Follower`].
+pub const MAX_ENTRY_BYTES: usize = 64 << 10;
+
 /// Follows the record of an execution as it is written.
 #[derive(Debug)]
 pub struct Follower {
@@ -172,9 +175,14 @@ impl Follower {
         self.reader.cursor()
     }
 
-    /// The next entry that is there already.
+    /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
+    pub fn release(&mut self) {
+        self.reader.release();
+    }
+
+    /// The next entry that is there already. Output comes in pieces of [`MAX_ENTRY_BYTES`] at most.
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
-        while let Some(entry) = self.reader.next()? {
+        while let Some(entry) = self.reader.next_within(MAX_ENTRY_BYTES)? {
             let event = match entry.item {
                 Item::Output { stream, stream_position: position, bytes, .. } => {
                     Event::Output { stream: stream.into(), position, bytes: bytes.to_vec() }

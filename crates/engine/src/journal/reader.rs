@@ -53,8 +53,17 @@ pub(crate) enum Item<'a> {
 /// What to return, before anything is borrowed for it.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Record { record: Record, skip: usize },
-    Gap { from: u64, to: u64, time: SystemTime },
+    /// The part of a record that begins after `skip` bytes of its payload and ends before `end`.
+    Record {
+        record: Record,
+        skip: usize,
+        end: usize,
+    },
+    Gap {
+        from: u64,
+        to: u64,
+        time: SystemTime,
+    },
 }
 
 /// A place in a journal. Never waits for the writer.
@@ -64,7 +73,7 @@ pub(crate) struct JournalReader {
     pub(super) cursor: u64,
     /// The cursor that was sought last: events from there on are returned.
     pub(super) from: u64,
-    /// A record that has been read but must wait for its gap to be returned.
+    /// A record that has been read, and of which some or all has not been returned.
     pub(super) pending: Option<Record>,
     /// Kinds of ends that have been returned, as bits.
     pub(super) seen: u64,
@@ -93,14 +102,19 @@ impl JournalReader {
     /// The ends ([`kind::ENDED`], [`kind::CLOSED`]) are returned once even if the segment they stood in
     /// is gone; then they may come after output that was written after them.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, JournalError> {
+        self.next_within(usize::MAX)
+    }
+
+    /// Like [`next`](Self::next), but returns at most `limit` bytes of output. The rest of the record comes next.
+    pub(crate) fn next_within(&mut self, limit: usize) -> Result<Option<Entry<'_>>, JournalError> {
         self.stream_place = None;
-        let Some(step) = self.step()? else {
+        let Some(step) = self.step(limit)? else {
             return Ok(None);
         };
         Ok(Some(match step {
             Step::Gap { from, to, time } => Entry { cursor_after: to, time, item: Item::Gap { from, to } },
-            Step::Record { record, skip } => {
-                let bytes = &self.tape.payload(&record)[skip..];
+            Step::Record { record, skip, end } => {
+                let bytes = &self.tape.payload(&record)[skip..end];
                 let item = Stream::of_kind(record.head.kind).map_or(
                     Item::Event { kind: record.head.kind, payload: bytes },
                     |stream| Item::Output {
@@ -115,7 +129,15 @@ impl JournalReader {
         }))
     }
 
-    fn step(&mut self) -> Result<Option<Step>, JournalError> {
+    /// Frees what has been read ahead. It is read again when it is needed.
+    pub(crate) fn release(&mut self) {
+        if let Some(record) = self.pending.take_if(|record| !record.in_block()) {
+            self.tape.put_back(&record);
+        }
+        self.tape.release();
+    }
+
+    fn step(&mut self, limit: usize) -> Result<Option<Step>, JournalError> {
         loop {
             let record = match self.pending.take() {
                 Some(record) => record,
@@ -145,11 +167,13 @@ impl JournalReader {
                 if kind::is_sticky(head.kind) {
                     self.seen |= bit(head.kind);
                 }
-                return Ok(Some(Step::Record { record, skip: 0 }));
+                return Ok(Some(Step::Record { record, skip: 0, end: head.len }));
             }
             let skip = usize::try_from(self.cursor - at).unwrap_or(usize::MAX);
-            self.cursor = end;
-            return Ok(Some(Step::Record { record, skip }));
+            let end = skip.saturating_add(limit).min(head.len);
+            self.cursor = at + end as u64;
+            self.pending = (end < head.len).then_some(record);
+            return Ok(Some(Step::Record { record, skip, end }));
         }
     }
 

@@ -31,6 +31,13 @@ pub(super) struct Record {
     in_block: bool,
 }
 
+impl Record {
+    /// Whether its payload is in the header block, and not in the buffer.
+    pub(super) fn in_block(&self) -> bool {
+        self.in_block
+    }
+}
+
 /// A place in a journal, and the way on from there.
 #[derive(Debug)]
 pub(super) struct Tape {
@@ -139,6 +146,16 @@ impl Tape {
     pub(super) fn payload(&self, record: &Record) -> &[u8] {
         let bytes = if record.in_block { &self.block[..] } else { &self.buffer.bytes };
         &bytes[record.payload..record.payload + record.head.len]
+    }
+
+    /// Makes the record that was returned last the next one again.
+    pub(super) fn put_back(&mut self, record: &Record) {
+        self.offset -= (RECORD_HEAD_BYTES + record.head.len) as u64;
+    }
+
+    /// Frees what has been read ahead.
+    pub(super) fn release(&mut self) {
+        self.buffer = Buffer::default();
     }
 
     /// The next record of this segment, if it is there.
