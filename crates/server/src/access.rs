@@ -4,10 +4,14 @@
 //! is asked for: a request must name the server by an address or a name that cannot be pointed here by a stranger's DNS
 //! (`Host`), and must not come from another site's page (`Origin`, `Sec-Fetch-Site`).
 
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use sandcrab_api::ErrorCode;
 use subtle::ConstantTimeEq;
 
+use crate::app::App;
 use crate::config::{Access, Listen};
 use crate::error::ApiError;
 
@@ -42,11 +46,10 @@ impl Gate {
         }
     }
 
-    /// Whether a request may pass. The checks that need no secret come first, and say more.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    /// Whether a request may have been made by this page, if a page made it. Holds for every route.
+    pub(crate) fn check_page(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = self.check_host(uri, headers)?;
-        self.check_origin(host.as_deref(), headers)?;
-        self.check_token(headers)
+        self.check_origin(host.as_deref(), headers)
     }
 
     fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
@@ -114,13 +117,22 @@ impl Gate {
             return Ok(());
         };
         let is_right = |given: &[u8]| bool::from(given.ct_eq(token.as_slice()));
-        if let Some(given) = headers.get(header::AUTHORIZATION) {
+        let mut authorizations = headers.get_all(header::AUTHORIZATION).iter();
+        if let Some(given) = authorizations.next() {
+            // Another program on the way may have looked at the other one.
+            if authorizations.next().is_some() {
+                return Err(unauthorized("there are two Authorization headers"));
+            }
             let given = given.as_bytes();
             let scheme = given.get(..7).unwrap_or_default();
             if scheme.eq_ignore_ascii_case(b"bearer ") && is_right(given[7..].trim_ascii()) {
                 return Ok(());
             }
             return Err(unauthorized("the token is wrong"));
+        }
+        // Only a browser's WebSocket has no other place for it.
+        if !is_websocket_upgrade(headers) {
+            return Err(unauthorized("a token is needed"));
         }
         let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let mut given = protocols.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -163,6 +175,28 @@ impl Gate {
     }
 }
 
+/// In the extensions of a request that came over a WebSocket, which was admitted when it was opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Multiplexed;
+
+/// Refuses a request without the token. The layer of every route that is not public.
+pub(crate) async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
+    let is_admitted = request.extensions().get::<Multiplexed>().is_some();
+    match if is_admitted { Ok(()) } else { app.gate.check_token(request.headers()) } {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Whether a request asks for a WebSocket.
+fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
+    let has = |name, wanted: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(wanted))
+    };
+    has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket")
+}
+
 /// The name in `name`, `name:port`, `[::1]` or `[::1]:port`.
 fn without_port(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
@@ -195,7 +229,8 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        gate.check(&"/api/ping".parse().unwrap(), &map).map_err(|e| e.code())
+        let page = gate.check_page(&"/api/ping".parse().unwrap(), &map);
+        page.and_then(|()| gate.check_token(&map)).map_err(|e| e.code())
     }
 
     #[test]
@@ -247,11 +282,25 @@ mod tests {
         let with = |name, value| ask(&gate, &[("host", "localhost"), (name, value)]);
         assert_eq!(with("authorization", "Bearer secret"), Ok(()));
         assert_eq!(with("authorization", "bearer secret"), Ok(()));
-        assert_eq!(with("sec-websocket-protocol", "chat, bearer.secret"), Ok(()));
+        let offer = |protocol| {
+            let upgrade =
+                [("host", "localhost"), ("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")];
+            ask(&gate, &[&upgrade[..], &[("sec-websocket-protocol", protocol)]].concat())
+        };
+        assert_eq!(offer("chat, bearer.secret"), Ok(()));
+        assert_eq!(offer("bearer.secreT"), Err(ErrorCode::Unauthorized));
+        // Anywhere else it is a header that a page could make a browser send.
+        assert_eq!(with("sec-websocket-protocol", "bearer.secret"), Err(ErrorCode::Unauthorized));
+        let right = ("authorization", "Bearer secret");
+        for other in ["Bearer secret", "Bearer wrong", "Basic x", ""] {
+            for both in [[right, ("authorization", other)], [("authorization", other), right]] {
+                let asked = ask(&gate, &[&[("host", "localhost")][..], &both].concat());
+                assert_eq!(asked, Err(ErrorCode::Unauthorized), "{both:?}");
+            }
+        }
         for wrong in ["Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "Basic secret", "secret", ""] {
             assert_eq!(with("authorization", wrong), Err(ErrorCode::Unauthorized), "{wrong}");
         }
-        assert_eq!(with("sec-websocket-protocol", "bearer.secreT"), Err(ErrorCode::Unauthorized));
         assert_eq!(with("x", "y"), Err(ErrorCode::Unauthorized));
     }
 }

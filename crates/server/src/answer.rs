@@ -1,32 +1,43 @@
 //! Answers that carry output: read from the journal as the client takes them, never held whole.
 //!
-//! The wire's types begin with `stdout` and `stderr`. The server serialises them with both empty, and puts the streams
-//! in between: `{"stdout":"` … `","stderr":"` … `",` and the rest.
+//! A small answer is the wire's type with its output in it. A large one is written in pieces: the two streams first, since
+//! whether bytes were replaced is known after them, then the other fields of the wire's type.
 
 use std::ops::Range;
 
-use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::stream;
-use sandcrab_api::execute::{Encoding, Truncated};
+use sandcrab_api::execute::{Encoding, ExecuteResult, Truncated};
+use sandcrab_api::process::ProcessLogs;
 use sandcrab_engine::{Execution, Output, OutputReader, ReadAt, ReadError, Stream, StreamPlan};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use crate::body::pieces::{self, PieceSource};
 use crate::error::ApiError;
-use crate::text::StringWriter;
+use crate::outgoing::{Outgoing, PIECE_BYTES};
+use crate::text::{self, StringWriter};
 
-/// What the wire's types begin with when both streams are empty.
-const EMPTY: &str = r#"{"stdout":"","stderr":"","#;
-/// How much is read at a time.
-const PIECE_BYTES: usize = 128 << 10;
-/// Answers up to this size are made at once.
-const SMALL_BYTES: u64 = 256 << 10;
-/// The same, as room for each stream.
-const SMALL_ROOM: usize = 256 << 10;
 /// The longest character.
 const MAX_CHARACTER: u8 = 4;
+
+/// An answer that has output among its fields, under the names `stdout` and `stderr`.
+pub(crate) trait CarriesOutput: Serialize + Send + Unpin + 'static {
+    /// Puts the output in. `invalid_utf8`: bytes of it were replaced.
+    fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool);
+}
+
+impl CarriesOutput for ExecuteResult {
+    fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool) {
+        (self.stdout, self.stderr, self.invalid_utf8) = (stdout, stderr, invalid_utf8);
+    }
+}
+
+impl CarriesOutput for ProcessLogs {
+    fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool) {
+        (self.stdout, self.stderr, self.invalid_utf8) = (stdout, stderr, invalid_utf8);
+    }
+}
 
 /// Where the output of an answer comes from.
 #[derive(Debug)]
@@ -60,9 +71,9 @@ impl AnswerOutput {
         match execution.info().output_bytes {
             // A silent command's journal need not be read.
             0 => return Ok((Self::nothing(encoding), 0)),
-            bytes if bytes <= SMALL_BYTES.min(limit) => {
+            bytes if bytes <= limit.min(PIECE_BYTES as u64) => {
                 // One look at the journal brings all of it, unless more has come or some was dropped.
-                let Output { stdout, stderr, cursor } = execution.output(SMALL_ROOM)?;
+                let Output { stdout, stderr, cursor } = execution.output(PIECE_BYTES)?;
                 if stdout.omitted + stderr.omitted == 0 {
                     let source = Source::Memory([stdout.bytes, stderr.bytes]);
                     return Ok((Self { source, encoding, truncated: None }, cursor));
@@ -109,46 +120,81 @@ impl AnswerOutput {
         Self { source, encoding, truncated }
     }
 
-    fn size(&self) -> u64 {
+    /// How many bytes are still to be read.
+    fn unread_bytes(&self) -> u64 {
         match &self.source {
-            Source::Memory(streams) => streams.iter().map(|bytes| bytes.len() as u64).sum(),
+            Source::Memory(_) => 0,
             Source::Journal(_, plans) => {
                 plans.iter().flatten().map(|range| range.end.saturating_sub(range.start)).sum()
             }
         }
     }
 
-    /// The answer: `rest` makes the wire's type, with empty streams, once it is known whether bytes were replaced.
-    pub(crate) fn respond<T: Serialize>(
-        self,
-        status: StatusCode,
-        rest: impl FnOnce(bool) -> T + Send + 'static,
-    ) -> Response {
-        let small = self.size() <= SMALL_BYTES;
-        let mut writing = Writing::new(self, rest);
-        let body = if small {
-            let mut all = Vec::with_capacity(1024);
-            loop {
-                match writing.step(&mut all) {
-                    Ok(true) => {}
-                    Ok(false) => break Body::from(all),
-                    Err(e) => return ApiError::from(e).into_response(),
-                }
+    /// The answer, with this output in it.
+    pub(crate) fn respond(self, answer: impl CarriesOutput, outgoing: &Outgoing) -> Response {
+        let body = if self.unread_bytes() <= outgoing.piece_bytes() as u64 {
+            match self.whole(answer) {
+                Ok(json) => outgoing.count(json).into(),
+                Err(e) => return ApiError::from(e).into_response(),
             }
         } else {
-            Body::from_stream(stream::unfold(Some(writing), |writing| async move {
-                let mut writing = writing?;
-                let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
-                match writing.step(&mut piece) {
-                    Ok(more) => Some((Ok(Bytes::from(piece)), more.then_some(writing))),
-                    // The client sees an answer that breaks off.
-                    Err(e) => Some((Err(e), None)),
-                }
-            }))
+            pieces::body(Writing::new(self, answer), outgoing.clone())
         };
         let json = HeaderValue::from_static("application/json");
-        (status, [(header::CONTENT_TYPE, json)], body).into_response()
+        (StatusCode::OK, [(header::CONTENT_TYPE, json)], body).into_response()
     }
+
+    /// The whole answer as JSON.
+    fn whole(mut self, mut answer: impl CarriesOutput) -> Result<Vec<u8>, ReadError> {
+        if let Source::Journal(reader, plans) = &mut self.source {
+            let mut streams: [Vec<u8>; 2] = Default::default();
+            for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
+                while read_ranges(reader, stream, &mut plans[index], PIECE_BYTES, &mut streams[index])? {}
+            }
+            self.source = Source::Memory(streams);
+        }
+        if let Source::Memory(streams) = self.source {
+            let [(stdout, first), (stderr, second)] = streams.map(|bytes| text::encode(bytes, self.encoding));
+            answer.set_output(stdout, stderr, first || second);
+        }
+        let mut json = Vec::with_capacity(1024);
+        // Never fails: the wire's types have string keys only, and a Vec takes everything.
+        drop(serde_json::to_writer(&mut json, &answer));
+        Ok(json)
+    }
+}
+
+/// Appends the next piece of some ranges of a stream; says whether there was one.
+fn read_ranges(
+    reader: &mut OutputReader,
+    stream: Stream,
+    ranges: &mut [Range<u64>],
+    most: usize,
+    to: &mut Vec<u8>,
+) -> Result<bool, ReadError> {
+    let Some(range) = ranges.iter_mut().find(|range| range.start < range.end) else {
+        return Ok(false);
+    };
+    let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(most);
+    let start = to.len();
+    to.resize(start + wanted, 0);
+    let got = match reader.read(stream, range.start, &mut to[start..])? {
+        ReadAt::Bytes(n) => {
+            range.start += n as u64;
+            n
+        }
+        // Dropped since it was planned, by a writer that goes on.
+        ReadAt::Gap { to } => {
+            range.start = to.min(range.end);
+            0
+        }
+        ReadAt::Nothing => {
+            range.start = range.end;
+            0
+        }
+    };
+    to.truncate(start + got);
+    Ok(true)
 }
 
 /// Moves the ends of the hole between head and tail so that no character is cut.
@@ -199,100 +245,95 @@ fn read_some<'a>(
 enum Stage {
     Start,
     In(Stream),
+    Fields,
+    Over,
 }
 
-/// An answer being written.
-struct Writing<F> {
+/// A large answer being written.
+struct Writing<T> {
     output: AnswerOutput,
     stage: Stage,
     writer: StringWriter,
-    replaced: bool,
-    rest: Option<F>,
+    is_replaced: bool,
+    answer: T,
     buffer: Vec<u8>,
 }
 
-impl<T: Serialize, F: FnOnce(bool) -> T> Writing<F> {
-    fn new(output: AnswerOutput, rest: F) -> Self {
+impl<T: CarriesOutput> Writing<T> {
+    fn new(output: AnswerOutput, answer: T) -> Self {
         let writer = StringWriter::new(output.encoding);
-        Self { output, stage: Stage::Start, writer, replaced: false, rest: Some(rest), buffer: Vec::new() }
+        Self { output, stage: Stage::Start, writer, is_replaced: false, answer, buffer: Vec::new() }
     }
 
-    /// Writes the next piece; says whether there is more.
-    fn step(&mut self, to: &mut Vec<u8>) -> Result<bool, ReadError> {
+    /// Writes some more.
+    fn step(&mut self, about: usize, to: &mut Vec<u8>) -> Result<(), ReadError> {
         match self.stage {
             Stage::Start => {
                 to.extend_from_slice(br#"{"stdout":""#);
                 self.stage = Stage::In(Stream::Stdout);
-                Ok(true)
             }
             Stage::In(stream) => {
-                if self.copy(stream, to)? {
-                    return Ok(true);
+                if self.copy(stream, about, to)? {
+                    return Ok(());
                 }
                 let writer = StringWriter::new(self.output.encoding);
-                self.replaced |= std::mem::replace(&mut self.writer, writer).finish(to);
+                self.is_replaced |= std::mem::replace(&mut self.writer, writer).finish(to);
                 if stream == Stream::Stdout {
                     to.extend_from_slice(br#"","stderr":""#);
                     self.stage = Stage::In(Stream::Stderr);
-                    return Ok(true);
+                } else {
+                    to.push(b'"');
+                    self.stage = Stage::Fields;
                 }
-                to.extend_from_slice(br#"","#);
-                if let Some(rest) = self.rest.take() {
-                    let json = serde_json::to_string(&rest(self.replaced)).unwrap_or_default();
-                    debug_assert!(json.starts_with(EMPTY), "{json}");
-                    to.extend_from_slice(json.strip_prefix(EMPTY).unwrap_or("}").as_bytes());
-                }
-                Ok(false)
             }
+            Stage::Fields => {
+                self.answer.set_output(String::new(), String::new(), self.is_replaced);
+                for (name, value) in other_fields(&self.answer) {
+                    to.push(b',');
+                    // Never fails: a name and a value are JSON, and a Vec takes everything.
+                    drop(serde_json::to_writer(&mut *to, &name));
+                    to.push(b':');
+                    drop(serde_json::to_writer(&mut *to, &value));
+                }
+                to.push(b'}');
+                self.stage = Stage::Over;
+            }
+            Stage::Over => {}
         }
+        Ok(())
     }
 
     /// Copies the next piece of a stream; says whether there was one.
-    fn copy(&mut self, stream: Stream, to: &mut Vec<u8>) -> Result<bool, ReadError> {
-        let index = usize::from(stream == Stream::Stderr);
-        let (reader, ranges) = match &mut self.output.source {
-            Source::Memory(streams) => {
-                self.writer.write(&std::mem::take(&mut streams[index]), to);
-                return Ok(false);
-            }
-            Source::Journal(reader, plans) => (reader, &mut plans[index]),
-        };
-        let Some(range) = ranges.iter_mut().find(|range| range.start < range.end) else {
-            return Ok(false);
-        };
-        let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        self.buffer.resize(wanted.max(self.buffer.len()), 0);
-        match reader.read(stream, range.start, &mut self.buffer[..wanted])? {
-            ReadAt::Bytes(n) => {
-                range.start += n as u64;
-                self.writer.write(&self.buffer[..n], to);
-            }
-            // Dropped since it was planned, by a writer that goes on.
-            ReadAt::Gap { to } => range.start = to.min(range.end),
-            ReadAt::Nothing => range.start = range.end,
-        }
-        Ok(true)
+    fn copy(&mut self, stream: Stream, about: usize, to: &mut Vec<u8>) -> Result<bool, ReadError> {
+        let Source::Journal(reader, plans) = &mut self.output.source else { return Ok(false) };
+        let ranges = &mut plans[usize::from(stream == Stream::Stderr)];
+        self.buffer.clear();
+        let is_read = read_ranges(reader, stream, ranges, about, &mut self.buffer)?;
+        self.writer.write(&self.buffer, to);
+        Ok(is_read)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl<T: CarriesOutput> PieceSource for Writing<T> {
+    type Error = ReadError;
 
-    #[test]
-    fn the_wire_types_begin_with_the_streams() {
-        let logs = sandcrab_api::process::ProcessLogs {
-            stdout: String::new(),
-            stderr: String::new(),
-            invalid_utf8: false,
-            encoding: None,
-            success: true,
-            process_id: "p".into(),
-            truncated: None,
-            gap: None,
-            cursor: 0,
-            timestamp: sandcrab_api::Timestamp::now(),
-        };
-        assert!(serde_json::to_string(&logs).unwrap().starts_with(EMPTY));
+    fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, ReadError> {
+        let mut piece = Vec::with_capacity(about + about / 4);
+        while piece.len() < about && self.stage != Stage::Over {
+            self.step(about, &mut piece)?;
+        }
+        Ok(piece)
+    }
+}
+
+/// Every field of an answer but its output.
+fn other_fields(answer: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(answer) {
+        Ok(Value::Object(mut fields)) => {
+            fields.remove("stdout");
+            fields.remove("stderr");
+            fields
+        }
+        _ => Map::new(),
     }
 }

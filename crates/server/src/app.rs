@@ -8,9 +8,11 @@ use sandcrab_engine::Engine;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Gate;
-use crate::config::{Defaults, ServerLimits};
+use crate::config::ServerLimits;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
+use crate::outgoing::Outgoing;
+use crate::sandbox::Sandbox;
 use crate::stopping::Stopping;
 
 /// What every route can reach. A handle.
@@ -19,9 +21,8 @@ pub(crate) type App = Arc<AppState>;
 /// See [`App`].
 #[derive(Debug)]
 pub(crate) struct AppState {
-    pub(crate) engine: Engine,
+    pub(crate) sandbox: Sandbox,
     pub(crate) gate: Gate,
-    pub(crate) defaults: Defaults,
     pub(crate) limits: ServerLimits,
     pub(crate) stopping: Stopping,
     pub(crate) metrics: Metrics,
@@ -29,9 +30,8 @@ pub(crate) struct AppState {
     pub(crate) tasks: TaskTracker,
     pub(crate) started: Instant,
     pub(crate) connections: Arc<AtomicUsize>,
-    pub(crate) workspace: String,
-    /// Held while the sandbox's environment changes.
-    pub(crate) environment: tokio::sync::Mutex<()>,
+    /// What waits for clients to take it.
+    pub(crate) outgoing: Outgoing,
     /// Bytes of bodies that are held now.
     held: AtomicUsize,
 }
@@ -39,17 +39,15 @@ pub(crate) struct AppState {
 impl AppState {
     pub(crate) fn new(engine: Engine, config: &crate::ServerConfig) -> App {
         Arc::new(Self {
-            engine,
+            sandbox: Sandbox::new(engine, config),
             gate: Gate::new(&config.access, &config.listen),
-            defaults: config.defaults.clone(),
             limits: config.limits.clone(),
             stopping: Stopping::default(),
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),
             started: Instant::now(),
             connections: Arc::default(),
-            workspace: config.engine.cwd.to_string_lossy().into_owned(),
-            environment: tokio::sync::Mutex::new(()),
+            outgoing: Outgoing::new(config.limits.outgoing_bytes),
             held: AtomicUsize::new(0),
         })
     }

@@ -66,6 +66,8 @@ pub struct ServerLimits {
     pub held_body_bytes: usize,
     /// How long the next piece of a body may take: what has come is held meanwhile.
     pub body_patience: Duration,
+    /// How many bytes of answers may wait for clients to take them before pieces become small.
+    pub outgoing_bytes: usize,
     /// The most connections at a time.
     pub connections: usize,
     /// The most requests under way on one WebSocket.
@@ -78,6 +80,7 @@ impl Default for ServerLimits {
             body_bytes: 128 << 20,
             held_body_bytes: 512 << 20,
             body_patience: Duration::from_secs(60),
+            outgoing_bytes: 64 << 20,
             connections: 16_384,
             requests_per_socket: 1_024,
         }

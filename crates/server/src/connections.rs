@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,8 +21,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tower::Service;
 
+use crate::dispatch::Dispatch;
 use crate::listening::{Accepted, Listening};
 use crate::own::Own;
 use crate::stopping::Stopping;
@@ -66,7 +65,7 @@ pub(crate) struct Drain<F, H> {
 /// What serves clients.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    router: Router,
+    dispatch: Dispatch,
     places: Arc<Semaphore>,
     open: Arc<AtomicUsize>,
     stopping: Stopping,
@@ -76,9 +75,9 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Room for so many connections; `open` shows how many there are.
-    pub(crate) fn new(router: Router, most: usize, open: Arc<AtomicUsize>, stopping: Stopping) -> Self {
+    pub(crate) fn new(dispatch: Dispatch, most: usize, open: Arc<AtomicUsize>, stopping: Stopping) -> Self {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { router, places, open, stopping, tasks: TaskTracker::new(), closed: Arc::default() }
+        Self { dispatch, places, open, stopping, tasks: TaskTracker::new(), closed: Arc::default() }
     }
 
     /// Serves until `stop` is ready, then drains; in a hurry when `hurry` is ready.
@@ -175,14 +174,26 @@ impl Connections {
     }
 
     fn serve(&self, accepted: Accepted, keep: Keep, open: Open) {
-        let (router, stopping) = (self.router.clone(), self.stopping.clone());
+        let (dispatch, stopping) = (self.dispatch.clone(), self.stopping.clone());
         let builder = builder(&self.tasks, keep);
         match accepted {
             Accepted::Tcp(stream) => {
-                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, router, stopping, keep));
+                self.tasks.spawn(serve_one(
+                    builder,
+                    Counted { stream, _open: open },
+                    dispatch,
+                    stopping,
+                    keep,
+                ));
             }
             Accepted::Unix(stream) => {
-                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, router, stopping, keep));
+                self.tasks.spawn(serve_one(
+                    builder,
+                    Counted { stream, _open: open },
+                    dispatch,
+                    stopping,
+                    keep,
+                ));
             }
         }
     }
@@ -223,7 +234,7 @@ fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
 async fn serve_one<S>(
     builder: Builder<Tracked>,
     stream: Counted<S>,
-    router: Router,
+    dispatch: Dispatch,
     stopping: Stopping,
     keep: Keep,
 ) where
@@ -233,8 +244,7 @@ async fn serve_one<S>(
     let asks = Arc::clone(&has_asked);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         asks.store(true, Ordering::Relaxed);
-        let mut router = router.clone();
-        async move { Ok::<_, Infallible>(answer(&mut router, request).await) }
+        dispatch.clone().answer(request)
     });
     let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let (cut_off, begun) = (pin!(stopping.cut_off()), pin!(stopping.begun()));
@@ -276,14 +286,6 @@ async fn serve_one<S>(
                 }
             }
         }
-    }
-}
-
-/// A router is always ready.
-async fn answer(router: &mut Router, request: Request<Incoming>) -> axum::response::Response {
-    match router.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
     }
 }
 

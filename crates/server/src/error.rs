@@ -64,6 +64,13 @@ impl ApiError {
         error
     }
 
+    /// A handler panicked. The message goes to the log only.
+    pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Self::internal(format!("panicked: {}", text.unwrap_or("with a value that is not text")))
+    }
+
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.0.context.insert(name.into(), value.into());

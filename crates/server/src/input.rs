@@ -1,18 +1,18 @@
 //! What comes in: bodies, queries and path segments, each refused with the name of what is wrong.
 
-use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_ENCODING;
 use axum::http::request::Parts;
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use sandcrab_api::{ErrorCode, Object};
+use bytes::Bytes;
+use sandcrab_api::Object;
 use sandcrab_engine::{Execution, ExecutionId, Session, SessionId};
 use serde::de::DeserializeOwned;
 
 use crate::app::{App, Held};
+use crate::body::read::read_body;
 use crate::error::ApiError;
+use crate::sandbox::Sandbox;
 
 /// The longest a header or a query value may be that names something.
 const MAX_NAME_BYTES: usize = 512;
@@ -21,46 +21,6 @@ const MAX_NAME_BYTES: usize = 512;
 const QUICK_BYTES: usize = 256 << 10;
 /// Fields whose values may be secrets: what is wrong with them is said without them.
 const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
-
-/// Reads a body whole, within the limits.
-pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held), ApiError> {
-    let limit = app.limits.body_bytes;
-    let too_large = || {
-        let message = format!("a body may have {limit} bytes at most; send large input through stdin");
-        ApiError::new(ErrorCode::BodyTooLarge, message).with("limit", limit)
-    };
-    let expected = hyper::body::Body::size_hint(&body);
-    if expected.lower() > limit as u64 {
-        return Err(too_large());
-    }
-    let mut held = app.hold();
-    let mut first: Option<Bytes> = None;
-    let mut all = BytesMut::new();
-    let patience = app.limits.body_patience;
-    let stalled =
-        |_| ApiError::invalid("body", format!("nothing of it came for {patience:?}; send it again"));
-    while let Some(frame) = tokio::time::timeout(patience, body.frame()).await.map_err(stalled)? {
-        let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        held.grow(data.len())?;
-        let size = all.len() + first.as_ref().map_or(0, Bytes::len);
-        if size + data.len() > limit {
-            return Err(too_large());
-        }
-        match first.take() {
-            // Nearly every body comes in one piece, which need not be copied.
-            None if all.is_empty() => first = Some(data),
-            Some(before) => {
-                let exact = expected.exact().and_then(|n| usize::try_from(n).ok());
-                all.reserve(exact.unwrap_or(before.len() + data.len()));
-                all.extend_from_slice(&before);
-                all.extend_from_slice(&data);
-            }
-            None => all.extend_from_slice(&data),
-        }
-    }
-    Ok((first.unwrap_or_else(|| all.freeze()), held))
-}
 
 /// A body is taken as it is; one that says it is compressed would be misread.
 fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -145,9 +105,10 @@ impl FromRequestParts<App> for OfProcess {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let Ok(sandbox) = Sandbox::from_request_parts(parts, app).await;
         let id = segment(parts, app).await?;
         // What is no id cannot be there.
-        let found = id.parse::<ExecutionId>().ok().and_then(|id| app.engine.execution(&id));
+        let found = id.parse::<ExecutionId>().ok().and_then(|id| sandbox.engine.execution(&id));
         found.map(Self).ok_or_else(|| ApiError::no_process(&id))
     }
 }
@@ -159,14 +120,15 @@ impl FromRequestParts<App> for OfSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let Ok(sandbox) = Sandbox::from_request_parts(parts, app).await;
         let id = segment(parts, app).await?;
-        find_session(app, &id).map(Self)
+        find_session(&sandbox, &id).map(Self)
     }
 }
 
 /// The session with this id.
-pub(crate) fn find_session(app: &App, id: &str) -> Result<Session, ApiError> {
-    let found = id.parse::<SessionId>().ok().and_then(|id| app.engine.session(&id));
+pub(crate) fn find_session(sandbox: &Sandbox, id: &str) -> Result<Session, ApiError> {
+    let found = id.parse::<SessionId>().ok().and_then(|id| sandbox.engine.session(&id));
     found.ok_or_else(|| ApiError::no_session(id))
 }
 

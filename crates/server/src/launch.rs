@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::input::{self, Json};
 use crate::note::{self, ExecutionNote, SessionNote};
+use crate::sandbox::Sandbox;
 
 /// Words in paths below `/api/process`, which therefore are no ids.
 const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
@@ -51,6 +52,7 @@ pub(crate) struct Launch {
 /// its turn.
 pub(crate) async fn launch(
     app: &App,
+    sandbox: &Sandbox,
     request: Json<CommandRequest>,
     headers: &HeaderMap,
     query: Option<&str>,
@@ -60,15 +62,15 @@ pub(crate) async fn launch(
     let Json { value: mut request, bytes, held } = request;
     let kind = if request.background == Some(true) { Kind::Process } else { kind };
     let session_id = input::session_id(request.session_id.take(), headers, query)?;
-    let session = session_id.as_deref().map(|id| input::find_session(app, id)).transpose()?;
+    let session = session_id.as_deref().map(|id| input::find_session(sandbox, id)).transpose()?;
     let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
-    let mut spec = spec(app, &mut request, session.is_some(), &session_note, kind)?;
+    let mut spec = spec(sandbox, &mut request, session.is_some(), &session_note, kind)?;
     if let Some(key) = input::name_header(headers, IDEMPOTENCY_HEADER)? {
         make_once(&mut spec, key, session_id.as_deref(), kind, &bytes);
     }
     drop(bytes);
     let execution = match (&session, kind) {
-        (None, _) => app.engine.start(spec).await?,
+        (None, _) => sandbox.engine.start(spec).await?,
         (Some(session), Kind::Command) => session.start(spec).await?,
         (Some(session), Kind::Process) => session.start_process(spec).await?,
     };
@@ -85,37 +87,39 @@ pub(crate) async fn launch(
         max_output_bytes: request
             .max_output_bytes
             .or(session_note.max_output_bytes)
-            .or(app.defaults.max_output_bytes)
+            .or(sandbox.defaults.max_output_bytes)
             .unwrap_or(DEFAULT_OUTPUT_BYTES),
         on_disconnect: request.on_disconnect.unwrap_or_default(),
     })
 }
 
 /// Starts a command for a client that waits for it, and watches over what becomes of it when the client goes away.
-pub(crate) async fn launch_kept(
+pub(crate) async fn launch_guarded(
     app: &App,
+    sandbox: &Sandbox,
     request: Json<CommandRequest>,
     headers: &HeaderMap,
     query: Option<&str>,
-) -> Result<(Launch, Keeper), ApiError> {
+) -> Result<(Launch, DisconnectGuard), ApiError> {
     if request.value.on_disconnect != Some(OnDisconnect::Kill) {
-        let launch = launch(app, request, headers, query, Kind::Command).await?;
-        let keeper = Keeper::new(app, &launch);
-        return Ok((launch, keeper));
+        let launch = launch(app, sandbox, request, headers, query, Kind::Command).await?;
+        let guard = DisconnectGuard::new(app, &launch);
+        return Ok((launch, guard));
     }
     // A client that goes away while it starts would leave it running, with nobody to end it.
     let tasks = app.tasks.clone();
-    let (app, headers, query) = (Arc::clone(app), headers.clone(), query.map(str::to_owned));
+    let (app, sandbox) = (Arc::clone(app), sandbox.clone());
+    let (headers, query) = (headers.clone(), query.map(str::to_owned));
     let launched = tasks.spawn(async move {
-        let launch = launch(&app, request, &headers, query.as_deref(), Kind::Command).await?;
-        let keeper = Keeper::new(&app, &launch);
-        Ok((launch, keeper))
+        let launch = launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Command).await?;
+        let guard = DisconnectGuard::new(&app, &launch);
+        Ok((launch, guard))
     });
     launched.await.map_err(ApiError::internal)?
 }
 
 fn spec(
-    app: &App,
+    sandbox: &Sandbox,
     request: &mut CommandRequest,
     in_session: bool,
     session: &SessionNote,
@@ -132,7 +136,7 @@ fn spec(
     spec.cwd = request.cwd.take().map(Into::into);
     let timeout = request.timeout_ms.or(session.command_timeout_ms).map(Duration::from_millis);
     let some = |timeout: &Duration| !timeout.is_zero();
-    spec.timeout = timeout.or(app.defaults.timeout).filter(some);
+    spec.timeout = timeout.or(sandbox.defaults.timeout).filter(some);
     spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis).filter(some);
     spec.limits = limits(request.limits.as_ref().unwrap_or(&Limits::default()));
     spec.leftovers = match request.leftovers.unwrap_or_default() {
@@ -241,14 +245,14 @@ fn keep_open(stdin: Stdin) -> Stdin {
     }
 }
 
-/// Kills an execution when it is dropped before [`Keeper::release`]: its client has gone away.
+/// Kills an execution when it is dropped before [`DisconnectGuard::release`]: its client has gone away.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct DisconnectGuard {
     app: App,
     execution: Option<Execution>,
 }
 
-impl Keeper {
+impl DisconnectGuard {
     pub(crate) fn new(app: &App, launch: &Launch) -> Self {
         let kills = launch.on_disconnect == OnDisconnect::Kill;
         Self { app: Arc::clone(app), execution: kills.then(|| launch.execution.clone()) }
@@ -259,7 +263,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for DisconnectGuard {
     fn drop(&mut self) {
         // It is us who go away when the server stops.
         if let Some(execution) = self.execution.take()

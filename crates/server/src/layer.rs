@@ -1,5 +1,7 @@
-//! The outermost layer: every request gets an id, is let in or not, is counted, and every refusal gets its body.
+//! The outermost layer: every request gets an id, is counted and logged, every refusal gets its body, and every stream
+//! of events its encoding.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -8,10 +10,13 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use sandcrab_api::{ErrorCode, REQUEST_ID_HEADER};
 
+use crate::access::Multiplexed;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::events::{EventStream, sse};
 
 /// The longest request id that is taken over from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -47,10 +52,6 @@ impl RequestId {
     }
 }
 
-/// In the extensions of a request that came over a socket which was let in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LetIn;
-
 /// The outermost layer.
 pub(crate) async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
@@ -58,18 +59,22 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
     let cross_origin = app.gate.cross_origin_headers(request.headers());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
+    // Over a WebSocket, which was checked when it was opened, and which writes events its own way.
+    let is_multiplexed = request.extensions().get::<Multiplexed>().is_some();
     let mut response = if let Some(headers) = app.gate.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
     } else {
-        let let_in = request.extensions().get::<LetIn>().is_some();
-        match if let_in { Ok(()) } else { app.gate.check(request.uri(), request.headers()) } {
+        match if is_multiplexed { Ok(()) } else { app.gate.check_page(request.uri(), request.headers()) } {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
-                next.run(request).await
+                run(next, request).await
             }
             Err(refusal) => refusal.into_response(),
         }
     };
+    if !is_multiplexed && let Some(items) = EventStream::take(&mut response) {
+        sse::respond(&mut response, items, app.outgoing.clone());
+    }
     let route = route.as_ref().map_or("", MatchedPath::as_str);
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         log(&error, &id, method.as_str(), route);
@@ -83,6 +88,14 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
     tracing::debug!(request = id.as_str(), %method, route, status = response.status().as_u16(), "answered");
     response.headers_mut().insert(REQUEST_ID_HEADER, id.0);
     response
+}
+
+/// Runs the handler. One that panics is answered like any other failure of the server's own.
+async fn run(next: Next, request: Request) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => ApiError::panic(panic.as_ref()).into_response(),
+    }
 }
 
 fn log(error: &ApiError, id: &RequestId, method: &str, route: &str) {

@@ -41,6 +41,7 @@ pub(crate) struct Metrics {
     executions: Gauge,
     sessions: Gauge,
     connections: Gauge,
+    outgoing: Gauge,
 }
 
 impl fmt::Debug for Metrics {
@@ -55,7 +56,8 @@ impl Default for Metrics {
         let requests = Family::default();
         let buckets = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0, 60.0];
         let durations = Histogram::new(buckets);
-        let [running, executions, sessions, connections] = std::array::from_fn(|_| Gauge::default());
+        let [running, executions, sessions, connections, outgoing] =
+            std::array::from_fn(|_| Gauge::default());
         registry.register("requests", "Requests that were answered", requests.clone());
         registry.register(
             "request_duration_seconds",
@@ -66,7 +68,12 @@ impl Default for Metrics {
         registry.register("executions", "Executions there is a record of", executions.clone());
         registry.register("sessions", "Sessions", sessions.clone());
         registry.register("connections", "Open connections", connections.clone());
-        Self { registry, requests, durations, running, executions, sessions, connections }
+        registry.register(
+            "outgoing_bytes",
+            "Bytes of answers that wait for clients to take them",
+            outgoing.clone(),
+        );
+        Self { registry, requests, durations, running, executions, sessions, connections, outgoing }
     }
 }
 
@@ -85,11 +92,12 @@ impl Metrics {
     /// Everything, as Prometheus reads it.
     pub(crate) fn write(&self, app: &AppState) -> String {
         let set = |gauge: &Gauge, value: usize| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-        let health = app.engine.health();
+        let health = app.sandbox.engine.health();
         set(&self.running, health.running);
         set(&self.sessions, health.sessions);
-        set(&self.executions, app.engine.executions().len());
+        set(&self.executions, app.sandbox.engine.executions().len());
         set(&self.connections, app.connections.load(Ordering::Relaxed));
+        set(&self.outgoing, app.outgoing.held_bytes());
         let mut text = String::new();
         // Never fails: a String takes everything.
         let _ = encode(&mut text, &self.registry);

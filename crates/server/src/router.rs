@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::routes::{environment, events, execute, logs, output, process, service, session, socket, stdin};
-use crate::{document, layer};
+use crate::{access, document, layer};
 
 /// The API's description.
 #[derive(OpenApi)]
@@ -70,7 +70,9 @@ pub(crate) fn router(app: App) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         // Bodies have bounds of their own.
-        .layer(DefaultBodyLimit::disable());
+        .layer(DefaultBodyLimit::disable())
+        // What follows this line and not above it is public.
+        .layer(axum::middleware::from_fn_with_state(app.clone(), access::require_token));
     let layer = axum::middleware::from_fn_with_state(app.clone(), layer::around);
     let router = router.layer(layer).with_state(app);
     // What comes over a socket takes the same way.

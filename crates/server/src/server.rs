@@ -12,6 +12,7 @@ use sandcrab_engine::{Engine, OpenError, StopSummary};
 use crate::app::{App, AppState};
 use crate::config::{Listen, ServerConfig};
 use crate::connections::{Connections, Drain};
+use crate::dispatch::Dispatch;
 use crate::listening::Listening;
 
 const SIGTERM: i32 = 15;
@@ -82,7 +83,7 @@ impl Server {
 
     /// The engine behind it.
     pub fn engine(&self) -> &Engine {
-        &self.app.engine
+        &self.app.sandbox.engine
     }
 
     /// How many connections are open, now and later.
@@ -102,13 +103,18 @@ impl Server {
         hurry: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let Self { app, listening, config } = self;
-        let router = crate::router::router(Arc::clone(&app));
+        let dispatch = Dispatch::new(crate::router::router(Arc::clone(&app)));
         let connections = Arc::clone(&app.connections);
-        let clients = Connections::new(router, config.limits.connections, connections, app.stopping.clone());
+        let clients =
+            Connections::new(dispatch, config.limits.connections, connections, app.stopping.clone());
         let drain = Drain {
             window: config.drain_window,
-            first: end_executions(&app.engine, SIGTERM, config.stop_executions),
-            hurried: end_executions(&app.engine, SIGKILL, config.stop_executions.map(|_| Duration::ZERO)),
+            first: end_executions(&app.sandbox.engine, SIGTERM, config.stop_executions),
+            hurried: end_executions(
+                &app.sandbox.engine,
+                SIGKILL,
+                config.stop_executions.map(|_| Duration::ZERO),
+            ),
         };
         clients.run(listening, stop, drain, hurry).await;
         app.tasks.close();

@@ -1,6 +1,5 @@
 //! What a command did, as its answer says it.
 
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::Summary;
 use sandcrab_api::execute::{Encoding, ExecuteResult};
@@ -12,19 +11,21 @@ use crate::answer::AnswerOutput;
 use crate::convert;
 use crate::error::ApiError;
 use crate::launch::Launch;
+use crate::outgoing::Outgoing;
+use crate::text;
 
 /// The most bytes of each stream that an error carries.
 const ERROR_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// The answer to a command that has ended.
-pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
+pub(crate) fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<Response, ApiError> {
     if let Some(refusal) = refusal(&launch, end) {
         return Ok(with_output(refusal, &launch)?.into_response());
     }
     let info = launch.execution.info();
     let encoding = launch.encoding;
     let id = launch.execution.id().to_string();
-    // It has run; whoever cannot be told now can ask for it.
+    // It has run: a client that cannot get its result now can ask for it later.
     let unread = |e| ApiError::from(e).with("executionId", id.as_str());
     let (output, cursor) =
         AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding).map_err(unread)?;
@@ -52,7 +53,7 @@ pub(crate) fn respond(launch: Launch, end: &End) -> Result<Response, ApiError> {
         shell_ended: end.shell_ended.then_some(true),
         cursor,
     };
-    Ok(output.respond(StatusCode::OK, move |invalid_utf8| ExecuteResult { invalid_utf8, ..result }))
+    Ok(output.respond(result, outgoing))
 }
 
 /// The same for the end of a stream.
@@ -95,13 +96,7 @@ pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
 fn with_output(error: ApiError, launch: &Launch) -> Result<ApiError, ApiError> {
     let limit = launch.max_output_bytes.min(ERROR_OUTPUT_BYTES);
     let output = launch.execution.output(usize::try_from(limit).unwrap_or(usize::MAX))?;
-    let text = |bytes: Vec<u8>| match launch.encoding {
-        Encoding::Utf8 => String::from_utf8_lossy(&bytes).into_owned(),
-        Encoding::Base64 => {
-            use base64::Engine;
-            base64::engine::general_purpose::STANDARD.encode(bytes)
-        }
-    };
+    let text = |bytes| text::encode(bytes, launch.encoding).0;
     let omitted = output.stdout.omitted + output.stderr.omitted;
     let error = error.with("stdout", text(output.stdout.bytes)).with("stderr", text(output.stderr.bytes));
     Ok(if omitted > 0 { error.with("truncatedBytes", omitted) } else { error })

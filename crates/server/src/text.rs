@@ -78,6 +78,23 @@ impl Decoder {
     }
 }
 
+/// Bytes in base64, with padding.
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// All bytes of a stream as the text of a JSON string, and whether some were replaced.
+pub(crate) fn encode(bytes: Vec<u8>, encoding: Encoding) -> (String, bool) {
+    match encoding {
+        Encoding::Base64 => (encode_base64(&bytes), false),
+        Encoding::Utf8 => match String::from_utf8(bytes) {
+            Ok(text) => (text, false),
+            Err(e) => (String::from_utf8_lossy(e.as_bytes()).into_owned(), true),
+        },
+    }
+}
+
 /// Writes the bytes of one stream as the inside of a JSON string, piece by piece.
 #[derive(Debug)]
 pub(crate) enum StringWriter {
@@ -137,7 +154,7 @@ impl StringWriter {
 }
 
 /// Appends bytes in base64, with padding.
-pub(crate) fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
+fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
     use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
     let start = to.len();
@@ -175,7 +192,7 @@ fn first_special(text: &[u8]) -> Option<usize> {
 }
 
 /// Appends UTF-8 text as the inside of a JSON string.
-pub(crate) fn escape(text: &[u8], to: &mut Vec<u8>) {
+fn escape(text: &[u8], to: &mut Vec<u8>) {
     to.reserve(text.len() + text.len() / 16);
     let mut rest = text;
     while !rest.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use axum::Router;
 use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -41,7 +42,7 @@ impl Scene {
         let knows = stopping.clone();
         let quick = move || async move { if knows.is_stopping() { "stopping" } else { "quick" } };
         let router = Router::new().route("/slow", get(slow)).route("/quick", get(quick));
-        let clients = Connections::new(router, most, Arc::clone(&open), stopping.clone());
+        let clients = Connections::new(Dispatch::new(router), most, Arc::clone(&open), stopping.clone());
         let ((stop, stopped), (hurry, hurries)) = (oneshot::channel(), oneshot::channel());
         let hurried = Arc::new(AtomicBool::new(false));
         let was_hurried = Arc::clone(&hurried);

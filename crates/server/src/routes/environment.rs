@@ -1,26 +1,25 @@
 //! What later commands of this sandbox start from: `/api/env`.
 
-use axum::extract::State;
 use sandcrab_api::Timestamp;
 use sandcrab_api::process::DoneAnswer;
 use sandcrab_api::session::EnvRequest;
 
-use crate::app::App;
 use crate::error::ApiError;
 use crate::input::Json;
 use crate::launch::variables;
+use crate::sandbox::Sandbox;
 
 /// Changes the environment that commands and sessions start from, from now on and after a restart.
 #[utoipa::path(post, path = "/api/env", operation_id = "setEnv", tag = "sessions", request_body = EnvRequest,
     responses((status = 200, description = "It is changed.", body = DoneAnswer)))]
 pub(crate) async fn set(
-    State(app): State<App>,
+    sandbox: Sandbox,
     request: Json<EnvRequest>,
 ) -> Result<axum::Json<DoneAnswer>, ApiError> {
     let changes = request.value.vars;
-    let _alone = app.environment.lock().await;
-    app.engine.set_env(&variables(Some(changes.clone()))).await?;
-    crate::environment::remember(app.engine.state_dir(), changes).map_err(|e| match e.kind() {
+    let _alone = sandbox.environment.lock().await;
+    sandbox.engine.set_env(&variables(Some(changes.clone()))).await?;
+    crate::environment::remember(sandbox.engine.state_dir(), changes).map_err(|e| match e.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             let message = "it is changed, but no space is left to remember it; free some, and set it again";
             ApiError::new(sandcrab_api::ErrorCode::NoSpace, message)

@@ -1,11 +1,6 @@
 //! What happens to executions and sessions, as it happens: `/api/events`.
 
-use std::convert::Infallible;
-
-use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
-use bytes::Bytes;
 use futures_util::stream;
 use sandcrab_api::Timestamp;
 use sandcrab_api::event::{
@@ -16,35 +11,37 @@ use sandcrab_engine::EngineEvent;
 
 use crate::app::App;
 use crate::convert;
-use crate::feed::{HEARTBEAT, events_response, write_event};
+use crate::events::{Event, EventStream, HEARTBEAT, Item};
+use crate::sandbox::Sandbox;
 
 /// Streams what starts, changes and ends, from now on. A reader that is too slow is told how much it has missed.
 #[utoipa::path(get, path = "/api/events", operation_id = "events", tag = "service",
     responses((status = 200, description = "Events.", body = ServerEvent, content_type = "text/event-stream")))]
-pub(crate) async fn events(State(app): State<App>) -> Response {
-    let watcher = app.engine.events();
-    let pieces = stream::unfold((app, watcher, Stage::New), |(app, mut watcher, stage)| async move {
-        let mut chunk = Vec::new();
+pub(crate) async fn events(State(app): State<App>, sandbox: Sandbox) -> EventStream {
+    let watcher = sandbox.engine.events();
+    EventStream::new(stream::unfold((app, watcher, Stage::New), |(app, mut watcher, stage)| async move {
         let mut next = Stage::Open;
-        let timestamp = Timestamp::now();
-        match stage {
-            Stage::New => write_event(&mut chunk, None, &ServerEvent::Hello(HelloEvent { timestamp })),
-            Stage::Open => tokio::select! {
-                event = watcher.next() => match translate(event?) {
-                    Some(event) => write_event(&mut chunk, None, &event),
-                    None => chunk.extend_from_slice(b":\n\n"),
-                },
-                () = tokio::time::sleep(HEARTBEAT) => chunk.extend_from_slice(b": still here\n\n"),
-                () = app.stopping.begun() => {
-                    write_event(&mut chunk, None, &ServerEvent::Bye(ByeEvent { timestamp }));
-                    next = Stage::Over;
+        let event = match stage {
+            Stage::New => ServerEvent::Hello(HelloEvent { timestamp: Timestamp::now() }),
+            Stage::Open => loop {
+                tokio::select! {
+                    event = watcher.next() => if let Some(event) = translate(event?) {
+                        break event;
+                    },
+                    () = tokio::time::sleep(HEARTBEAT) => {
+                        return Some((Item::Heartbeat, (app, watcher, next)));
+                    }
+                    () = app.stopping.begun() => {
+                        next = Stage::Over;
+                        break ServerEvent::Bye(ByeEvent { timestamp: Timestamp::now() });
+                    }
                 }
             },
             Stage::Over => return None,
-        }
-        Some((Ok::<_, Infallible>(Bytes::from(chunk)), (app, watcher, next)))
-    });
-    events_response(Body::from_stream(pieces))
+        };
+        let event = Event { id: None, payload: event.into() };
+        Some((Item::Event(Box::new(event)), (app, watcher, next)))
+    }))
 }
 
 /// Where the stream stands.

@@ -12,9 +12,11 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
-use crate::feed::{Feed, Story};
+use crate::events::EventStream;
+use crate::feed::{Feed, StreamKind};
 use crate::input::{Json, Params};
-use crate::launch::{Kind, Launch, launch_kept};
+use crate::launch::{Kind, Launch, launch_guarded};
+use crate::sandbox::Sandbox;
 use crate::summary;
 
 /// Which session is meant, where the body does not say, and how often it may happen.
@@ -36,18 +38,19 @@ pub(crate) struct CommandHeaders {
     responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteAnswer)))]
 pub(crate) async fn execute(
     State(app): State<App>,
+    sandbox: Sandbox,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<Response, ApiError> {
-    let (launch, mut keeper) = launch_kept(&app, request, &headers, query.as_deref()).await?;
+    let (launch, mut guard) = launch_guarded(&app, &sandbox, request, &headers, query.as_deref()).await?;
     if launch.kind == Kind::Process {
-        keeper.release();
+        guard.release();
         return Ok(axum::Json(started(&launch)).into_response());
     }
     let end = wait(&app, &launch).await?;
-    keeper.release();
-    summary::respond(launch, &end)
+    guard.release();
+    summary::respond(launch, &end, &app.outgoing)
 }
 
 /// Waits for the end of a command; gives up when the server's patience is over.
@@ -100,11 +103,12 @@ pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<C
         body = ExecuteEvent, content_type = "text/event-stream")))]
 pub(crate) async fn execute_stream(
     State(app): State<App>,
+    sandbox: Sandbox,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     Params(params): Params<Since>,
     request: Json<CommandRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<EventStream, ApiError> {
     let since = since(&headers, params.since.as_deref())?;
     if since.is_some_and(Cursor::is_past_start) && !headers.contains_key(IDEMPOTENCY_HEADER) {
         // It would be run again, and the beginning of its output left out.
@@ -112,9 +116,9 @@ pub(crate) async fn execute_stream(
                    had, or follow it with GET /api/process/{id}/stream";
         return Err(ApiError::invalid("since", why));
     }
-    let (launch, keeper) = launch_kept(&app, request, &headers, query.as_deref()).await?;
+    let (launch, guard) = launch_guarded(&app, &sandbox, request, &headers, query.as_deref()).await?;
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
-    let story = Story::Command(Box::new((launch, keeper)));
-    Ok(Feed::new(&app, &execution, story, since, encoding, true)?.respond())
+    let kind = StreamKind::Command(Box::new((launch, guard)));
+    Ok(Feed::new(&app, &execution, kind, since, encoding, true)?.into_events())
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::{Encoding, Truncated};
@@ -17,10 +17,12 @@ use crate::answer::AnswerOutput;
 use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
-use crate::feed::{Feed, Story};
+use crate::events::EventStream;
+use crate::feed::{Feed, StreamKind};
 use crate::input::{OfProcess, Params};
 use crate::note::{self, ExecutionNote};
 use crate::routes::execute::since;
+use crate::sandbox::Sandbox;
 use crate::text::Decoder;
 
 /// How much is looked at together for ends of lines.
@@ -45,11 +47,12 @@ pub(crate) struct LogOptions {
     responses((status = 200, description = "What it has written.", body = ProcessLogs)))]
 pub(crate) async fn logs(
     State(app): State<App>,
+    sandbox: Sandbox,
     OfProcess(execution): OfProcess,
     Params(options): Params<LogOptions>,
 ) -> Result<Response, ApiError> {
     let encoding = encoding(&execution, options.encoding);
-    let limit = app.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
+    let limit = sandbox.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
     let mut reader = execution.reader()?;
     let mut cursor = reader.cursor_end()?;
     let mut gap = None;
@@ -83,7 +86,7 @@ pub(crate) async fn logs(
         cursor,
         timestamp: Timestamp::now(),
     };
-    Ok(output.respond(StatusCode::OK, move |invalid_utf8| ProcessLogs { invalid_utf8, ..logs }))
+    Ok(output.respond(logs, &app.outgoing))
 }
 
 fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
@@ -215,9 +218,9 @@ pub(crate) async fn stream(
     headers: HeaderMap,
     OfProcess(execution): OfProcess,
     Params(options): Params<StreamOptions>,
-) -> Result<Response, ApiError> {
+) -> Result<EventStream, ApiError> {
     let since = since(&headers, options.since.as_deref())?;
     let encoding = encoding(&execution, options.encoding);
     let follows = options.follow != Some(false);
-    Ok(Feed::new(&app, &execution, Story::Process, since, encoding, follows)?.respond())
+    Ok(Feed::new(&app, &execution, StreamKind::Process, since, encoding, follows)?.into_events())
 }

@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::stream;
-use sandcrab_api::ErrorCode;
 use sandcrab_engine::{OutputReader, ReadAt, ReadError, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app::App;
+use crate::body::pieces::{self, PieceSource};
+use crate::body::range::{content_range, not_satisfiable, parse};
 use crate::error::ApiError;
 use crate::input::{OfProcess, Params};
 
-/// How much is read at a time.
-const PIECE_BYTES: usize = 256 << 10;
+/// How many pieces are read at a time: raw bytes are only copied, so fewer and larger pieces are faster.
+const PIECES: usize = 2;
 /// Says which bytes of a stream the journal no longer has, and the body therefore leaves out.
 const OMITTED_HEADER: &str = "x-sandcrab-omitted";
 
@@ -50,6 +50,7 @@ pub(crate) struct OutputOptions {
         (status = 206, description = "The range, or as much of it as the journal has.",
             body = Vec<u8>, content_type = "application/octet-stream")))]
 pub(crate) async fn output(
+    State(app): State<App>,
     headers: HeaderMap,
     OfProcess(execution): OfProcess,
     Params(options): Params<OutputOptions>,
@@ -60,15 +61,14 @@ pub(crate) async fn output(
     };
     let mut reader = execution.reader()?;
     let plan = reader.plan(stream, usize::MAX)?;
+    let whole = |ranges| pieces::body(StreamRanges { reader, stream, ranges }, app.outgoing.clone());
     let octets = (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     let ranges = (header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     let Some(wanted) = headers.get(header::RANGE).and_then(|value| parse(value, plan.total)) else {
         let size = plan.total - plan.omitted;
-        let mut response = (
-            [octets, ranges, length(size)],
-            body(reader, stream, vec![plan.head.clone(), plan.tail.clone()]),
-        )
-            .into_response();
+        let mut response =
+            ([octets, ranges, length(size)], whole(vec![plan.head.clone(), plan.tail.clone()]))
+                .into_response();
         if plan.omitted > 0 {
             let omitted = format!("{}-{}", plan.head.end, plan.tail.start);
             if let Ok(value) = HeaderValue::from_str(&omitted) {
@@ -87,81 +87,40 @@ pub(crate) async fn output(
     } else {
         return Err(not_satisfiable(plan.total).with("omittedFrom", hole.start).with("omittedTo", hole.end));
     };
-    let shown = format!("bytes {}-{}/{}", given.start, given.end - 1, plan.total);
-    let shown = HeaderValue::from_str(&shown).map_err(ApiError::internal)?;
+    let shown = content_range(&given, plan.total)?;
     let headers = [octets, ranges, length(given.end - given.start), (header::CONTENT_RANGE, shown)];
-    Ok((StatusCode::PARTIAL_CONTENT, headers, body(reader, stream, vec![given])).into_response())
+    Ok((StatusCode::PARTIAL_CONTENT, headers, whole(vec![given])).into_response())
 }
 
 fn length(size: u64) -> (header::HeaderName, HeaderValue) {
     (header::CONTENT_LENGTH, HeaderValue::from(size))
 }
 
-fn not_satisfiable(total: u64) -> ApiError {
-    let message = format!("there are no such bytes; the stream has {total}, and some may have been dropped");
-    ApiError::new(ErrorCode::RangeNotSatisfiable, message).with("size", total)
-}
-
-/// A single range; `None` for what is to be passed over, as HTTP wants it.
-fn parse(value: &HeaderValue, total: u64) -> Option<Result<Range<u64>, ApiError>> {
-    let (from, to) = value.to_str().ok()?.trim().strip_prefix("bytes=")?.split_once('-')?;
-    let number = |text: &str| (!text.is_empty()).then(|| text.parse::<u64>().ok());
-    let range = match (number(from), number(to)) {
-        (Some(from), None) => from?..total,
-        (Some(from), Some(to)) if to? >= from? => from?..to?.saturating_add(1).min(total),
-        (None, Some(last)) => total.saturating_sub(last?)..total,
-        _ => return None,
-    };
-    Some(if range.is_empty() { Err(not_satisfiable(total)) } else { Ok(range) })
-}
-
-fn body(reader: OutputReader, stream: Stream, ranges: Vec<Range<u64>>) -> Body {
-    Body::from_stream(stream::unfold((reader, ranges), move |(mut reader, mut ranges)| async move {
-        let piece = next_piece(&mut reader, stream, &mut ranges).transpose()?;
-        Some((piece, (reader, ranges)))
-    }))
-}
-
-fn next_piece(
-    reader: &mut OutputReader,
+/// The bytes of some ranges of a stream.
+struct StreamRanges {
+    reader: OutputReader,
     stream: Stream,
-    ranges: &mut [Range<u64>],
-) -> Result<Option<Bytes>, ReadError> {
-    let Some(range) = ranges.iter_mut().find(|range| !range.is_empty()) else {
-        return Ok(None);
-    };
-    let wanted = usize::try_from(range.end - range.start).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-    let mut piece = vec![0; wanted];
-    match reader.read(stream, range.start, &mut piece)? {
-        ReadAt::Bytes(n) => {
-            range.start += n as u64;
-            piece.truncate(n);
-            Ok(Some(piece.into()))
-        }
-        // Dropped since it was promised: better an answer that breaks off than one that lies.
-        ReadAt::Gap { .. } | ReadAt::Nothing => Err(ReadError::Removed),
-    }
+    ranges: Vec<Range<u64>>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl PieceSource for StreamRanges {
+    type Error = ReadError;
 
-    #[test]
-    fn ranges() {
-        let parse = |text: &'static str| {
-            parse(&HeaderValue::from_static(text), 100).map(|range| range.map_err(|e| e.code()))
+    fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, ReadError> {
+        let Some(range) = self.ranges.iter_mut().find(|range| !range.is_empty()) else {
+            return Ok(Vec::new());
         };
-        assert_eq!(parse("bytes=0-9"), Some(Ok(0..10)));
-        assert_eq!(parse("bytes=90-"), Some(Ok(90..100)));
-        assert_eq!(parse("bytes=90-1000"), Some(Ok(90..100)));
-        assert_eq!(parse("bytes=-10"), Some(Ok(90..100)));
-        assert_eq!(parse("bytes=-1000"), Some(Ok(0..100)));
-        assert_eq!(parse("bytes=100-"), Some(Err(ErrorCode::RangeNotSatisfiable)));
-        assert_eq!(parse("bytes=-0"), Some(Err(ErrorCode::RangeNotSatisfiable)));
-        for passed_over in ["bytes=9-0", "bytes=", "bytes=-", "bytes=a-b", "lines=0-9", "bytes=0-1,5-6", "x"]
-        {
-            assert_eq!(parse(passed_over), None, "{passed_over}");
+        let about = about * PIECES;
+        let wanted = usize::try_from(range.end - range.start).unwrap_or(about).min(about);
+        let mut piece = vec![0; wanted];
+        match self.reader.read(self.stream, range.start, &mut piece)? {
+            ReadAt::Bytes(n) => {
+                range.start += n as u64;
+                piece.truncate(n);
+                Ok(piece)
+            }
+            // Dropped since it was promised: better an answer that breaks off than one that lies.
+            ReadAt::Gap { .. } | ReadAt::Nothing => Err(ReadError::Removed),
         }
     }
 }

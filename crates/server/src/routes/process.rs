@@ -19,6 +19,7 @@ use crate::error::ApiError;
 use crate::input::{Json, OfProcess, Params};
 use crate::launch::{Kind, launch};
 use crate::routes::execute::{CommandHeaders, started};
+use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
 /// How many processes are ended at a time.
@@ -30,11 +31,12 @@ const KILLS_AT_ONCE: usize = 64;
     responses((status = 200, description = "It has started.", body = ProcessStarted)))]
 pub(crate) async fn start(
     State(app): State<App>,
+    sandbox: Sandbox,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<axum::Json<ProcessStarted>, ApiError> {
-    let launch = launch(&app, request, &headers, query.as_deref(), Kind::Process).await?;
+    let launch = launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Process).await?;
     Ok(axum::Json(started(&launch)))
 }
 
@@ -56,7 +58,7 @@ pub(crate) struct Filter {
 #[utoipa::path(get, path = "/api/process/list", operation_id = "listProcesses", tag = "processes", params(Filter),
     responses((status = 200, description = "What there is.", body = ProcessList)))]
 pub(crate) async fn list(
-    State(app): State<App>,
+    sandbox: Sandbox,
     Params(filter): Params<Filter>,
 ) -> Result<axum::Json<ProcessList>, ApiError> {
     let wanted = |process: &Process| {
@@ -64,7 +66,7 @@ pub(crate) async fn list(
             && filter.status.is_none_or(|status| process.status == status)
             && filter.session_id.as_ref().is_none_or(|id| process.session_id.as_ref() == Some(id))
     };
-    let executions = app.engine.executions();
+    let executions = sandbox.engine.executions();
     let processes = executions.iter().map(|execution| convert::process(&execution.info())).filter(wanted);
     Ok(axum::Json(ProcessList { success: true, processes: processes.collect(), timestamp: Timestamp::now() }))
 }
@@ -134,7 +136,7 @@ pub(crate) struct OfWhom {
 #[utoipa::path(delete, path = "/api/process/kill-all", operation_id = "killAllProcesses", tag = "processes",
     params(OfWhom), responses((status = 200, description = "They are gone.", body = CleanedAnswer)))]
 pub(crate) async fn kill_all(
-    State(app): State<App>,
+    sandbox: Sandbox,
     Params(of): Params<OfWhom>,
 ) -> Result<axum::Json<CleanedAnswer>, ApiError> {
     use futures_util::StreamExt;
@@ -145,7 +147,7 @@ pub(crate) async fn kill_all(
             && info.status.end().is_none()
             && (of.session_id.is_none() || session == of.session_id.as_deref())
     };
-    let running: Vec<_> = app.engine.running().into_iter().filter(wanted).collect();
+    let running: Vec<_> = sandbox.engine.running().into_iter().filter(wanted).collect();
     let kills = running.into_iter().map(|execution| async move {
         execution.kill(signal::TERM, DEFAULT_GRACE).await.is_ok_and(|receipt| receipt.survivors.is_empty())
     });
@@ -157,12 +159,12 @@ pub(crate) async fn kill_all(
 /// Removes the records of processes that have ended.
 #[utoipa::path(post, path = "/api/process/cleanup", operation_id = "cleanupProcesses", tag = "processes",
     responses((status = 200, description = "They are removed.", body = CleanedAnswer)))]
-pub(crate) async fn cleanup(State(app): State<App>) -> Result<axum::Json<CleanedAnswer>, ApiError> {
+pub(crate) async fn cleanup(sandbox: Sandbox) -> Result<axum::Json<CleanedAnswer>, ApiError> {
     let ended = |execution: &Execution| execution.info().background && execution.status().end().is_some();
     let mut cleaned_count = 0;
-    for execution in app.engine.executions().into_iter().filter(ended) {
+    for execution in sandbox.engine.executions().into_iter().filter(ended) {
         // One that still has output to come stays.
-        cleaned_count += usize::from(app.engine.forget(execution.id()).is_ok());
+        cleaned_count += usize::from(sandbox.engine.forget(execution.id()).is_ok());
     }
     Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }

@@ -12,6 +12,7 @@ use sandcrab_engine::CommandSpec;
 use tokio::sync::OnceCell;
 
 use crate::app::App;
+use crate::sandbox::Sandbox;
 
 /// The version of the reference API that this one contains.
 const COMPATIBLE: &str = "0.12.7";
@@ -43,8 +44,8 @@ pub(crate) async fn version() -> axum::Json<Version> {
 /// Says what works here.
 #[utoipa::path(get, path = "/api/health", operation_id = "health", tag = "service",
     responses((status = 200, description = "What works here.", body = Health)))]
-pub(crate) async fn health(State(app): State<App>) -> axum::Json<Health> {
-    let engine = app.engine.health();
+pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Json<Health> {
+    let engine = sandbox.engine.health();
     let uptime = u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stopping = app.stopping.is_stopping();
     axum::Json(Health {
@@ -55,12 +56,12 @@ pub(crate) async fn health(State(app): State<App>) -> axum::Json<Health> {
         shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
         cgroups: engine.cgroups,
         landlock: engine.landlock.is_some(),
-        git: git(&app).await,
+        git: git(&sandbox).await,
         pty: std::path::Path::new("/dev/ptmx").exists(),
-        workspace: app.workspace.clone(),
+        workspace: sandbox.workspace.clone(),
         counts: Counts {
             running: engine.running,
-            executions: app.engine.executions().len(),
+            executions: sandbox.engine.executions().len(),
             sessions: engine.sessions,
             connections: app.connections.load(Ordering::Relaxed),
         },
@@ -69,11 +70,11 @@ pub(crate) async fn health(State(app): State<App>) -> axum::Json<Health> {
 }
 
 /// The version of git, asked for once.
-async fn git(app: &App) -> Option<String> {
+async fn git(sandbox: &Sandbox) -> Option<String> {
     static VERSION: OnceCell<Option<String>> = OnceCell::const_new();
     let ask = || async {
-        let outcome = app.engine.run(CommandSpec::argv(["git", "--version"])).await.ok()?;
-        drop(app.engine.forget(outcome.execution.id()));
+        let outcome = sandbox.engine.run(CommandSpec::argv(["git", "--version"])).await.ok()?;
+        drop(sandbox.engine.forget(outcome.execution.id()));
         Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned())
     };
     VERSION.get_or_init(ask).await.clone()

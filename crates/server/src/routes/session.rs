@@ -17,6 +17,7 @@ use crate::error::ApiError;
 use crate::input::{Json, OfSession, find_session};
 use crate::launch::{bad_id, variables};
 use crate::note::{self, SessionNote};
+use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
 /// How many sessions are asked at a time what they do.
@@ -29,6 +30,7 @@ const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
     request_body = SessionRequest, responses((status = 200, description = "It is there.", body = SessionCreated)))]
 pub(crate) async fn create(
     State(app): State<App>,
+    sandbox: Sandbox,
     request: Json<SessionRequest>,
 ) -> Result<axum::Json<SessionCreated>, ApiError> {
     app.check_open()?;
@@ -41,10 +43,10 @@ pub(crate) async fn create(
         cwd: request.cwd.map(Into::into),
     };
     let cwd =
-        spec.cwd.as_ref().map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
-    let session = match app.engine.create_session(spec.clone()).await {
-        Err(SessionError::AlreadyExists(id)) if delete_dead(&app, &id).await => {
-            app.engine.create_session(spec).await?
+        spec.cwd.as_ref().map_or_else(|| sandbox.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
+    let session = match sandbox.engine.create_session(spec.clone()).await {
+        Err(SessionError::AlreadyExists(id)) if delete_dead(&sandbox, &id).await => {
+            sandbox.engine.create_session(spec).await?
         }
         made => made?,
     };
@@ -71,8 +73,8 @@ fn id(id: Option<&str>) -> Result<Option<SessionId>, ApiError> {
 }
 
 /// Deletes a session whose last command has ended its shell; says whether it did.
-async fn delete_dead(app: &App, id: &SessionId) -> bool {
-    let Some(session) = app.engine.session(id) else {
+async fn delete_dead(sandbox: &Sandbox, id: &SessionId) -> bool {
+    let Some(session) = sandbox.engine.session(id) else {
         return false;
     };
     let dead = session.info().await.is_ok_and(|info| info.shell_ended && !info.busy && info.queued == 0);
@@ -95,8 +97,9 @@ async fn describe(session: &Session) -> Result<WireSession, ApiError> {
 /// Lists sessions, the oldest first.
 #[utoipa::path(get, path = "/api/session/list", operation_id = "listSessions", tag = "sessions",
     responses((status = 200, description = "What there is.", body = SessionList)))]
-pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<SessionList>, ApiError> {
-    let asked = app.engine.sessions().into_iter().map(|session| async move { describe(&session).await.ok() });
+pub(crate) async fn list(sandbox: Sandbox) -> Result<axum::Json<SessionList>, ApiError> {
+    let asked =
+        sandbox.engine.sessions().into_iter().map(|session| async move { describe(&session).await.ok() });
     // One that is deleted meanwhile is not there any more.
     let found = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE).filter_map(std::future::ready);
     let sessions: Vec<_> = found.collect().await;
@@ -118,10 +121,10 @@ pub(crate) async fn get(OfSession(session): OfSession) -> Result<axum::Json<Sess
     request_body = DeleteSessionRequest,
     responses((status = 200, description = "It is gone, with everything it ran.", body = SessionEnded)))]
 pub(crate) async fn delete(
-    State(app): State<App>,
+    sandbox: Sandbox,
     request: Json<DeleteSessionRequest>,
 ) -> Result<axum::Json<SessionEnded>, ApiError> {
-    let session = find_session(&app, &request.value.session_id)?;
+    let session = find_session(&sandbox, &request.value.session_id)?;
     let receipt = session.delete().await?;
     Ok(axum::Json(ended(&session, receipt)))
 }
@@ -155,6 +158,7 @@ pub(crate) async fn interrupt(
     responses((status = 200, description = "The copy is there.", body = SessionCreated)))]
 pub(crate) async fn fork(
     State(app): State<App>,
+    sandbox: Sandbox,
     OfSession(session): OfSession,
     request: Json<ForkRequest>,
 ) -> Result<axum::Json<SessionCreated>, ApiError> {
@@ -164,7 +168,7 @@ pub(crate) async fn fork(
         .info()
         .await?
         .cwd
-        .map_or_else(|| app.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
+        .map_or_else(|| sandbox.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());
     Ok(axum::Json(created(&copy, cwd)))
 }
 

@@ -12,19 +12,21 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use axum::response::Response;
 use axum::{Extension, Router};
-use bytes::Bytes;
+use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use sandcrab_api::ErrorCode;
-use sandcrab_api::frame::{ClientFrame, ErrorFrame, RequestFrame, ResponseFrame, ServerFrame, StreamFrame};
+use sandcrab_api::frame::{ClientFrame, ErrorFrame, RequestFrame, ResponseFrame, ServerFrame};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
+use crate::access::Multiplexed;
 use crate::access::TOKEN_PROTOCOL;
 use crate::app::{App, Held};
 use crate::error::ApiError;
-use crate::layer::LetIn;
+use crate::events::EventStream;
+use crate::events::frames::stream_frame;
 
 /// Frames that wait to be sent.
 const WAITING_FRAMES: usize = 64;
@@ -168,19 +170,20 @@ async fn answer(app: &App, router: Router, frame: RequestFrame, to: &mpsc::Sende
             return;
         }
     };
-    let response = match router.oneshot(request).await {
+    let mut response = match router.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let status = response.status().as_u16();
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
     let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
     // What is held of an answer counts like what is held of a body.
     let mut held = app.hold();
-    let body = if is_stream {
-        if stream(&id, response.into_body(), to).await.is_err() {
-            return;
+    let body = if let Some(mut items) = EventStream::take(&mut response) {
+        while let Some(item) = items.next().await {
+            if to.send(stream_frame(&id, &item)).await.is_err() {
+                return;
+            }
         }
         None
     } else {
@@ -218,7 +221,7 @@ fn request(frame: RequestFrame) -> Result<Request, String> {
         let value = HeaderValue::from_str(&value).map_err(|_| format!("the value of {name} is none"))?;
         request.headers_mut().append(name, value);
     }
-    request.extensions_mut().insert(LetIn);
+    request.extensions_mut().insert(Multiplexed);
     Ok(request)
 }
 
@@ -235,37 +238,4 @@ async fn whole(mut body: Body, held: &mut Held) -> Result<Vec<u8>, String> {
         all.extend_from_slice(&data);
     }
     Ok(all)
-}
-
-/// Sends the events of a stream, one frame each.
-async fn stream(
-    id: &str,
-    mut body: Body,
-    to: &mpsc::Sender<ServerFrame>,
-) -> Result<(), mpsc::error::SendError<ServerFrame>> {
-    let mut rest: Vec<u8> = Vec::new();
-    while let Some(Ok(frame)) = body.frame().await {
-        let Ok(data): Result<Bytes, _> = frame.into_data() else { continue };
-        rest.extend_from_slice(&data);
-        let mut done = 0;
-        while let Some(length) = rest[done..].windows(2).position(|pair| pair == b"\n\n") {
-            let event = &rest[done..done + length];
-            to.send(ServerFrame::Stream(stream_frame(id, event))).await?;
-            done += length + 2;
-        }
-        rest.drain(..done);
-    }
-    Ok(())
-}
-
-/// An event of ours as a frame. A comment becomes one without data, which keeps the client patient.
-fn stream_frame(id: &str, event: &[u8]) -> StreamFrame {
-    let text = String::from_utf8_lossy(event);
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-    StreamFrame {
-        id: id.into(),
-        event: None,
-        data: field("data: ").unwrap_or_default(),
-        event_id: field("id: "),
-    }
 }

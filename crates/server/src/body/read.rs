@@ -1,0 +1,49 @@
+//! Reading a body whole, within the limits.
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use sandcrab_api::ErrorCode;
+
+use crate::app::{App, Held};
+use crate::error::ApiError;
+
+/// Reads a body whole, within the limits.
+pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held), ApiError> {
+    let limit = app.limits.body_bytes;
+    let too_large = || {
+        let message = format!("a body may have {limit} bytes at most; send large input through stdin");
+        ApiError::new(ErrorCode::BodyTooLarge, message).with("limit", limit)
+    };
+    let expected = hyper::body::Body::size_hint(&body);
+    if expected.lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let mut held = app.hold();
+    let mut first: Option<Bytes> = None;
+    let mut all = BytesMut::new();
+    let patience = app.limits.body_patience;
+    let stalled =
+        |_| ApiError::invalid("body", format!("nothing of it came for {patience:?}; send it again"));
+    while let Some(frame) = tokio::time::timeout(patience, body.frame()).await.map_err(stalled)? {
+        let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        held.grow(data.len())?;
+        let size = all.len() + first.as_ref().map_or(0, Bytes::len);
+        if size + data.len() > limit {
+            return Err(too_large());
+        }
+        match first.take() {
+            // Nearly every body comes in one piece, which need not be copied.
+            None if all.is_empty() => first = Some(data),
+            Some(before) => {
+                let exact = expected.exact().and_then(|n| usize::try_from(n).ok());
+                all.reserve(exact.unwrap_or(before.len() + data.len()));
+                all.extend_from_slice(&before);
+                all.extend_from_slice(&data);
+            }
+            None => all.extend_from_slice(&data),
+        }
+    }
+    Ok((first.unwrap_or_else(|| all.freeze()), held))
+}

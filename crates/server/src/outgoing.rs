@@ -1,0 +1,96 @@
+//! [`Outgoing`]: what waits in memory for clients to take it, all connections together.
+//!
+//! Bodies are made in pieces, and a piece is counted from the moment it is made until the connection has written it. While
+//! there is room pieces are large. Beyond the limit they are small, and streams keep nothing but their cursor between two
+//! of them, so clients that never read cost little however many there are, and clients that do read still get on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+/// The size of a piece while there is room.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+/// The size of a piece when there is none.
+pub(crate) const SCARCE_PIECE_BYTES: usize = 4 << 10;
+
+/// Counts what waits for clients. A handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    held: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+impl Outgoing {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { held: Arc::default(), limit }
+    }
+
+    /// Whether as much waits as may.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.held.load(Ordering::Relaxed) >= self.limit
+    }
+
+    /// How large the next piece should be.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        if self.is_scarce() { SCARCE_PIECE_BYTES } else { PIECE_BYTES }
+    }
+
+    /// Counts a piece until its bytes are dropped.
+    pub(crate) fn count(&self, piece: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Piece { _held: self.hold(piece.capacity()), bytes: piece })
+    }
+
+    /// Counts this many bytes until the guard is dropped.
+    pub(crate) fn hold(&self, bytes: usize) -> Held {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Held { held: Arc::clone(&self.held), bytes }
+    }
+
+    /// How many bytes wait now.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that are counted while this is there.
+#[derive(Debug)]
+pub(crate) struct Held {
+    held: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A piece and its count.
+struct Piece {
+    bytes: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_counted_until_they_are_dropped() {
+        let outgoing = Outgoing::new(100);
+        assert_eq!(outgoing.piece_bytes(), PIECE_BYTES);
+        let piece = outgoing.count(vec![1; 100]);
+        let part = piece.slice(10..20);
+        drop(piece);
+        assert_eq!((outgoing.held_bytes(), outgoing.piece_bytes()), (100, SCARCE_PIECE_BYTES));
+        drop(part);
+        assert_eq!((outgoing.held_bytes(), outgoing.is_scarce()), (0, false));
+    }
+}

@@ -1,0 +1,57 @@
+//! [`Sandbox`]: what a request works on.
+//!
+//! A server has one sandbox today. Which one a request means is decided in one place, its extractor.
+
+use std::convert::Infallible;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use sandcrab_engine::Engine;
+
+use crate::app::App;
+use crate::config::{Defaults, ServerConfig};
+
+/// The sandbox that a request means. A handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Sandbox(Arc<SandboxState>);
+
+/// See [`Sandbox`].
+#[derive(Debug)]
+pub(crate) struct SandboxState {
+    pub(crate) engine: Engine,
+    /// Where commands run unless the request says otherwise.
+    pub(crate) workspace: String,
+    /// Limits of commands that state none.
+    pub(crate) defaults: Defaults,
+    /// Held while the environment that commands start from changes.
+    pub(crate) environment: tokio::sync::Mutex<()>,
+}
+
+impl Sandbox {
+    pub(crate) fn new(engine: Engine, config: &ServerConfig) -> Self {
+        Self(Arc::new(SandboxState {
+            engine,
+            workspace: config.engine.cwd.to_string_lossy().into_owned(),
+            defaults: config.defaults.clone(),
+            environment: tokio::sync::Mutex::new(()),
+        }))
+    }
+}
+
+impl Deref for Sandbox {
+    type Target = SandboxState;
+
+    fn deref(&self) -> &SandboxState {
+        &self.0
+    }
+}
+
+impl FromRequestParts<App> for Sandbox {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(app.sandbox.clone())
+    }
+}
