@@ -10,7 +10,7 @@ use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::{ReadError, StartError};
-use crate::end::{End, KillReceipt, Usage};
+use crate::end::{End, EndReason, KillReceipt, Usage};
 use crate::id::{ExecutionId, SessionId};
 use crate::protocol::{Answer, Bytes, Request};
 
@@ -116,6 +116,11 @@ impl Execution {
             None => Ok(()),
             Some(why) => Err(self.tracked.fixed.refused(why)),
         }
+    }
+
+    /// Whether its supervisor was lost.
+    pub(super) fn is_lost(&self) -> bool {
+        self.tracked.end().is_some_and(|end| end.reason == EndReason::Lost)
     }
 
     /// Waits for its end. A command of a session that could not be started has none.

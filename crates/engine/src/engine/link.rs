@@ -70,6 +70,8 @@ pub(super) struct Link {
     pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     executions: Mutex<HashMap<u32, Arc<Tracked>>>,
     over: AtomicBool,
+    /// It is the engine's connection to this supervisor, and not just a try; its end is looked into.
+    serves: AtomicBool,
     /// It is of a version that takes a command's journal with it.
     takes_journals: AtomicBool,
     renewing: AtomicBool,
@@ -113,6 +115,7 @@ impl Link {
             pending: Mutex::default(),
             executions: Mutex::default(),
             over: AtomicBool::new(false),
+            serves: AtomicBool::new(false),
             takes_journals: AtomicBool::new(true),
             renewing: AtomicBool::new(false),
             ready: AtomicBool::new(false),
@@ -211,6 +214,16 @@ impl Link {
         self.takes_journals.store(version >= 3, Ordering::Release);
     }
 
+    /// Makes it the engine's connection to this supervisor.
+    pub(super) fn serve(&self) {
+        self.serves.store(true, Ordering::Release);
+    }
+
+    /// Ends the connection.
+    pub(super) fn close(&self) {
+        let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
+    }
+
     /// Notes which process the supervisor is.
     pub(super) fn is_process(&self, pid: u32) {
         self.pid.store(pid, Ordering::Release);
@@ -249,7 +262,7 @@ impl Link {
 
     /// Ends a link over which nothing can be sent any more, so that what it has is told its end.
     fn give_up(&self) -> LinkError {
-        let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
+        self.close();
         LinkError::Gone
     }
 
@@ -339,10 +352,14 @@ impl Link {
             }
         }
         self.over.store(true, Ordering::Release);
+        // Handles on executions may keep this link; the supervisor is to know that it is over.
+        self.close();
         // Whoever waits for an answer learns that none will come.
         lock(&self.pending).clear();
         self.became_ready.notify_waiters();
-        if let Some(engine) = engine.upgrade() {
+        if self.serves.load(Ordering::Acquire)
+            && let Some(engine) = engine.upgrade()
+        {
             engine.link_over(&self);
         }
     }

@@ -5,7 +5,7 @@
 //!   was written.
 //! - `link.rs`: a connection to a supervisor; `patience.rs`: answers that take long; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
-//! - `adopt.rs`: taking over from an earlier engine; `sweep.rs`: cleaning up after a killed supervisor;
+//! - `adopt.rs`: taking over from an earlier engine; `recover.rs`: a supervisor whose connection is over; `sweep.rs`: cleaning up after a killed supervisor;
 //!   `stop.rs`: ending everything.
 //! - `life_cycle/`: the state of an execution from its claim to the end of its record; `events.rs`: telling watchers.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
@@ -22,6 +22,7 @@ mod output;
 mod patience;
 mod pool;
 mod reader;
+mod recover;
 mod session;
 mod start;
 mod state_dir;
@@ -59,6 +60,7 @@ use life_cycle::{Table, Tracked};
 use link::lock;
 use patience::Patience;
 use pool::Pool;
+use recover::Recoveries;
 use session::SessionState;
 use state_dir::StateDir;
 use tasks::Tasks;
@@ -85,6 +87,7 @@ struct Inner {
     executions: Mutex<Table>,
     registry: Mutex<Registry>,
     pool: Pool,
+    recoveries: Recoveries,
     patience: Arc<Patience>,
     events: Events,
     capabilities: Capabilities,
@@ -189,6 +192,7 @@ impl Engine {
             executions: Mutex::default(),
             registry: Mutex::default(),
             pool: Pool::default(),
+            recoveries: Recoveries::default(),
             patience: Arc::default(),
             events: Events::default(),
             capabilities,

@@ -234,6 +234,7 @@ impl Inner {
             match Link::connect(socket, &folders.supervisors, nonce, generation, patience) {
                 Ok(link) => {
                     link.is_process(pid);
+                    link.serve();
                     Ok(link)
                 }
                 Err(e) => {

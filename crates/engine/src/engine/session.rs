@@ -379,8 +379,16 @@ impl Inner {
         let state = Arc::clone(state);
         let revived = self.complete(async move {
             let _alone = state.reviving.lock().await;
+            // It may have been deleted while this waited.
+            if state.deleted.load(Ordering::Acquire) {
+                return Err(StartError::SessionGone(state.id.clone()));
+            }
             let Place { record: old, link } = lock(&state.place).clone();
             if let Some(link) = link.filter(|link| !link.is_hung_up()) {
+                return Ok(link);
+            }
+            // Only the connection may be over. What is revived is never there twice.
+            if let Some(link) = engine.living_supervisor_of(&state).await {
                 return Ok(link);
             }
             let folder = &engine.state.folders.snapshots;
@@ -411,7 +419,10 @@ impl Inner {
                 return Err(SessionError::NotFound(state.id.clone()));
             }
             let _alone = state.reviving.lock().await;
-            let Place { record, link } = lock(&state.place).clone();
+            let Place { record, mut link } = lock(&state.place).clone();
+            if link.as_ref().is_none_or(|link| link.is_hung_up()) {
+                link = engine.living_supervisor_of(&state).await;
+            }
             let processes = engine.processes_of(&state.id);
             let mut receipt = KillReceipt::default();
             if let Some(link) = link

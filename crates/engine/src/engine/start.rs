@@ -174,12 +174,17 @@ impl Inner {
                 self.execution_refused(&tracked, Refusal::QueueFull);
                 Err(StartError::QueueFull)
             }
-            // The link's end gives it its own end, `lost`; one that is over already has not seen it.
+            // The supervisor may have it all the same: what becomes of it is found out. A link that is over already has
+            // not seen it.
             Ok(_) | Err(LinkError::Gone) => {
                 if link.is_over() {
                     self.link_over(link);
                 }
-                Err(StartError::Lost)
+                match execution.wait_started().await {
+                    Ok(()) if execution.is_lost() => Err(StartError::Lost),
+                    Ok(()) => Ok(execution),
+                    Err(e) => Err(e),
+                }
             }
         }
     }

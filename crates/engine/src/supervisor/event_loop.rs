@@ -18,6 +18,7 @@ use super::session::Session;
 use super::shell_children::ShellChildren;
 use super::spin::{FOR_ENGINE, FOR_SHELL, Spin, awake_for};
 use super::stdio::Supply;
+use super::zygote::SUPERVISOR;
 use crate::end::{EndReason, KillReceipt};
 use crate::journal::Stream;
 use crate::layout::socket_name;
@@ -145,7 +146,7 @@ impl Supervisor {
         let signals = sys::signalfd(&[libc::SIGCHLD])?;
         let _ = setsid();
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        let _ = rustix::thread::set_name(c"sandcrab-super");
+        let _ = rustix::thread::set_name(SUPERVISOR);
         let nonce = Nonce::from_value(nonce).ok_or(rustix::io::Errno::INVAL)?;
         Ok(Self {
             cgroup: None,

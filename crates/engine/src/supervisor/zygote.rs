@@ -4,14 +4,15 @@
 //! has run, so that its heap is small and a fork of it cheap. Standard input is its socket to
 //! the engine, standard output the lifeline, a pipe whose other end only the engine holds.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
@@ -29,6 +30,13 @@ use crate::sys::{self, Fork};
 
 /// The name in `argv[0]` that makes a process a zygote.
 pub(crate) const ZYGOTE: &str = "sandcrab-zygote";
+
+/// The name of a supervisor's process.
+pub(crate) const SUPERVISOR: &CStr = c"sandcrab-super";
+/// How long a supervisor that was killed is waited for.
+const KILL_WAIT: Duration = Duration::from_secs(5);
+/// The flag of sockets in `/proc/net/unix` that take connections.
+const LISTENING: &str = "00010000";
 
 /// What a supervisor is born with.
 #[derive(Debug)]
@@ -156,6 +164,47 @@ pub(crate) fn supervisors_of(state_dir: &Path) -> Vec<u32> {
     let own = [ZYGOTE.as_bytes(), b"\0", state_dir.as_os_str().as_bytes(), b"\0"].concat();
     let pids = procfs::ids_in("/proc").into_iter().filter(|pid| procfs::arguments(*pid) == own);
     pids.map(raw).collect()
+}
+
+/// Kills the processes that listen on a supervisor's socket: the supervisor, and a child of its that has not become another
+/// program yet. Waits for their end, though not for ever: a process that is stuck in the kernel stays.
+pub(crate) fn end_listeners(state_dir: &Path, nonce: Nonce) {
+    let sockets = listening_as(nonce);
+    if sockets.is_empty() {
+        return;
+    }
+    let mut ended = Vec::new();
+    for number in supervisors_of(state_dir) {
+        let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
+        // First the descriptor, then the look: so what is looked at is what is signalled.
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let name = std::fs::read(format!("/proc/{number}/comm")).unwrap_or_default();
+        let Ok(files) = std::fs::read_dir(format!("/proc/{number}/fd")) else { continue };
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        let is_own = name.strip_suffix(b"\n") == Some(SUPERVISOR.to_bytes())
+            && links.into_iter().any(|link| sockets.iter().any(|socket| link.as_os_str() == socket.as_str()));
+        if is_own && pidfd_send_signal(&process, Signal::KILL).is_ok() {
+            ended.push(process);
+        }
+    }
+    let limit = Timespec { tv_sec: KILL_WAIT.as_secs().cast_signed(), tv_nsec: 0 };
+    for process in ended {
+        let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit));
+    }
+}
+
+/// The sockets that listen under a supervisor's name, as `/proc/<pid>/fd` shows them.
+fn listening_as(nonce: Nonce) -> Vec<String> {
+    let name = format!("/{}", socket_name(nonce));
+    let text = std::fs::read("/proc/net/unix").unwrap_or_default();
+    let socket_of = |line: &str| {
+        // Address, references, protocol, flags, type, state, inode, path.
+        let mut fields = line.split_ascii_whitespace();
+        let (flags, inode) = (fields.nth(3)?, fields.nth(2)?);
+        let is_own = flags == LISTENING && fields.next()?.ends_with(&name);
+        is_own.then(|| format!("socket:[{inode}]"))
+    };
+    String::from_utf8_lossy(&text).lines().filter_map(socket_of).collect()
 }
 
 /// Makes those of these processes go on that are supervisors and have been stopped.

@@ -7,7 +7,9 @@ use sandcrab_engine::{
     CgroupUse, CommandSpec, EndReason, Engine, SessionId, SessionSpec, StartError, Status, Stdin,
 };
 
-use crate::support::{Place, Seen, eventually, eventually_blocking, id, supervisor_of, with_argument};
+use crate::support::{
+    Place, Seen, eventually, eventually_async, eventually_blocking, id, supervisor_of, with_argument,
+};
 
 /// A number of seconds for `sleep` that nothing else on this machine sleeps.
 fn odd_seconds(place: &Place) -> String {
@@ -301,22 +303,133 @@ async fn a_stranger_in_the_folder_of_supervisors_does_not_keep_an_engine_from_op
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
 }
 
+/// The sockets of the supervisors.
+fn sockets(place: &Place) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(place.state().join("supervisors")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
 #[tokio::test]
-async fn a_supervisor_that_somebody_else_has_connected_to_does_not_stay() {
+async fn a_supervisor_that_a_stranger_has_connected_to_keeps_its_work() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("v=kept")).await.unwrap();
     let execution = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
     execution.wait_started().await.unwrap();
     let supervisor = supervisor_of(&execution);
-    let socket = std::fs::read_dir(place.state().join("supervisors")).unwrap().next().unwrap().unwrap();
-    drop(std::os::unix::net::UnixStream::connect(socket.path()).unwrap());
-    // It ends, and so does its supervisor; the session goes on under another.
-    execution.wait().await.unwrap();
-    eventually("it is gone", || !supervisor.is_alive()).await;
-    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    for _ in 0..3 {
+        drop(std::os::unix::net::UnixStream::connect(&sockets(&place)[0]).unwrap());
+    }
+    // The engine reaches it again, or has never lost it.
+    eventually_async("it is killed", async || {
+        drop(execution.kill(9, Duration::ZERO).await);
+        execution.status().end().is_some()
+    })
+    .await;
+    assert_eq!(execution.wait().await.unwrap().reason, EndReason::Killed);
+    let outcome = session.run(CommandSpec::shell("echo $v")).await.unwrap();
+    assert_eq!((outcome.stdout().as_str(), outcome.end.restored), ("kept\n", None));
+    assert!(supervisor.is_alive());
     session.delete().await.unwrap();
     eventually("all are gone", || place.supervisors().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_supervisor_that_takes_no_connection_yet_is_not_dead() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    let session = engine.create_session(SessionSpec::new().id("kept".parse().unwrap())).await.unwrap();
+    session.run(CommandSpec::shell("v=kept")).await.unwrap();
+    let supervisor = supervisor_of_session(&session).await;
+    drop((session, engine));
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
+    stop(supervisor);
+    // As many as it lets wait; the next is refused.
+    let address = rustix::net::SocketAddrUnix::new(sockets(&place)[0].as_path()).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+        let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => waiting.push(socket),
+            Err(e) => break assert_eq!(e, rustix::io::Errno::AGAIN),
+        }
+    }
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    drop(waiting);
+    let session = engine.session(&"kept".parse().unwrap()).unwrap();
+    let outcome = session.run(CommandSpec::shell("echo $v")).await.unwrap();
+    assert_eq!((outcome.stdout().as_str(), outcome.end.restored), ("kept\n", None));
+    assert!(supervisor.is_alive());
+    session.delete().await.unwrap();
+}
+
+/// A process that looks like a supervisor, listens on its socket and answers nothing.
+fn silent_supervisor(place: &Place, socket: &std::path::Path) -> std::process::Child {
+    use std::os::unix::process::CommandExt;
+    std::fs::remove_file(socket).unwrap();
+    let folder = std::fs::File::open(place.state().join("supervisors")).unwrap();
+    let path = format!(
+        "/proc/self/fd/{}/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&folder),
+        socket.file_name().unwrap().to_str().unwrap()
+    );
+    let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+    // Named as the kernel names a supervisor. It blocks when the pipe that is its output is full.
+    let program = place.file("sandcrab-super");
+    std::fs::copy("/usr/bin/yes", &program).unwrap();
+    let state = place.state().canonicalize().unwrap();
+    let mut command = std::process::Command::new(program);
+    command.arg0("sandcrab-zygote").arg(state).stdin(std::os::fd::OwnedFd::from(listener));
+    command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+}
+
+#[tokio::test]
+async fn a_silent_supervisor_is_killed_before_its_work_is_lost() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 0).await;
+    let execution = engine.start(CommandSpec::shell("sleep 60").id(id("silent"))).await.unwrap();
+    let supervisor = supervisor_of(&execution);
+    drop((execution, engine));
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
+    supervisor.kill();
+    eventually("it is dead", || !supervisor.is_alive()).await;
+    let mut child = silent_supervisor(&place, &sockets(&place)[0]);
+    let silent = Seen::of(child.id()).unwrap();
+    let engine = place.open().await;
+    let execution = engine.execution(&id("silent")).unwrap();
+    assert!(execution.status().end().is_none() && silent.is_alive());
+    let end = execution.wait().await.unwrap();
+    let is_alive = silent.is_alive();
+    child.wait().unwrap();
+    assert_eq!((end.reason, is_alive), (EndReason::Lost, false));
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_while_it_is_revived_does_not_come_back() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for round in 0..10 {
+        let session = engine.create_session(SessionSpec::new()).await.unwrap();
+        supervisor_of_session(&session).await.kill();
+        let mut starts = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let session = session.clone();
+            starts.spawn(async move { drop(session.start(CommandSpec::shell("true")).await) });
+        }
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        session.delete().await.unwrap();
+        starts.join_all().await;
+        assert!(matches!(session.start(CommandSpec::shell("true")).await, Err(StartError::SessionGone(_))));
+    }
+    drop(engine);
+    eventually("the supervisors are gone", || place.supervisors().is_empty()).await;
+    let engine = place.open().await;
+    assert!(engine.sessions().is_empty());
 }
 
 /// Commands that are sent to a session's supervisor while it is stopped; then the engine goes.

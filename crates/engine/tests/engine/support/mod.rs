@@ -36,6 +36,15 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
+/// The same for a condition that takes time to find out.
+pub(crate) async fn eventually_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 /// The same without letting the tasks of the engine run meanwhile.
 #[track_caller]
 pub(crate) fn eventually_blocking(what: &str, mut condition: impl FnMut() -> bool) {
