@@ -360,6 +360,7 @@ impl Inner {
             cwd: record.cwd.clone(),
             snapshot: snapshot.map(Bytes),
             snapshot_age: age,
+            salt: Some(claimed.salt),
         };
         let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
         let failed = match link.ask(&Request::OpenSession(Box::new(open))).await {
@@ -392,7 +393,8 @@ impl Inner {
                 return Ok(link);
             }
             let folder = &engine.state.folders.snapshots;
-            let (snapshot, age) = SnapshotFile::read(folder, old.slot.0).unzip();
+            let saved = SnapshotFile::read(folder, old.slot.0, Some(old.salt), state.created_at);
+            let (snapshot, age) = saved.unzip();
             let taken = engine.supervisor().await?;
             let link = Arc::clone(&taken.link);
             let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };

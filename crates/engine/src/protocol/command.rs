@@ -7,7 +7,7 @@ use std::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Limits, Program, Stdin};
-use crate::journal::NewJournalKey;
+use crate::journal::{NewJournalKey, Salt};
 use crate::wire;
 
 /// A byte string.
@@ -169,4 +169,7 @@ pub(crate) struct OpenSession {
     /// How old that state is.
     #[cbor(n(4), with = "wire::optional_micros", has_nil)]
     pub(crate) snapshot_age: Option<Duration>,
+    /// The salt of the record, which its snapshots carry. Engines of version 3 give none.
+    #[n(5)]
+    pub(crate) salt: Option<Salt>,
 }

@@ -16,6 +16,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
+use super::environment::LEFT_OUT;
 use super::start::{high, start_bash};
 use super::{Birth, Done, How, Hurry, Job, Report, ShellConfig, ShellUsage};
 use crate::memory_file::sealed_file;
@@ -52,8 +53,6 @@ const RECONNECT_MOST: Duration = Duration::from_millis(64);
 /// How long a template may take to fork.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Bash would run functions of these names in place of the first line, and the files before it.
-const LEFT_OUT: &[&str] = &["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_enable%%"];
 /// Given to the shell when it is up.
 const LATE: &[&str] = &["BASH_ENV", "ENV"];
 

@@ -29,6 +29,7 @@
 //! Everything, and it lasts; but for descriptors 0 to 2, which are the command's, and the variables and the
 //! directory given with a [`Job`], which are put back afterwards whatever the command did to them.
 
+mod environment;
 mod loaded;
 mod portable;
 mod probe;
@@ -49,6 +50,7 @@ use rustix::process::Pid;
 
 use crate::spawn::ProcessSetup;
 
+pub(crate) use environment::{is_plain, is_taken_at_start};
 pub(crate) use probe::{find_bash, probe};
 pub(crate) use quote::quote;
 pub(crate) use snapshot::{Snapshot, SnapshotError};

@@ -3,6 +3,7 @@
 mod cases;
 mod discarded;
 mod endings;
+mod environments;
 mod harness;
 mod life;
 mod like_bash;

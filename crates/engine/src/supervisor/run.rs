@@ -1,9 +1,9 @@
 //! A supervisor as the owner of one run: a stateless command or a background process.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -161,9 +161,14 @@ impl Supervisor {
         let mut stdio = Some(opened.map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
         check_folder(job.command.cwd.as_ref())?;
         self.reusable = false;
-        let loaded = self.context.driver == Some(Driver::Loaded);
+        let loaded = self.context.driver == Some(Driver::Loaded)
+            && self.context.env.iter().all(|(name, value)| shell::is_taken_at_start(name, value));
         let job = self.job(slot)?;
-        let plain = job.command.env.iter().all(is_plain);
+        let takes = |change: &Variable| {
+            let value = change.value.as_ref().map(|value| OsStr::from_bytes(&value.0));
+            shell::is_plain(OsStr::from_bytes(&change.name.0), value)
+        };
+        let plain = job.command.env.iter().all(takes);
         if loaded && plain && matches!(job.command.program, WireProgram::Shell(_)) {
             if job.command.prelude.is_some() {
                 self.drop_ready_shell();
@@ -568,19 +573,6 @@ pub(super) fn shell_env(changes: &[Variable]) -> Vec<(OsString, Option<OsString>
 
 pub(super) fn path_of(bytes: Bytes) -> PathBuf {
     OsString::from_vec(bytes.0).into()
-}
-
-/// Whether a shell that is up can take this variable as if it had started with it: bash reads some
-/// only when it starts, and keeps names that are not its own kind of name aside.
-fn is_plain(variable: &Variable) -> bool {
-    const READ_AT_START: [&[u8]; 6] =
-        [b"BASHOPTS", b"BASH_ENV", b"ENV", b"IFS", b"POSIXLY_CORRECT", b"SHELLOPTS"];
-    let name = variable.name.0.as_slice();
-    let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-    name.iter().all(word)
-        && name.first().is_some_and(|b| !b.is_ascii_digit())
-        && !READ_AT_START.contains(&name)
-        && !name.starts_with(b"BASH_FUNC")
 }
 
 /// Refuses a folder that a command could not run in, before it is handed to a shell.

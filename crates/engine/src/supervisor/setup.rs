@@ -36,7 +36,7 @@ pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
     if let Some(cwd) = cwd {
         text.extend(b"\\builtin cd -- ");
         quote(&mut text, &cwd.0);
-        text.extend(b" && \\builtin unset -v OLDPWD\n");
+        text.extend(b" && \\builtin unset -v OLDPWD && \\builtin export OLDPWD\n");
     }
     text
 }

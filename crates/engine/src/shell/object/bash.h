@@ -42,6 +42,7 @@ extern int default_buffered_input;
 
 extern sigjmp_buf top_level, return_catch;
 enum { FORCE_EOF = 1, DISCARD = 2, EXITPROG = 3, ERREXIT = 4, EXITBLTIN = 6 };
+enum { BAD_SYNTAX = 257 }; /* a status within bash */
 enum { SEVAL_NOHIST = 0x4, SEVAL_NOFREE = 0x8, SEVAL_RESETLINE = 0x10, SEVAL_NOHISTEXP = 0x200 };
 
 extern volatile sig_atomic_t interrupt_state;
@@ -50,11 +51,12 @@ extern int last_command_exit_value, return_catch_flag, return_catch_value, read_
 extern int indirection_level, variable_context, startup_state, want_pending_command, read_from_stdin;
 extern int wait_intr_flag, wait_signal_received, array_needs_making, posixly_correct, restricted;
 extern int errexit_flag, evalnest, sourcelevel, xtrace_fd, executing_builtin, expand_aliases;
-extern WEAK int expaliases_flag;
+extern int shell_initialized;
+extern WEAK int expaliases_flag, sigalrm_seen;
 extern pid_t dollar_dollar_pid, shell_pgrp;
 extern time_t shell_start_time;
 extern WEAK struct timeval shellstart;
-extern char *the_current_working_directory, *shell_name;
+extern char *the_current_working_directory, *shell_name, **shell_environment;
 extern const char *const dist_version;
 extern builtin_function *this_shell_builtin, exec_builtin;
 

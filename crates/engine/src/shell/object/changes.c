@@ -109,6 +109,14 @@ void put_back(void)
     }
 }
 
+/* What bash says by itself, whatever it finds in its environment. Among them the directory: a session's command that
+ * was given another and uses `cd` would leave a wrong one behind. */
+static const char *const not_given[] = {
+    "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_CMDS", "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_SUBSHELL",
+    "BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "EPOCHREALTIME", "EPOCHSECONDS", "HISTCMD", "LINENO", "PPID", "PWD",
+    "RANDOM", "SHELLOPTS", "SRANDOM", NULL,
+};
+
 /* Applies what precedes the text and returns the text; NULL if the directory cannot be entered. */
 char *apply_changes(char *body, uint32_t flags)
 {
@@ -150,7 +158,8 @@ char *apply_changes(char *body, uint32_t flags)
         char *name = at + 1, *equals = *at == '+' ? strchr(name, '=') : NULL;
         if (equals)
             *equals = '\0';
-        set_variable(lasting ? find_global_variable_noref(name) : set_aside(name, 0), name, equals ? equals + 1 : NULL);
+        if (lasting || !is_one_of(name, not_given))
+            set_variable(lasting ? find_global_variable_noref(name) : set_aside(name, 0), name, equals ? equals + 1 : NULL);
         if (equals)
             at = equals + 1; /* past the NUL we have put in */
     }

@@ -47,6 +47,19 @@ static void stop_running(void)
     interrupt_state = 0;
 }
 
+/* What a shell has in which no command has run yet. */
+static void forget_commands(void)
+{
+    unbind_variable_noref("PIPESTATUS");
+    char **own = shell_environment;
+    while (own && *own && strncmp(*own, "_=", 2) != 0)
+        own++;
+    int given = own && *own;
+    struct variable *last = bind_global_variable("_", given ? *own + 2 : shell_name, 0);
+    if (last && given)
+        last->attributes |= ATT_EXPORTED;
+}
+
 static void finish(int status, uint32_t how)
 {
     stop_running();
@@ -56,10 +69,9 @@ static void finish(int status, uint32_t how)
     clearerr(stdout);
     put_back();
     if (request->flags & SET_STATUS) {
-        status = request->status;
-        unbind_variable_noref("PIPESTATUS"); /* no command has run yet */
+        last_command_exit_value = status = request->status;
+        forget_commands();
     }
-    last_command_exit_value = status;
     read_but_dont_execute = 0; /* `set -n` would be for ever */
     check_descriptors();
     stdio_to_null();
@@ -111,9 +123,12 @@ static void recover(int code)
         if (stack && (stack->attributes & ATT_ARRAY) && stack->value)
             array_flush(stack->value);
     }
+    if (&sigalrm_seen) /* until 5.1: of a `read -t` that is no more, into whose frame the next read would jump */
+        sigalrm_seen = 0;
     close_saved_copies();
     sigprocmask(SIG_SETMASK, &top_level_mask, NULL);
     set_pipestatus_from_exit(status);
+    last_command_exit_value = status;
     if (is_over)
         leave_strict_modes();
     finish(status, why ? (uint32_t)why : is_over ? EXIT : NORMAL);
@@ -166,9 +181,10 @@ static void run_once(char *text)
     read_from_stdin = 0;
     indirection_level = 0; /* or a trace would start with `++` */
     bind_global_variable("BASH_EXECUTION_STRING", text, 0);
+    shell_initialized = 0; /* functions are said to be from the environment */
     int code = __sigsetjmp(top_level, 0);
     if (code == 0)
-        last_command_exit_value = parse_and_execute(text, "-c", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_RESETLINE);
+        parse_and_execute(text, "-c", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_RESETLINE);
     else if (code == FORCE_EOF)
         last_command_exit_value = 127;
     else if (code == DISCARD)
@@ -208,7 +224,7 @@ void run(int fds[MAX_FDS])
         body = map_body(fds[3]);
         close(fds[3]);
         if (!body) {
-            finish(126, NORMAL);
+            finish(last_command_exit_value = 126, NORMAL);
             return;
         }
     }
@@ -217,7 +233,7 @@ void run(int fds[MAX_FDS])
         dprintf(2, "bash: cd: %s: %s\n", body, strerror(errno));
         if (flags & ONCE)
             _exit(1);
-        finish(1, NORMAL);
+        finish(last_command_exit_value = 1, NORMAL);
         return;
     }
     if (flags & ONCE)
@@ -228,12 +244,17 @@ void run(int fds[MAX_FDS])
     running = 1;
     indirection_level = 0; /* or a trace would start with `++` */
     return_catch_flag = 1;
-    int status;
+    int before = last_command_exit_value, status;
     if (__sigsetjmp(return_catch, 0)) {
         parse_and_execute_cleanup(-1);
-        status = return_catch_value;
+        status = last_command_exit_value = return_catch_value;
     } else {
         status = parse_and_execute(text, "bash", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_NOHISTEXP | SEVAL_RESETLINE);
+        /* A syntax error may be in the result only. A text without a command succeeds, and leaves `$?` alone. */
+        if (last_command_exit_value == BAD_SYNTAX || (last_command_exit_value == before && status))
+            last_command_exit_value = status;
+        else if (last_command_exit_value != before)
+            status = last_command_exit_value;
     }
     return_catch_flag = 0;
     finish(status, NORMAL);
@@ -245,8 +266,7 @@ static int next_command(void)
     default_buffered_input = -1;
     stdio_to_null();
     last_command_exit_value = 0;
-    unbind_variable_noref("PIPESTATUS");
-    bind_global_variable("_", shell_name, 0);
+    forget_commands();
     apply_changes(packet, ONCE);
     handle_interrupt(on_interrupt);
     send_report(READY, 0, 0);

@@ -213,7 +213,7 @@ impl Supervisor {
         self.supply.let_go();
         let age = open.snapshot_age.unwrap_or_default();
         let taken = now.checked_sub(age).unwrap_or(now);
-        let mut file = SnapshotFile::new(open.slot);
+        let mut file = SnapshotFile::new(open.slot, open.salt);
         if let Some(snapshot) = &open.snapshot {
             // The engine forgets its own copy once we are up, and we may be killed before the next is taken.
             drop(file.write(&self.context.folders.snapshots, &snapshot.0, age));
