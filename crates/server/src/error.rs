@@ -145,7 +145,7 @@ impl From<StartError> for ApiError {
             }
             StartError::ArgumentsTooLong => error(ErrorCode::InvalidCommand),
             StartError::Limit(_) => error(ErrorCode::LimitNotSupported).with("field", "limits"),
-            StartError::AlreadyExists(id) => {
+            StartError::AlreadyExists(id) | StartError::InUse(id) => {
                 error(ErrorCode::ProcessAlreadyExists).with("processId", id.as_str())
             }
             StartError::Conflict(id) => error(ErrorCode::ExecutionConflict).with("executionId", id.as_str()),
@@ -174,7 +174,7 @@ impl From<ControlError> for ApiError {
             ControlError::Busy => Self::new(ErrorCode::LimitExceeded, message),
             ControlError::StdinNotOpen => Self::new(ErrorCode::StdinNotOpen, message)
                 .suggest("start it with keepStdinOpen, and write before closing"),
-            ControlError::Running => Self::new(ErrorCode::ExecutionConflict, message),
+            ControlError::Running | ControlError::InUse => Self::new(ErrorCode::ExecutionConflict, message),
             ControlError::NoSuchSignal(_) => Self::invalid("signal", message),
             _ => Self::internal(message),
         }

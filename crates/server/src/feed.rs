@@ -99,6 +99,10 @@ impl Feed {
         }
         let heartbeat = Instant::now() + HEARTBEAT;
         loop {
+            if self.is_over {
+                // A client that has the last event may use the id again at once.
+                self.follower.finish();
+            }
             if let Some(item) = self.ready.pop_front() {
                 return Some(item);
             }

@@ -44,6 +44,8 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             "body-patience-ms" => config.limits.body_patience = Duration::from_millis(number as u64),
             "max-executions" => config.engine.max_executions = number,
             "max-sessions" => config.engine.max_sessions = number,
+            "journal-bytes" => config.engine.journal_bytes = number as u64,
+            "retention-bytes" => config.engine.retention.max_total_bytes = number as u64,
             "requests-per-socket" => config.limits.requests_per_socket = number,
             "drain-ms" => config.drain_window = Duration::from_millis(number as u64),
             "keep-executions" => config.stop_executions = None,

@@ -26,6 +26,26 @@ async fn executions() {
     server.stop().await;
 }
 
+/// Retention counts what journals keep: a command that writes a multiple of it removes neither itself nor others.
+#[tokio::test]
+async fn finished_executions() {
+    let server = ServerProcess::start(&["journal-bytes=262144", "retention-bytes=2097152"]).await;
+    let target = server.target.clone();
+    let before = target.start(json!({"command": "echo before"})).await;
+    target.get(format!("/api/process/{before}/wait")).await.ok();
+    let flood = json!({"command": "head -c 50000000 /dev/zero", "maxOutputBytes": 10});
+    let flood = target.post("/api/execute", flood).await.ok();
+    assert_eq!(flood["exitCode"], 0);
+    for _ in 0..20 {
+        assert_eq!(target.shell("true").await["exitCode"], 0);
+    }
+    let id = flood["executionId"].as_str().unwrap();
+    let logs = target.get(format!("/api/process/{id}/logs?tail=1")).await.ok();
+    assert_eq!(logs["cursor"], flood["cursor"]);
+    assert_eq!(target.get(format!("/api/process/{before}/logs")).await.ok()["stdout"], "before\n");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn sessions() {
     let server = ServerProcess::start(&["max-sessions=2"]).await;

@@ -49,13 +49,27 @@ pub struct Retention {
     pub max_age: Duration,
     /// The most finished executions that are kept.
     pub max_count: usize,
-    /// The most bytes that the journals of finished executions have on disk together.
+    /// The most bytes that the journals of finished executions have on disk together. An execution whose journal alone
+    /// has more goes by itself, and no other in its place.
     pub max_total_bytes: u64,
+    /// How long a record stays after it was last read or waited for, whatever the other limits say. At most
+    /// [`MAX_RECORDS_IN_GRACE`] records over `max_count` stay for this.
+    pub grace: Duration,
 }
+
+/// How long a record stays after it was last read or waited for, unless the configuration says otherwise.
+pub const DEFAULT_RETENTION_GRACE: Duration = Duration::from_secs(10);
+/// The most records over `max_count` that stay because they were just read or waited for.
+pub const MAX_RECORDS_IN_GRACE: usize = 256;
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_age: Duration::from_secs(24 * 3600), max_count: 1_000, max_total_bytes: 4 << 30 }
+        Self {
+            max_age: Duration::from_secs(24 * 3600),
+            max_count: 1_000,
+            max_total_bytes: 4 << 30,
+            grace: DEFAULT_RETENTION_GRACE,
+        }
     }
 }
 

@@ -80,6 +80,9 @@ pub enum StartError {
     /// The id is taken.
     #[error("an execution {0} is already there; use another id, or wait until it has ended")]
     AlreadyExists(ExecutionId),
+    /// The id is that of a finished execution whose record is in use.
+    #[error("a client reads execution {0} or waits for it; use another id, or try again when it has done")]
+    InUse(ExecutionId),
     /// The id was used for another request.
     #[error("execution {0} was started by another request; use another id")]
     Conflict(ExecutionId),
@@ -143,6 +146,9 @@ pub enum ControlError {
     /// It has not ended, so its record cannot be removed.
     #[error("it has not ended; kill it first")]
     Running,
+    /// A client reads its record or waits for it, so the record cannot be removed.
+    #[error("a client reads its record or waits for it; try again when it has done")]
+    InUse,
     /// A signal that does not exist.
     #[error("there is no signal {0}; signals are 1 to 31")]
     NoSuchSignal(i32),

@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use super::Inner;
 use super::error::ControlError;
-use super::life_cycle::{State, Tracked};
+use super::life_cycle::{RecordGuard, State, Tracked};
 use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::{ReadError, StartError};
 use crate::end::{End, EndReason, KillReceipt, Usage};
 use crate::id::{ExecutionId, SessionId};
+use crate::journal::JournalReader;
 use crate::protocol::{Answer, Bytes, Request};
 
 /// How long a process has to end by itself before it is killed, unless the caller says otherwise.
@@ -109,6 +110,7 @@ impl Execution {
 
     /// Waits until it runs or is over, and says whether it could be started.
     pub async fn wait_started(&self) -> Result<(), StartError> {
+        let _guard = self.tracked.guard();
         let mut states = self.tracked.states();
         let begun = |state: &State| state.status != Status::Starting || state.refused.is_some();
         let refused = states.wait_for(begun).await.ok().and_then(|state| state.refused.clone());
@@ -125,6 +127,7 @@ impl Execution {
 
     /// Waits for its end. A command of a session that could not be started has none.
     pub async fn wait(&self) -> Result<Arc<End>, StartError> {
+        let _guard = self.tracked.guard();
         let mut states = self.tracked.states();
         let over = |state: &State| state.status.end().is_some() || state.refused.is_some();
         let state = states.wait_for(over).await.map_err(|_| StartError::Lost)?.clone();
@@ -137,6 +140,7 @@ impl Execution {
 
     /// Waits until nothing more will come, not even from what it left running.
     pub async fn wait_closed(&self) {
+        let _guard = self.tracked.guard();
         let mut states = self.tracked.states();
         // The sender lives as long as this handle.
         drop(states.wait_for(|state| state.closed).await);
@@ -221,9 +225,16 @@ impl Execution {
         }
     }
 
+    /// Opens its journal. The guard keeps the record for as long as it is read.
+    fn open_journal(&self) -> Result<(JournalReader, RecordGuard), ReadError> {
+        let guard = self.tracked.guard().ok_or(ReadError::Removed)?;
+        Ok((self.engine.reader(self.tracked.journal)?, guard))
+    }
+
     /// What it has written so far, at most `limit` bytes of each stream: the head and the tail.
     pub fn output(&self, limit: usize) -> Result<Output, ReadError> {
-        Output::read(self.engine.reader(self.tracked.journal)?, limit)
+        let (reader, _guard) = self.open_journal()?;
+        Output::read(reader, limit)
     }
 
     /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
@@ -231,24 +242,25 @@ impl Execution {
         self.reader()?.read(stream, offset, buffer)
     }
 
-    /// What it has written, in pieces, with the journal opened once.
+    /// What it has written, in pieces, with the journal opened once. Its record is not removed meanwhile.
     pub fn reader(&self) -> Result<OutputReader, ReadError> {
-        Ok(OutputReader::new(self.engine.reader(self.tracked.journal)?))
+        let (reader, guard) = self.open_journal()?;
+        Ok(OutputReader::new(reader, Some(guard)))
     }
 
     /// Its record from where at most the last bytes of a stream, or of both together, are left, as it
-    /// is written.
+    /// is written. It is not removed meanwhile.
     pub fn follow_tail(&self, stream: Option<Stream>, bytes: u64) -> Result<Follower, ReadError> {
-        let mut reader = self.engine.reader(self.tracked.journal)?;
+        let (mut reader, guard) = self.open_journal()?;
         reader.seek_tail(stream.map(Into::into), bytes)?;
-        Ok(Follower::new(reader, Arc::clone(&self.tracked)))
+        Ok(Follower::new(reader, Arc::clone(&self.tracked), guard))
     }
 
-    /// Its record from a cursor on, as it is written.
+    /// Its record from a cursor on, as it is written. It is not removed meanwhile.
     pub fn follow(&self, cursor: u64) -> Result<Follower, ReadError> {
-        let mut reader = self.engine.reader(self.tracked.journal)?;
+        let (mut reader, guard) = self.open_journal()?;
         reader.seek(cursor)?;
-        Ok(Follower::new(reader, Arc::clone(&self.tracked)))
+        Ok(Follower::new(reader, Arc::clone(&self.tracked), guard))
     }
 }
 

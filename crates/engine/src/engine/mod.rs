@@ -35,11 +35,13 @@ mod zygote;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub use config::{CgroupUse, EngineConfig, Retention, ShellDriver, SupervisorProgram};
+pub use config::{
+    CgroupUse, DEFAULT_RETENTION_GRACE, EngineConfig, MAX_RECORDS_IN_GRACE, Retention, ShellDriver,
+    SupervisorProgram,
+};
 pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
 pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
@@ -56,7 +58,7 @@ use crate::process_tree::CgroupChoice;
 use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
 use events::Events;
-use life_cycle::{Table, Tracked};
+use life_cycle::{Cleanup, Table, Tracked};
 use link::lock;
 use patience::Patience;
 use pool::Pool;
@@ -93,9 +95,7 @@ struct Inner {
     capabilities: Capabilities,
     /// The environment that commands start from, as it is now.
     env: Mutex<Vec<(OsString, OsString)>>,
-    retention_due: Arc<tokio::sync::Notify>,
-    /// A clean-up is on its way.
-    cleaning: AtomicBool,
+    cleanup: Cleanup,
     state: StateDir,
 }
 
@@ -196,8 +196,7 @@ impl Engine {
             patience: Arc::default(),
             events: Events::default(),
             capabilities,
-            retention_due: Arc::default(),
-            cleaning: AtomicBool::new(false),
+            cleanup: Cleanup::default(),
             tasks: Tasks::default(),
             zygote: Arc::new(zygote),
         });

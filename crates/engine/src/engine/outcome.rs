@@ -23,9 +23,9 @@ pub struct Outcome {
 
 impl Outcome {
     pub(super) async fn of(execution: Execution) -> Result<Self, StartError> {
+        let _guard = execution.tracked.guard();
         let end = execution.wait().await?;
-        // The position came with the end, so a silent command's journal need not be read. A record that
-        // retention has already taken has nothing to show.
+        // The position came with the end, so a silent command's journal need not be read.
         let output = match execution.tracked.position() {
             0 => Output::default(),
             _ => execution.output(OUTCOME_BYTES).unwrap_or_default(),

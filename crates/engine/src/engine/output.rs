@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::error::ReadError;
-use super::life_cycle::Tracked;
+use super::life_cycle::{RecordGuard, Tracked};
 use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
@@ -162,17 +162,24 @@ pub const MAX_ENTRY_BYTES: usize = 64 << 10;
 pub struct Follower {
     reader: JournalReader,
     tracked: Arc<Tracked>,
+    /// Keeps the record.
+    guard: Option<RecordGuard>,
     ended: bool,
 }
 
 impl Follower {
-    pub(super) fn new(reader: JournalReader, tracked: Arc<Tracked>) -> Self {
-        Self { reader, tracked, ended: false }
+    pub(super) fn new(reader: JournalReader, tracked: Arc<Tracked>, guard: RecordGuard) -> Self {
+        Self { reader, tracked, guard: Some(guard), ended: false }
     }
 
     /// The cursor to go on from.
     pub fn cursor(&self) -> u64 {
         self.reader.cursor()
+    }
+
+    /// Says that all was read that is wanted: the record need not be kept for this follower any more.
+    pub fn finish(&mut self) {
+        self.guard = None;
     }
 
     /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
@@ -321,7 +328,7 @@ mod tests {
                 missing.push(at..all.len());
                 assert!(*own == expected(all, &missing, *limit), "stream {index}, limit {limit}");
                 let stream = [Stream::Stdout, Stream::Stderr][index];
-                let mut reader = OutputReader::new(store.reader(journal).unwrap());
+                let mut reader = OutputReader::new(store.reader(journal).unwrap(), None);
                 let plan = reader.plan(stream, *limit).unwrap();
                 assert_eq!((plan.omitted, plan.total), (own.omitted, all.len() as u64));
                 let planned = [plan.head, plan.tail].map(|range| read_range(&mut reader, stream, range));

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::error::ReadError;
+use super::life_cycle::RecordGuard;
 use super::output::{ReadAt, Stream};
 use crate::journal::{JournalReader, Stream as JournalStream, StreamRead};
 
@@ -28,11 +29,13 @@ pub struct StreamPlan {
 #[derive(Debug)]
 pub struct OutputReader {
     reader: JournalReader,
+    /// Keeps the record.
+    _guard: Option<RecordGuard>,
 }
 
 impl OutputReader {
-    pub(super) fn new(reader: JournalReader) -> Self {
-        Self { reader }
+    pub(super) fn new(reader: JournalReader, guard: Option<RecordGuard>) -> Self {
+        Self { reader, _guard: guard }
     }
 
     /// How many bytes standard output and standard error have so far, dropped ones included.

@@ -4,14 +4,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
 use super::error::JournalError;
-use super::files::segment_name;
 use super::format::{HEADER_BYTES, REPEAT, Salt, Slot, kind};
 use super::store::repair_range;
 use super::tape::{Record, Tape};
+use super::usage::{blocks, stat_segment};
 
 /// How far behind the first record a start is looked for in a journal of several segments. It is the first
 /// thing that a supervisor writes.
@@ -36,7 +35,7 @@ pub(crate) struct Found {
     pub(crate) stdout_bytes: u64,
     /// Bytes of standard error, dropped ones included.
     pub(crate) stderr_bytes: u64,
-    /// The sizes of its files together.
+    /// The blocks of its files together, in bytes.
     pub(crate) bytes_on_disk: u64,
     /// When the slot was claimed.
     pub(crate) claimed_at: SystemTime,
@@ -78,18 +77,11 @@ fn take_note(found: &mut Found, tape: &Tape, record: &Record) {
     }
 }
 
-/// The size of a segment, and whether it is a plain file.
-fn stat(dir: &OwnedFd, slot: Slot, segment: u64) -> Result<(u64, bool), Errno> {
-    let stat = statat(dir, segment_name(slot, segment), AtFlags::SYMLINK_NOFOLLOW)?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    Ok((u64::try_from(stat.st_size).unwrap_or(0), is_file))
-}
-
 /// Looks into a slot. Reads its first and its newest segment only.
 pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Result<Inspection, JournalError> {
-    let bytes_on_disk = match stat(dir, slot, 0) {
-        Ok((size, true)) => size,
-        Ok((_, false)) => return Ok(Inspection::Foreign),
+    let bytes_on_disk = match stat_segment(dir, slot, 0) {
+        Ok(stat) => blocks(&stat),
+        Err(Errno::INVAL) => return Ok(Inspection::Foreign),
         // Further segments alone are the rest of a removal.
         Err(Errno::NOENT) => return Ok(Inspection::Usable),
         Err(errno) => return Err(errno.into()),
@@ -126,7 +118,7 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
             let _ = repair_range(dir, slot, &salt, tape.range_from_directory()?);
         }
         for segment in overflow {
-            found.bytes_on_disk += stat(dir, slot, *segment).map_or(0, |(size, _)| size);
+            found.bytes_on_disk += stat_segment(dir, slot, *segment).map_or(0, |stat| blocks(&stat));
         }
         tape.go_to(0)?;
         while found.started.is_none() && tape.offset() < start_limit(&found) {

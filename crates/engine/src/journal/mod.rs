@@ -14,7 +14,7 @@
 //! | `writer.rs`, `writer/segments.rs` | appending, the bound, what happens on a full disk |
 //! | `reader.rs`, `seek.rs` | cursors, gaps, tails, ranges of one stream |
 //! | `store.rs`, `found.rs` | claiming, retiring, finding again |
-//! | `retention.rs` | which finished journals go |
+//! | `retention.rs`, `usage.rs` | which finished journals go, and what they have on disk |
 //!
 //! # Limits
 //!
@@ -34,6 +34,7 @@ mod retention;
 mod seek;
 mod store;
 mod tape;
+mod usage;
 mod writer;
 
 #[cfg(test)]
@@ -45,7 +46,8 @@ pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Salt, Slot, Stream, kind};
 pub(crate) use found::Found;
 pub(crate) use free::Opening;
 pub(crate) use reader::{Item, JournalReader};
-pub(crate) use retention::{Finished, FinishedRecord, Retention};
+pub(crate) use retention::{Excess, Expired, Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};
+pub(crate) use usage::disk_bytes;
 pub(crate) use writer::{JournalWriter, NewJournal, NewJournalKey};

@@ -54,19 +54,14 @@ impl<T> Finished<T> {
     }
 
     /// Forgets one, if it is there.
-    pub(crate) fn remove(&mut self, journal: Claimed) {
-        if let Some(record) = self.records.remove(&journal) {
-            self.bytes = self.bytes.saturating_sub(record.bytes);
-            self.expiring.remove(&(record.ended_at, journal));
-        }
-    }
-
-    /// How many of them may go.
-    pub(crate) fn expiring(&self) -> usize {
-        self.expiring.len()
+    pub(crate) fn remove(&mut self, journal: Claimed) -> Option<T> {
+        let record = self.records.remove(&journal)?;
+        self.bytes = self.bytes.saturating_sub(record.bytes);
+        self.expiring.remove(&(record.ended_at, journal))
     }
 
     /// What all of them have on disk together.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -76,20 +71,73 @@ impl<T> Finished<T> {
         self.expiring.first_key_value().map(|((ended_at, _), _)| *ended_at)
     }
 
-    /// Takes out the next one that goes.
-    pub(crate) fn pop_expired(&mut self, policy: &Retention, now: SystemTime) -> Option<T> {
-        // An end in the future (the clock was set back) has no age.
-        let age = now.duration_since(self.oldest()?).unwrap_or_default();
-        if age <= policy.max_age
-            && self.expiring.len() <= policy.max_count
-            && self.bytes <= policy.max_total_bytes
-        {
-            return None;
-        }
-        let ((_, journal), value) = self.expiring.pop_first()?;
-        self.remove(journal);
-        Some(value)
+    /// Whether something is over a policy, with a little more than its count allowed, so that not every end is
+    /// followed by a clean-up.
+    pub(crate) fn is_over(&self, policy: &Retention) -> bool {
+        self.expiring.len() > policy.max_count + policy.max_count / 16 || self.bytes > policy.max_total_bytes
     }
+
+    /// Takes out what goes, the oldest first. `may_go` is asked for each; one that may not is passed over.
+    ///
+    /// A record that alone has more bytes than all may have goes for itself: its bytes do not make others go, since that
+    /// would not help.
+    pub(crate) fn take_expired(
+        &mut self,
+        policy: &Retention,
+        now: SystemTime,
+        mut may_go: impl FnMut(&T, Excess) -> bool,
+    ) -> Expired<T> {
+        let is_oversized = |record: &FinishedRecord| record.bytes > policy.max_total_bytes;
+        let mut bytes = self.bytes;
+        let mut oversized = 0;
+        if bytes > policy.max_total_bytes {
+            for record in self.records.values().filter(|record| is_oversized(record)) {
+                bytes -= record.bytes;
+                oversized += usize::from(!record.keep);
+            }
+        }
+        let mut count = self.expiring.len();
+        let mut expired = Expired { gone: Vec::new(), passed_over: false };
+        let mut going = Vec::new();
+        for ((ended_at, journal), value) in &self.expiring {
+            // An end in the future (the clock was set back) has no age.
+            let is_old = now.duration_since(*ended_at).unwrap_or_default() > policy.max_age;
+            let is_over = is_old || count > policy.max_count || bytes > policy.max_total_bytes;
+            if !is_over && oversized == 0 {
+                break;
+            }
+            let Some(record) = self.records.get(journal) else { continue };
+            if !is_over && !is_oversized(record) {
+                continue;
+            }
+            oversized -= usize::from(is_oversized(record));
+            if may_go(value, Excess { count: count.saturating_sub(policy.max_count) }) {
+                count -= 1;
+                bytes -= if is_oversized(record) { 0 } else { record.bytes };
+                going.push(*journal);
+            } else {
+                expired.passed_over = true;
+            }
+        }
+        expired.gone.extend(going.into_iter().filter_map(|journal| self.remove(journal)));
+        expired
+    }
+}
+
+/// How far the finished journals are over a policy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Excess {
+    /// How many more there are than may be.
+    pub(crate) count: usize,
+}
+
+/// What a clean-up has found.
+#[derive(Debug)]
+pub(crate) struct Expired<T> {
+    /// What is to go, the oldest first.
+    pub(crate) gone: Vec<T>,
+    /// Something else is over the policy and may not go yet.
+    pub(crate) passed_over: bool,
 }
 
 #[cfg(test)]
@@ -115,7 +163,7 @@ mod tests {
         for (index, record) in (0..).zip(records) {
             finished.insert(journal(index), *record, index);
         }
-        let gone: Vec<u32> = std::iter::from_fn(|| finished.pop_expired(&policy, now)).collect();
+        let gone: Vec<u32> = finished.take_expired(&policy, now, |_, _| true).gone;
         let left: u64 = (0..).zip(records).filter(|(i, _)| !gone.contains(i)).map(|(_, r)| r.bytes).sum();
         assert_eq!(finished.bytes(), left);
         gone
@@ -160,13 +208,36 @@ mod tests {
         let mut finished = Finished::default();
         finished.insert(journal(1), record(10, 600), "one");
         finished.insert(journal(2), record(10, 600), "two");
-        assert_eq!((finished.expiring(), finished.bytes(), finished.oldest()), (2, 1200, Some(at(10))));
-        finished.remove(journal(1));
-        finished.remove(journal(1));
-        assert_eq!((finished.expiring(), finished.bytes()), (1, 600));
-        assert_eq!(finished.pop_expired(&ALL, at(20)), None);
-        assert_eq!(finished.pop_expired(&ALL, at(5000)), Some("two"));
-        assert_eq!((finished.expiring(), finished.bytes(), finished.oldest()), (0, 0, None));
+        assert_eq!((finished.bytes(), finished.oldest()), (1200, Some(at(10))));
+        assert_eq!(finished.remove(journal(1)), Some("one"));
+        assert_eq!(finished.remove(journal(1)), None);
+        assert_eq!(finished.bytes(), 600);
+        assert!(finished.take_expired(&ALL, at(20), |_, _| true).gone.is_empty());
+        assert_eq!(finished.take_expired(&ALL, at(5000), |_, _| true).gone, ["two"]);
+        assert_eq!((finished.bytes(), finished.oldest()), (0, None));
+    }
+
+    #[test]
+    fn what_may_not_go_is_passed_over() {
+        let mut finished = Finished::default();
+        for (slot, bytes) in [(0, 600), (1, 600), (2, 600), (3, 300)] {
+            finished.insert(journal(slot), record(10 + u64::from(slot), bytes), slot);
+        }
+        let expired = finished.take_expired(&ALL, at(50), |slot, _| *slot != 0);
+        assert_eq!((expired.gone, expired.passed_over), (vec![1, 2], true));
+        let expired = finished.take_expired(&ALL, at(50), |_, _| true);
+        assert_eq!((expired.gone, expired.passed_over), (vec![], false));
+    }
+
+    #[test]
+    fn one_that_is_larger_than_all_may_be_goes_alone() {
+        let mut finished = [record(10, 400), record(20, 400), record(30, 5000), record(40, 100)];
+        assert_eq!(expired(ALL, &finished, at(50)), [2]);
+        // Removing the others would not make it fit.
+        finished[2].keep = true;
+        assert!(expired(ALL, &finished, at(50)).is_empty());
+        finished[3].bytes = 300;
+        assert_eq!(expired(ALL, &finished, at(50)), [0]);
     }
 
     #[test]

@@ -76,7 +76,6 @@ impl JournalStore {
     }
 
     /// The directory, for readers and writers.
-    #[cfg(test)]
     pub(crate) fn dir(&self) -> &Arc<OwnedFd> {
         &self.dir
     }

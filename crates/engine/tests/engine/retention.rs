@@ -2,9 +2,19 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, ControlError, Engine, ReadError, Retention, Stdin};
+use sandcrab_engine::{
+    CommandSpec, ControlError, Engine, MAX_RECORDS_IN_GRACE, MIN_JOURNAL_BYTES, ReadAt, ReadError, Retention,
+    StartError, Stdin, Stream,
+};
 
 use crate::support::{Place, eventually, id};
+
+const NO_GRACE: Retention = Retention {
+    max_age: Duration::from_secs(3600),
+    max_count: 1_000,
+    max_total_bytes: 4 << 30,
+    grace: Duration::ZERO,
+};
 
 async fn run(engine: &Engine, name: &str, text: &str) {
     let outcome = engine.run(CommandSpec::argv(["sh", "-c", text]).id(id(name))).await.unwrap();
@@ -20,7 +30,7 @@ fn names(engine: &Engine) -> Vec<String> {
 #[tokio::test]
 async fn the_oldest_go_by_count() {
     let place = Place::new();
-    let retention = Retention { max_count: 3, ..Retention::default() };
+    let retention = Retention { max_count: 3, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     let first = engine.run(CommandSpec::shell("echo a").id(id("a"))).await.unwrap();
     first.execution.wait_closed().await;
@@ -34,7 +44,7 @@ async fn the_oldest_go_by_count() {
 #[tokio::test]
 async fn the_old_go_by_age() {
     let place = Place::new();
-    let retention = Retention { max_age: Duration::from_millis(1500), ..Retention::default() };
+    let retention = Retention { max_age: Duration::from_millis(1500), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     run(&engine, "a", "true").await;
     run(&engine, "b", "true").await;
@@ -45,7 +55,7 @@ async fn the_old_go_by_age() {
 #[tokio::test]
 async fn the_old_go_by_age_also_beside_kept_ones() {
     let place = Place::new();
-    let retention = Retention { max_age: Duration::from_millis(200), ..Retention::default() };
+    let retention = Retention { max_age: Duration::from_millis(200), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     let mut kept = CommandSpec::shell("true").id(id("kept"));
     kept.keep_record = true;
@@ -59,7 +69,7 @@ async fn the_old_go_by_age_also_beside_kept_ones() {
 #[tokio::test]
 async fn the_oldest_go_by_bytes() {
     let place = Place::new();
-    let retention = Retention { max_total_bytes: 500_000, ..Retention::default() };
+    let retention = Retention { max_total_bytes: 500_000, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     for name in ["a", "b", "c"] {
         run(&engine, name, "head -c 200000 /dev/zero").await;
@@ -70,7 +80,7 @@ async fn the_oldest_go_by_bytes() {
 #[tokio::test]
 async fn a_kept_record_stays_until_it_is_forgotten() {
     let place = Place::new();
-    let retention = Retention { max_count: 1, max_age: Duration::from_millis(50), ..Retention::default() };
+    let retention = Retention { max_count: 1, max_age: Duration::from_millis(50), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     let mut kept = CommandSpec::shell("echo kept").id(id("kept"));
     kept.keep_record = true;
@@ -89,7 +99,8 @@ async fn a_kept_record_stays_until_it_is_forgotten() {
 #[tokio::test]
 async fn the_living_are_not_touched() {
     let place = Place::new();
-    let retention = Retention { max_count: 0, max_age: Duration::ZERO, max_total_bytes: 0 };
+    let retention =
+        Retention { max_count: 0, max_age: Duration::ZERO, max_total_bytes: 0, grace: Duration::ZERO };
     let engine = place.open_with(|config| config.retention = retention).await;
     let living = engine.start(CommandSpec::argv(["cat"]).id(id("cat")).stdin(Stdin::Open)).await.unwrap();
     for name in ["a", "b"] {
@@ -102,6 +113,7 @@ async fn the_living_are_not_touched() {
     while follower.cursor() < 10 {
         follower.next().await.unwrap().unwrap();
     }
+    drop(follower);
     living.close_stdin().await.unwrap();
     living.wait().await.unwrap();
     eventually("it is gone too", || engine.executions().is_empty()).await;
@@ -115,7 +127,7 @@ async fn a_new_engine_applies_its_own_policy() {
         run(&engine, name, "true").await;
     }
     drop(engine);
-    let retention = Retention { max_count: 2, ..Retention::default() };
+    let retention = Retention { max_count: 2, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     assert_eq!(names(&engine), ["b", "c"]);
     run(&engine, "d", "true").await;
@@ -138,7 +150,7 @@ async fn forgotten_records_do_not_come_back() {
 #[tokio::test]
 async fn slots_are_used_again() {
     let place = Place::new();
-    let retention = Retention { max_count: 50, ..Retention::default() };
+    let retention = Retention { max_count: 50, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     let session = engine.create_session(Default::default()).await.unwrap();
     for round in 0..500 {
@@ -148,4 +160,110 @@ async fn slots_are_used_again() {
     // The count may be exceeded by a sixteenth, and by what ends while slots are given back.
     let most = 100;
     assert!(place.count("journals") <= most, "{} files", place.count("journals"));
+}
+
+/// Runs clean-ups, by ending more executions, for long enough that what may go has gone.
+async fn clean_for_a_while(engine: &Engine) {
+    for _ in 0..20 {
+        let outcome = engine.run(CommandSpec::argv(["true"])).await.unwrap();
+        outcome.execution.wait_closed().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What counts is what a journal keeps, not what was written to it.
+#[tokio::test]
+async fn a_flood_removes_neither_itself_nor_others() {
+    let place = Place::new();
+    let retention = Retention { max_total_bytes: 2 << 20, ..NO_GRACE };
+    let engine = place
+        .open_with(|config| (config.retention, config.journal_bytes) = (retention, MIN_JOURNAL_BYTES))
+        .await;
+    run(&engine, "a", "echo a").await;
+    // Many small records have more bytes than the output in them.
+    run(&engine, "lines", "for i in $(seq 3000); do echo $i; done").await;
+    run(&engine, "flood", "head -c 50000000 /dev/zero").await;
+    run(&engine, "z", "true").await;
+    clean_for_a_while(&engine).await;
+    let kept = names(&engine);
+    for name in ["a", "lines", "flood", "z"] {
+        assert!(kept.contains(&name.to_owned()), "{name} is gone of {kept:?}");
+    }
+    assert_eq!(engine.execution(&id("flood")).unwrap().info().output_bytes, 50_000_000);
+    drop(engine);
+    // The same when the journals are found again.
+    let engine = place.open_with(|config| config.retention = retention).await;
+    let kept = names(&engine);
+    assert!(["a", "flood", "lines", "z"].iter().all(|name| kept.contains(&(*name).to_owned())), "{kept:?}");
+}
+
+#[tokio::test]
+async fn a_record_larger_than_all_may_be_goes_alone() {
+    let place = Place::new();
+    let retention = Retention { max_total_bytes: 100_000, ..NO_GRACE };
+    let engine = place.open_with(|config| config.retention = retention).await;
+    run(&engine, "a", "true").await;
+    run(&engine, "large", "head -c 3000000 /dev/zero").await;
+    eventually("only the large one is gone", || names(&engine) == ["a"]).await;
+}
+
+#[tokio::test]
+async fn what_a_client_reads_or_waits_for_is_kept() {
+    let place = Place::new();
+    let grace = Duration::from_millis(100);
+    let retention = Retention { max_count: 0, max_age: Duration::ZERO, max_total_bytes: 0, grace };
+    let engine = place.open_with(|config| config.retention = retention).await;
+    // Its output is read after its end, whatever retention thinks of it.
+    for round in 0..50 {
+        let outcome = engine.run(CommandSpec::argv(["echo", &round.to_string()])).await.unwrap();
+        assert_eq!(outcome.stdout(), format!("{round}\n"));
+    }
+    let gate = place.file("gate");
+    let text = format!("until [ -e '{}' ]; do sleep 0.01; done; echo done", gate.display());
+    let execution = engine.start(CommandSpec::argv(["sh", "-c", &text]).id(id("read"))).await.unwrap();
+    let mut reader = execution.reader().unwrap();
+    let mut follower = execution.follow(0).unwrap();
+    std::fs::write(&gate, "").unwrap();
+    execution.wait_closed().await;
+    clean_for_a_while(&engine).await;
+    eventually("the others are gone", || names(&engine) == ["read"]).await;
+    assert!(matches!(engine.forget(&id("read")), Err(ControlError::InUse)));
+    let again = engine.start(CommandSpec::argv(["true"]).id(id("read"))).await;
+    assert!(matches!(again, Err(StartError::InUse(taken)) if taken == id("read")));
+    let mut bytes = [0; 10];
+    assert_eq!(reader.read(Stream::Stdout, 0, &mut bytes).unwrap(), ReadAt::Bytes(5));
+    while follower.next().await.unwrap().is_some() {}
+    drop(reader);
+    follower.finish();
+    eventually("it is gone", || engine.executions().is_empty()).await;
+}
+
+/// A client that has just got its answer can still ask for more.
+#[tokio::test]
+async fn what_a_client_has_just_received_is_kept() {
+    let place = Place::new();
+    let retention = Retention {
+        max_count: 0,
+        max_age: Duration::ZERO,
+        max_total_bytes: 0,
+        grace: Duration::from_secs(2),
+    };
+    let engine = place.open_with(|config| config.retention = retention).await;
+    run(&engine, "a", "echo a").await;
+    clean_for_a_while(&engine).await;
+    assert!(engine.execution(&id("a")).is_some_and(|execution| execution.output(10).is_ok()));
+    eventually("it is gone", || engine.executions().is_empty()).await;
+}
+
+/// However many just ended, no more than so many are kept for their clients.
+#[tokio::test]
+async fn the_grace_period_is_bounded() {
+    let place = Place::new();
+    let retention = Retention { max_count: 1, grace: Duration::from_secs(3600), ..NO_GRACE };
+    let engine = place.open_with(|config| config.retention = retention).await;
+    let session = engine.create_session(Default::default()).await.unwrap();
+    for _ in 0..MAX_RECORDS_IN_GRACE + 50 {
+        session.run(CommandSpec::shell("true")).await.unwrap();
+    }
+    eventually("the oldest are gone", || engine.executions().len() <= MAX_RECORDS_IN_GRACE + 1).await;
 }

@@ -109,7 +109,7 @@ fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), Setti
     set(&mut engine.ready_shells, args.ready_shells);
     set(&mut engine.max_executions, args.max_executions);
     set(&mut engine.max_sessions, args.max_sessions);
-    let Retention { max_age, max_count, max_total_bytes } = &mut engine.retention;
+    let Retention { max_age, max_count, max_total_bytes, .. } = &mut engine.retention;
     set(max_age, args.retention_age.map(|span| span.0));
     set(max_count, args.retention_count);
     set(max_total_bytes, args.retention_bytes.map(|size| size.0));

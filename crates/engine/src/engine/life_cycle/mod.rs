@@ -26,8 +26,9 @@ mod tracked;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+pub(super) use retention::Cleanup;
 pub(super) use table::Table;
-pub(super) use tracked::{Fixed, State, Tracked, lost_end};
+pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
 
 use super::events::EngineEvent;
 use super::link::lock;
@@ -35,7 +36,7 @@ use super::{ControlError, Inner, StartError};
 use crate::command::{CommandSpec, LeftoverPolicy};
 use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Found, NewJournal};
+use crate::journal::{self, Found, NewJournal};
 use crate::protocol::Refusal;
 use crate::record::{ExecutionRecord, Record};
 
@@ -71,7 +72,18 @@ impl Inner {
             created_at: SystemTime::now(),
             note: record.note.clone().map(|note| note.0),
         };
+        let before = table.get(&fixed.id).cloned();
+        let in_use = || StartError::InUse(fixed.id.clone());
+        if before.as_ref().is_some_and(|before| before.is_in_use()) {
+            return Err(in_use());
+        }
         let (claimed, journal) = self.claim(&Record::Execution(record), spec.journal_bytes)?;
+        // It may have come into use in the meantime.
+        if before.is_some_and(|before| !before.begin_removal()) {
+            drop(table);
+            self.retire(claimed);
+            return Err(in_use());
+        }
         let tracked = Tracked::new(fixed, claimed);
         let replaced = table.insert(&tracked);
         drop(table);
@@ -142,8 +154,12 @@ impl Inner {
 
     /// Nothing more will come of an execution.
     pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
+        if tracked.is_closed() {
+            return;
+        }
+        let bytes = self.disk_bytes(tracked);
         let mut table = lock(&self.executions);
-        if tracked.set_closed(position) {
+        if tracked.set_closed(position, bytes) {
             table.finish(tracked);
             drop(table);
             self.clean_if_due();
@@ -159,10 +175,18 @@ impl Inner {
         if !tracked.is_closed() {
             return Err(ControlError::Running);
         }
+        if !tracked.begin_removal() {
+            return Err(ControlError::InUse);
+        }
         table.remove(&tracked);
         drop(table);
         self.retire_execution(&tracked);
         Ok(())
+    }
+
+    fn disk_bytes(&self, tracked: &Tracked) -> u64 {
+        let dir = Arc::clone(lock(&self.store).dir());
+        journal::disk_bytes(&dir, tracked.journal)
     }
 
     /// Gives back the slot of an execution that is no longer in the table.

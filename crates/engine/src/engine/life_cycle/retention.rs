@@ -1,16 +1,31 @@
 //! Which finished executions go, and when. Their slots are used again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::engine::Inner;
+use tokio::sync::{Notify, oneshot};
+
 use crate::engine::link::lock;
 use crate::engine::tasks::blocking;
+use crate::engine::{Inner, MAX_RECORDS_IN_GRACE};
 use crate::journal;
 
 /// The shortest wait of the clean-up by age, so that it is not woken for each execution.
 const AGE_GRAIN: Duration = Duration::from_millis(100);
+/// How long a clean-up waits for records that are over the policy and in use.
+const IN_USE_GRAIN: Duration = Duration::from_millis(500);
+
+/// When finished executions are removed.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Cleanup {
+    /// Notified when an execution was closed.
+    closed: Arc<Notify>,
+    /// Notified when the count is so far over the policy that the grace period does not count.
+    urgent: Arc<Notify>,
+    /// A clean-up runs, or waits for records in use.
+    is_active: AtomicBool,
+}
 
 impl Inner {
     fn policy(&self) -> journal::Retention {
@@ -24,46 +39,64 @@ impl Inner {
 
     /// Called when an execution was closed.
     pub(super) fn clean_if_due(self: &Arc<Self>) {
-        let policy = &self.config.retention;
-        // A little over the count is allowed, so that it is not cleaned every time.
-        let over = {
+        let policy = self.policy();
+        let urgent = journal::Retention { max_count: policy.max_count + MAX_RECORDS_IN_GRACE, ..policy };
+        let (is_over, is_urgent) = {
             let table = lock(&self.executions);
-            table.finished().expiring() > policy.max_count + policy.max_count / 16
-                || table.finished().bytes() > policy.max_total_bytes
+            (table.finished().is_over(&policy), table.finished().is_over(&urgent))
         };
-        if over && !self.cleaning.swap(true, Ordering::AcqRel) {
+        if is_over && !self.cleanup.is_active.swap(true, Ordering::AcqRel) {
             self.clean_soon();
+        } else if is_urgent {
+            self.cleanup.urgent.notify_one();
         }
         // Everything else in the list may be kept for good, so that no clean-up was due before.
-        self.retention_due.notify_one();
+        self.cleanup.closed.notify_one();
     }
 
-    /// Cleans on a thread of its own: giving back many slots takes a millisecond that no command should wait for.
+    /// Cleans until nothing is over the policy. On a thread of its own: giving back many slots takes a millisecond that no
+    /// command should wait for.
     fn clean_soon(self: &Arc<Self>) {
         let engine = Arc::downgrade(self);
+        let urgent = Arc::clone(&self.cleanup.urgent);
         self.tasks.spawn(async move {
-            blocking(move || {
-                if let Some(engine) = engine.upgrade() {
-                    // First, so that what is finished meanwhile asks again.
-                    engine.cleaning.store(false, Ordering::Release);
-                    engine.clean_finished();
+            loop {
+                let (done, passed_over) = oneshot::channel();
+                let weak = engine.clone();
+                let clean = move || {
+                    let passed_over = weak.upgrade().map(|engine| engine.clean_finished());
+                    // The task that waits for it may be gone.
+                    let _ = done.send(passed_over);
+                };
+                blocking(clean).await;
+                let Ok(Some(passed_over)) = passed_over.await else { return };
+                if passed_over {
+                    tokio::select! {
+                        () = tokio::time::sleep(IN_USE_GRAIN) => {}
+                        () = urgent.notified() => {}
+                    }
+                    continue;
                 }
-            })
-            .await;
+                let Some(engine) = engine.upgrade() else { return };
+                engine.cleanup.is_active.store(false, Ordering::Release);
+                let is_over = lock(&engine.executions).finished().is_over(&engine.policy());
+                if !is_over || engine.cleanup.is_active.swap(true, Ordering::AcqRel) {
+                    return;
+                }
+            }
         });
     }
 
-    /// Retires what the policy no longer keeps. Executions that live are not in the list at all.
-    fn clean_finished(&self) {
-        let (policy, now) = (self.policy(), SystemTime::now());
-        let mut table = lock(&self.executions);
-        let gone: Vec<_> = std::iter::from_fn(|| table.pop_expired(&policy, now)).collect();
-        drop(table);
-        for tracked in gone {
+    /// Retires what the policy no longer keeps; whether something else is over the policy and in use. Executions that
+    /// live are not in the list at all.
+    fn clean_finished(&self) -> bool {
+        let expired = lock(&self.executions).take_expired(&self.policy(), self.config.retention.grace);
+        for tracked in expired.gone {
             // A command that waits for this core does not wait for all of it.
             std::thread::yield_now();
             self.retire_execution(&tracked);
         }
+        expired.passed_over
     }
 
     /// Cleans by age: one timer, for the oldest, and none when there is nothing.
@@ -71,6 +104,7 @@ impl Inner {
         self.clean_finished();
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
+            let mut grain = AGE_GRAIN;
             loop {
                 let Some(strong) = engine.upgrade() else {
                     return;
@@ -79,7 +113,7 @@ impl Inner {
                 let max_age = strong.config.retention.max_age;
                 let due = oldest.map(|at| {
                     let age = SystemTime::now().duration_since(at).unwrap_or_default();
-                    max_age.saturating_sub(age).max(AGE_GRAIN)
+                    max_age.saturating_sub(age).max(grain)
                 });
                 match due {
                     Some(wait) => {
@@ -88,13 +122,13 @@ impl Inner {
                         let Some(strong) = engine.upgrade() else {
                             return;
                         };
-                        strong.clean_finished();
+                        grain = if strong.clean_finished() { IN_USE_GRAIN } else { AGE_GRAIN };
                     }
                     None => {
-                        let due = Arc::clone(&strong.retention_due);
+                        let closed = Arc::clone(&strong.cleanup.closed);
                         // Holding the engine here would keep it open for ever.
                         drop(strong);
-                        due.notified().await;
+                        closed.notified().await;
                     }
                 }
             }

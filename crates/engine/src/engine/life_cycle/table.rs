@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::Tracked;
 use crate::command::CommandSpec;
-use crate::engine::StartError;
+use crate::engine::{MAX_RECORDS_IN_GRACE, StartError};
 use crate::id::ExecutionId;
-use crate::journal::{Finished, FinishedRecord, Retention};
+use crate::journal::{Excess, Expired, Finished, FinishedRecord, Retention};
 
 /// All executions of an engine.
 #[derive(Debug, Default)]
@@ -92,11 +92,17 @@ impl Table {
         }
     }
 
-    /// Takes out the next one that a policy does not keep.
-    pub(super) fn pop_expired(&mut self, policy: &Retention, now: SystemTime) -> Option<Arc<Tracked>> {
-        let tracked = self.finished.pop_expired(policy, now)?;
-        self.remove(&tracked);
-        Some(tracked)
+    /// Takes out what a policy does not keep, but for what is used or was just used.
+    pub(super) fn take_expired(&mut self, policy: &Retention, grace: Duration) -> Expired<Arc<Tracked>> {
+        let may_go = |tracked: &Arc<Tracked>, excess: Excess| {
+            let is_in_grace = excess.count <= MAX_RECORDS_IN_GRACE && tracked.was_used_within(grace);
+            !is_in_grace && tracked.begin_removal()
+        };
+        let expired = self.finished.take_expired(policy, SystemTime::now(), may_go);
+        for tracked in &expired.gone {
+            self.remove(tracked);
+        }
+        expired
     }
 
     pub(super) fn finished(&self) -> &Finished<Arc<Tracked>> {

@@ -1,9 +1,9 @@
 //! [`Tracked`]: an execution as the engine keeps it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
@@ -77,6 +77,24 @@ pub(in crate::engine) struct Tracked {
     /// Held during a write to its standard input.
     pub(in crate::engine) writing: tokio::sync::Mutex<()>,
     bytes_on_disk: AtomicU64,
+    /// How many readers and waiters use its record; [`REMOVED`] when none ever will.
+    users: AtomicU32,
+    /// When it was closed, or the last reader or waiter had done.
+    last_used: Mutex<Option<Instant>>,
+}
+
+/// The number of users of a record that is being removed.
+const REMOVED: u32 = u32::MAX;
+
+/// Keeps the record of an execution: what is read or waited for is not removed. Afterwards it stays for the grace period.
+#[derive(Debug)]
+pub(in crate::engine) struct RecordGuard(Arc<Tracked>);
+
+impl Drop for RecordGuard {
+    fn drop(&mut self) {
+        *lock(&self.0.last_used) = Some(Instant::now());
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Tracked {
@@ -103,6 +121,8 @@ impl Tracked {
             armed: AtomicBool::new(false),
             writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
+            users: AtomicU32::new(0),
+            last_used: Mutex::new(None),
         }
     }
 
@@ -222,11 +242,34 @@ impl Tracked {
         })
     }
 
+    /// Keeps its record, unless that is being removed.
+    pub(in crate::engine) fn guard(self: &Arc<Self>) -> Option<RecordGuard> {
+        let more = |users: u32| (users < REMOVED - 1).then(|| users + 1);
+        self.users.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(RecordGuard(Arc::clone(self)))
+    }
+
+    /// Makes sure that its record is not used any more; `false` if it is used now.
+    pub(super) fn begin_removal(&self) -> bool {
+        self.users.compare_exchange(0, REMOVED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether its record is read or waited for.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether its record was used so recently.
+    pub(super) fn was_used_within(&self, grace: Duration) -> bool {
+        lock(&self.last_used).is_some_and(|at| at.elapsed() < grace)
+    }
+
     /// Nothing more will come; whether that is new.
-    pub(super) fn set_closed(&self, position: u64) -> bool {
+    pub(super) fn set_closed(&self, position: u64, bytes_on_disk: u64) -> bool {
         *lock(&self.link) = None;
         self.grew(position);
-        self.bytes_on_disk.store(self.position() + (4 << 10), Ordering::Release);
+        self.bytes_on_disk.store(bytes_on_disk, Ordering::Release);
+        lock(&self.last_used).get_or_insert_with(Instant::now);
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
     }
 

@@ -10,7 +10,9 @@ mod torn;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::{Claimed, Item, JournalReader, JournalStore, JournalWriter, MIN_JOURNAL_BYTES, Stream, kind};
+use super::{
+    Claimed, Item, JournalReader, JournalStore, JournalWriter, MIN_JOURNAL_BYTES, Stream, disk_bytes, kind,
+};
 
 /// How often the test bytes come again. A prime, so that it fits no size of the format.
 const PERIOD: usize = 1_048_573;
@@ -92,6 +94,11 @@ fn disk_use(path: &Path) -> u64 {
     std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
 }
 
+fn blocks_use(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512).sum()
+}
+
 /// A whole life of a few journals, for whatever file system the directory is on.
 fn exercise(path: &Path) {
     let mut store = fresh(path);
@@ -116,7 +123,10 @@ fn exercise(path: &Path) {
         assert_eq!(found[0].ended.as_deref(), Some(&b"ended"[..]));
         assert_eq!(found[0].started.as_deref(), Some(&b"started"[..]));
         assert_eq!((found[0].stdout_bytes, found[0].stderr_bytes), (1_000_000, 7_700));
-        assert_eq!(found[0].bytes_on_disk, disk_use(path));
+        assert_eq!(
+            (found[0].bytes_on_disk, disk_bytes(store.dir(), claimed)),
+            (blocks_use(path), blocks_use(path))
+        );
         store.retire(claimed).unwrap();
         assert!(disk_use(path) <= 64 << 10);
         assert!(matches!(follower.next(), Err(super::JournalError::Retired)));

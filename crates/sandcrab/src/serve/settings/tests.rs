@@ -56,7 +56,12 @@ fn limits_reach_the_engine() {
                  --max-sessions 8 --max-connections 9 --max-body-bytes 1GiB --command-timeout 5s --max-output-bytes 1KiB";
     let server = resolve(&words.split_whitespace().collect::<Vec<_>>(), "").unwrap().server;
     let engine = &server.engine;
-    let retention = Retention { max_age: Duration::from_secs(7200), max_count: 5, max_total_bytes: 1 << 30 };
+    let retention = Retention {
+        max_age: Duration::from_secs(7200),
+        max_count: 5,
+        max_total_bytes: 1 << 30,
+        ..Retention::default()
+    };
     assert_eq!(engine.retention, retention);
     assert_eq!((engine.ready_shells, engine.max_executions, engine.max_sessions), (0, 7, 8));
     assert_eq!((server.limits.connections, server.limits.body_bytes), (9, 1 << 30));

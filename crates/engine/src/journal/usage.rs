@@ -1,0 +1,50 @@
+//! What a journal has on disk.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Stat, statat};
+use rustix::io::Errno;
+
+use super::files::segment_name;
+use super::format::Slot;
+use super::store::Claimed;
+use super::tape::Tape;
+
+/// A first segment that is smaller has no further ones: it would have been filled first. The smallest segment has 64 KiB,
+/// and at most the largest event stays unused.
+const ONE_SEGMENT_BYTES: u64 = 40 << 10;
+/// The unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
+
+/// The blocks that a journal's files have on disk, in bytes. Not what was written to it: that may be any number of times
+/// its bound. 0 if the journal is gone.
+pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
+    let Ok(first) = stat_segment(dir, journal.slot, 0) else {
+        return 0;
+    };
+    let own = blocks(&first);
+    if u64::try_from(first.st_size).unwrap_or(0) < ONE_SEGMENT_BYTES {
+        return own;
+    }
+    let range = Tape::open(Arc::clone(dir), journal.slot, Some(&journal.salt))
+        .and_then(|mut tape| Ok((tape.layout().head_segments, tape.range()?)));
+    let Ok((head, range)) = range else { return own };
+    let segments = (1..head.min(range.newest + 1)).chain(range.oldest..range.newest + 1);
+    let further = segments.filter_map(|segment| stat_segment(dir, journal.slot, segment).ok());
+    own + further.map(|stat| blocks(&stat)).sum::<u64>()
+}
+
+/// What the file system says of a segment; an error if it is not a plain file.
+pub(super) fn stat_segment(dir: &OwnedFd, slot: Slot, segment: u64) -> Result<Stat, Errno> {
+    let stat = statat(dir.as_fd(), segment_name(slot, segment), AtFlags::SYMLINK_NOFOLLOW)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(stat),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// The blocks of a file, in bytes.
+pub(super) fn blocks(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK_BYTES
+}
