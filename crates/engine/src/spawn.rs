@@ -103,14 +103,14 @@ impl Spawn<'_> {
         let placed = wanted.zip(&copies);
         let descriptors =
             placed.map(|((fd, number), copy)| (copy.as_ref().map_or(*fd, AsFd::as_fd), *number));
-        let birthplace =
-            self.setup.cgroup.filter(|_| self.setup.fork_into_cgroup).and_then(Cgroup::birthplace);
+        let fork_target =
+            self.setup.cgroup.filter(|_| self.setup.fork_into_cgroup).and_then(Cgroup::fork_target);
         let child = PreparedChild {
             program: PreparedExec::new(program, self.argv, self.env),
             cwd,
             descriptors: descriptors.collect(),
             controlling_terminal,
-            fork_into: birthplace.as_ref().map(AsFd::as_fd),
+            fork_into: fork_target.as_ref().map(AsFd::as_fd),
             join_instead: self.setup.cgroup.into_iter().flat_map(Cgroup::join_files).collect(),
             join: self.setup.limit_cgroup.into_iter().flat_map(Cgroup::join_files).collect(),
             limits: self.setup.limit_values().map_err(StartFailure::at(StartStep::Limits))?,

@@ -26,7 +26,7 @@ pub(crate) struct Context {
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
     /// Whether processes can be forked into a new cgroup.
-    pub(crate) births: bool,
+    pub(crate) fork_into_cgroup: bool,
     /// Counts what the kernel killed for want of memory in the cgroup we are in.
     oom_counter: Option<OomCounter>,
 }
@@ -42,7 +42,7 @@ impl Context {
             bash: None,
             driver: None,
             cgroups: Cgroups::detect(CgroupChoice::Off),
-            births: false,
+            fork_into_cgroup: false,
             oom_counter: Cgroups::ambient_oom_kills(),
         }
     }
@@ -63,7 +63,7 @@ impl Context {
             CgroupSetting::V1 => CgroupChoice::V1,
             CgroupSetting::V2 => CgroupChoice::V2,
         });
-        self.births = can_be_born(&self.cgroups).unwrap_or(false);
+        self.fork_into_cgroup = can_fork_into(&self.cgroups).unwrap_or(false);
         self.bash = shell::find_bash();
         let mut reason = None;
         self.driver = self.bash.as_deref().map(|bash| match settings.driver {
@@ -86,13 +86,13 @@ impl Context {
 
 /// Tries whether a process that is forked into a new cgroup lives. It does not if the cgroup we are in was ever
 /// killed: the kernel compares the two cgroups' counts of kills.
-fn can_be_born(cgroups: &Cgroups) -> io::Result<bool> {
+fn can_fork_into(cgroups: &Cgroups) -> io::Result<bool> {
     let mut cgroup = cgroups.create(Nonce::random(), "probe", &Limits::default())?;
-    let Some(place) = cgroup.birthplace() else {
+    let Some(place) = cgroup.fork_target() else {
         drop(cgroup.remove());
         return Ok(false);
     };
-    let born = sys::lives_in(place.as_fd())?;
+    let is_possible = sys::lives_in(place.as_fd())?;
     // It is empty in a moment; if that comes too late, it is swept with the next supervisor's.
     for _ in 0..20 {
         if cgroup.remove().is_ok() {
@@ -100,7 +100,7 @@ fn can_be_born(cgroups: &Cgroups) -> io::Result<bool> {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    Ok(born)
+    Ok(is_possible)
 }
 
 /// An environment with changes made to it; later ones win.

@@ -1,57 +1,19 @@
-//! One execution in a supervisor's hands: its pipes, its journal, its deadlines, its end.
+//! One execution of a supervisor: its journal, its deadlines, its end. Its pipes are in [`JobIo`].
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::{Errno, ioctl_fionread, read, write};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Pid;
 
-use super::stdio::{Pipes, Stdio, Supply};
+use super::job_io::{BUSY_PIPE, JobIo, ReadResult, SMALL_READ};
+use super::stdio::{PipeSupply, Stdio};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
-use crate::memory_file::memory_file;
 use crate::process_tree::{Cgroup, StartTime, Tag};
-use crate::protocol::{Bytes, Command, Stage, WireStdin};
+use crate::protocol::{Command, Stage};
 use crate::shell::{Done, How};
+use crate::sys::Reaped;
 use crate::wire;
-
-/// How much is read from a pipe at a time, and how large a busy pipe is made.
-const READ: usize = 256 << 10;
-const BUSY_PIPE: usize = 1 << 20;
-/// How much is read from a pipe that has not had more.
-const SMALL_READ: usize = 4 << 10;
-/// A read this long means the pipe was full: the writer is faster than we wake.
-const FULL_PIPE: usize = 64 << 10;
-/// The most bytes given to standard input that wait for the command to read them.
-const MAX_STDIN_BACKLOG: usize = 64 << 20;
-
-/// Standard input that is open for writing.
-#[derive(Debug, Default)]
-struct StdinPipe {
-    /// None as long as the command waits for its turn.
-    end: Option<OwnedFd>,
-    unwritten: Vec<u8>,
-    written: usize,
-    /// Requests to answer when so many bytes have been written.
-    waiting: Vec<(usize, u64)>,
-    accepted: usize,
-    close: bool,
-}
-
-impl StdinPipe {
-    /// The pipe of a standard input that stays open, with the bytes that come first taken out of the command.
-    fn of(stdin: &mut WireStdin) -> Option<Self> {
-        let unwritten = match stdin {
-            WireStdin::Null | WireStdin::Bytes(_) => return None,
-            WireStdin::Open => Vec::new(),
-            WireStdin::OpenWith(Bytes(first)) => std::mem::take(first),
-        };
-        Some(Self { accepted: unwritten.len(), unwritten, ..Self::default() })
-    }
-}
 
 /// How the program itself came to its end.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,6 +57,20 @@ impl Exit {
     }
 }
 
+impl From<&Reaped> for Exit {
+    fn from(reaped: &Reaped) -> Self {
+        Self {
+            code: reaped.code,
+            signal: reaped.signal,
+            user: reaped.user,
+            system: reaped.system,
+            max_rss_bytes: reaped.max_rss_bytes,
+            shell_ended: false,
+            out_of_memory: false,
+        }
+    }
+}
+
 /// What reading a stream brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pumped {
@@ -125,19 +101,10 @@ pub(crate) struct Job {
     oom_kills: (u64, u64),
     /// The end it will have when its leftovers are gone.
     pub(crate) pending_end: Option<End>,
-    /// Its pipes, if a shell could not be given it.
-    pub(crate) unused: Option<Stdio>,
     /// The position beyond which the engine wants to hear of output.
     pub(crate) follow: Option<u64>,
+    pub(crate) io: JobIo,
     journal: JournalWriter,
-    outputs: [Option<OwnedFd>; 2],
-    /// Those that have come to their end, closed when there is time.
-    spent: [Option<OwnedFd>; 2],
-    /// The command's own ends of its pipes, held until it is over: so that a shell that lets go of
-    /// them wakes nobody before it has reported.
-    writers: Option<(OwnedFd, OwnedFd)>,
-    grown: [bool; 2],
-    stdin: Option<StdinPipe>,
     started: Instant,
     last_output: Instant,
     end_unwritten: Option<Vec<u8>>,
@@ -145,7 +112,7 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(mut command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
-        let stdin = StdinPipe::of(&mut command.stdin);
+        let io = JobIo::new(&mut command.stdin);
         Self {
             slot: command.slot,
             command,
@@ -159,51 +126,18 @@ impl Job {
             cgroup: None,
             oom_kills: (0, 0),
             pending_end: None,
-            unused: None,
             follow: None,
+            io,
             journal,
-            outputs: [None, None],
-            spent: [None, None],
-            writers: None,
-            grown: [false; 2],
-            stdin,
             started: now,
             last_output: now,
             end_unwritten: None,
         }
     }
 
-    /// Makes the pipes and returns the command's ends of them.
-    pub(crate) fn open_stdio(&mut self, supply: &mut Supply) -> rustix::io::Result<Stdio> {
-        let Pipes { readers: [out, err], stdout, stderr } = supply.pipes()?;
-        let stdin = match std::mem::replace(&mut self.command.stdin, WireStdin::Null) {
-            WireStdin::Null => Arc::clone(supply.null()),
-            WireStdin::Bytes(Bytes(bytes)) => Arc::new(memory_file("stdin", &[&bytes])?),
-            WireStdin::Open | WireStdin::OpenWith(_) => {
-                let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
-                rustix::io::ioctl_fionbio(&end, true)?;
-                // What was written while it waited for its turn is there already.
-                self.stdin.get_or_insert_default().end = Some(end);
-                Arc::new(reader)
-            }
-        };
-        self.outputs = [Some(out), Some(err)];
-        Ok(Stdio { stdin, stdout, stderr })
-    }
-
-    /// Holds the command's ends of its output until it is over.
-    pub(crate) fn hold(&mut self, stdio: Stdio) {
-        self.writers = Some((stdio.stdout, stdio.stderr));
-    }
-
-    /// Writes something to its standard error, where there is room.
-    pub(crate) fn tell_reader(&self, text: &[u8]) {
-        if let Some((_, stderr)) = &self.writers
-            && rustix::event::poll(&mut [PollFd::new(stderr, PollFlags::OUT)], Some(&Timespec::default()))
-                == Ok(1)
-        {
-            let _ = write(stderr, text);
-        }
+    /// Makes its pipes and returns the command's ends of them.
+    pub(crate) fn open_stdio(&mut self, supply: &mut PipeSupply) -> rustix::io::Result<Stdio> {
+        self.io.open(&mut self.command.stdin, supply)
     }
 
     /// Notes that the program runs.
@@ -221,15 +155,9 @@ impl Job {
         drop(self.journal.append_event(kind::STARTED, &wire::to_bytes(&raw(pid))));
     }
 
-    /// The descriptors to read from, if they are still open.
-    pub(crate) fn outputs(&self) -> impl Iterator<Item = (Stream, BorrowedFd<'_>)> {
-        let streams = [Stream::Stdout, Stream::Stderr];
-        streams.into_iter().zip(&self.outputs).filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
-    }
-
-    /// Whether nothing more can be written to it.
+    /// Whether nothing more can be written to its journal.
     pub(crate) fn is_silent(&self) -> bool {
-        self.outputs.iter().all(Option::is_none) && self.end_unwritten.is_none()
+        self.io.is_silent() && self.end_unwritten.is_none()
     }
 
     /// Reads what is there on one stream into the journal.
@@ -244,42 +172,19 @@ impl Job {
         now: Instant,
         mut most: usize,
     ) -> Pumped {
-        let index = stream as usize;
         while most > 0 {
-            let Some(fd) = &self.outputs[index] else {
-                return Pumped::Eof;
-            };
-            let wanted = most.min(READ);
-            // Idle supervisors keep a small buffer: a page is enough for most commands.
-            if buffer.len() < wanted && (buffer.is_empty() || self.grown[index]) {
-                buffer.resize(if self.grown[index] { READ } else { SMALL_READ }, 0);
-            }
-            let wanted = wanted.min(buffer.len());
-            match read(fd, &mut buffer[..wanted]) {
-                Ok(0) => {
-                    self.spent[index] = self.outputs[index].take();
-                    return Pumped::Eof;
-                }
-                Ok(n) => {
-                    most -= n;
+            match self.io.read(stream, buffer, most) {
+                ReadResult::Eof => return Pumped::Eof,
+                ReadResult::Nothing => return Pumped::Open,
+                ReadResult::Bytes { count, more } => {
+                    most -= count;
                     self.last_output = now;
-                    if n == buffer.len() && !self.grown[index] {
-                        self.grown[index] = true;
-                    } else if n >= FULL_PIPE && self.grown[index] {
-                        let _ = fcntl_setpipe_size(fd, BUSY_PIPE);
-                    }
-                    if self.record(stream, &buffer[..n]) {
+                    if self.record(stream, &buffer[..count]) {
                         return Pumped::Limit;
                     }
-                    if n < wanted {
+                    if !more {
                         return Pumped::Open;
                     }
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Pumped::Open,
-                Err(_) => {
-                    self.outputs[index] = None;
-                    return Pumped::Eof;
                 }
             }
         }
@@ -300,16 +205,14 @@ impl Job {
     /// Not more than that, or a child that floods the pipe could delay the end for ever. Says whether that reached
     /// the output limit.
     pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
-        self.writers = None;
+        self.io.release_writers();
         let mut limited = false;
         for stream in [Stream::Stdout, Stream::Stderr] {
-            // One look is enough for a pipe that is empty, or that nobody else has.
+            // One look is enough for a pipe that is empty, or that no other process has.
             limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
-            let Some(fd) = &self.outputs[stream as usize] else {
+            let Some(most) = self.io.waiting(stream) else {
                 continue;
             };
-            let waiting = ioctl_fionread(fd).unwrap_or(0);
-            let most = usize::try_from(waiting).unwrap_or(usize::MAX);
             if most > 0 {
                 limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
             }
@@ -386,7 +289,7 @@ impl Job {
     /// Records the end. If the disk has no room for it, [`Job::retry_end`] tries again.
     pub(crate) fn finish(&mut self, end: &End) {
         self.stage = Stage::Ended;
-        drop(self.close_stdin());
+        drop(self.io.close_stdin());
         self.end_unwritten = Some(wire::to_bytes(end));
         self.retry_end();
     }
@@ -405,13 +308,6 @@ impl Job {
         self.end_unwritten.is_some()
     }
 
-    /// Stops listening to what it left behind.
-    pub(crate) fn hang_up(&mut self) {
-        self.outputs = [None, None];
-        self.writers = None;
-        self.unused = None;
-    }
-
     /// How long it has been running.
     pub(crate) fn running_for(&self) -> Duration {
         self.started.elapsed()
@@ -422,75 +318,9 @@ impl Job {
     }
 
     /// Whether the engine asked to hear of output up to here, and has not been told.
-    pub(crate) fn take_news(&mut self) -> Option<u64> {
+    pub(crate) fn take_growth(&mut self) -> Option<u64> {
         let position = self.position();
         self.follow.take_if(|seen| *seen < position).map(|_| position)
-    }
-
-    /// The descriptor to wait on before writing to standard input, if anything is to be written.
-    pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin_end().filter(|_| self.stdin.as_ref().is_some_and(|s| !s.unwritten.is_empty() || s.close))
-    }
-
-    /// Our end of its standard input.
-    pub(crate) fn stdin_end(&self) -> Option<BorrowedFd<'_>> {
-        self.stdin.as_ref()?.end.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Takes bytes for standard input; `false` if it is not open or too much waits already.
-    pub(crate) fn give_stdin(&mut self, request: u64, bytes: &[u8], close: bool) -> bool {
-        let Some(stdin) = &mut self.stdin else {
-            return false;
-        };
-        if stdin.close || stdin.unwritten.len() + bytes.len() > MAX_STDIN_BACKLOG {
-            return false;
-        }
-        stdin.unwritten.extend_from_slice(bytes);
-        stdin.accepted += bytes.len();
-        stdin.waiting.push((stdin.accepted, request));
-        stdin.close |= close;
-        true
-    }
-
-    /// Closes standard input. Returns the requests whose bytes were not all written.
-    pub(crate) fn close_stdin(&mut self) -> Vec<u64> {
-        let waiting = self.stdin.take().map(|stdin| stdin.waiting).unwrap_or_default();
-        waiting.into_iter().map(|(_, request)| request).collect()
-    }
-
-    /// Writes what it can to standard input. Returns the requests that are done, and those that never
-    /// will be because nobody reads any more.
-    pub(crate) fn write_stdin(&mut self) -> (Vec<u64>, Vec<u64>) {
-        let Some(stdin) = &mut self.stdin else {
-            return Default::default();
-        };
-        let Some(end) = &stdin.end else {
-            return Default::default();
-        };
-        let mut broken = false;
-        let mut sent = 0;
-        while sent < stdin.unwritten.len() {
-            match write(end, &stdin.unwritten[sent..]) {
-                Ok(n) => sent += n,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break,
-                Err(_) => {
-                    broken = true;
-                    break;
-                }
-            }
-        }
-        stdin.unwritten.drain(..sent);
-        stdin.written += sent;
-        let written = stdin.written;
-        let (done, waiting) = stdin.waiting.drain(..).partition(|(at, _)| *at <= written);
-        stdin.waiting = waiting;
-        let numbers = |list: Vec<(usize, u64)>| list.into_iter().map(|(_, r)| r).collect::<Vec<_>>();
-        let failed = if broken { std::mem::take(&mut stdin.waiting) } else { Vec::new() };
-        if broken || (stdin.close && stdin.unwritten.is_empty()) {
-            self.stdin = None;
-        }
-        (numbers(done), numbers(failed))
     }
 }
 

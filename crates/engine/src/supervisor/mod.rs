@@ -1,21 +1,26 @@
 //! The supervisor side: processes that own the work.
 //!
-//! - [`zygote`]: forks supervisors.
-//! - [`event_loop`]: one supervisor, from its first to its last breath.
-//! - [`run`], [`session`]: what it does as the supervisor of a run or of a session.
-//! - [`job`]: one execution in its hands; [`spawn`]: how a program is started; [`stdio`]: its streams.
-//! - [`spin`]: when it stays awake for the end of a command.
-//! - [`link`]: its connection to the engine; [`context`]: what it was born with.
+//! - [`zygote`]: forks supervisors; [`context`]: what each inherits from it.
+//! - [`event_loop`]: one supervisor, from start to exit; [`core`]: what every one has; [`requests`]: what it does on each
+//!   request.
+//! - [`role`]: what it is for: [`ready`], [`run`] or [`session`], each with its own fields, deadlines and end.
+//! - [`job`]: one execution; [`job_io`]: its pipes; [`stdio`]: where pipes come from.
+//! - [`spin`]: when it stays awake for the end of a command; [`link`]: its connection to the engine.
 
 pub(crate) mod context;
+mod core;
 mod event_loop;
 mod job;
+mod job_io;
+mod leftover_probe;
 mod link;
+mod ready;
 mod requests;
+mod role;
 mod run;
 mod session;
 mod setup;
-mod shell_children;
+mod shell_input;
 mod spin;
 mod stdio;
 pub(crate) mod zygote;

@@ -39,13 +39,13 @@ impl Pipes {
 
 /// What the streams of commands are made from.
 #[derive(Debug)]
-pub(crate) struct Supply {
+pub(crate) struct PipeSupply {
     null: Arc<OwnedFd>,
     /// Made ahead of time. Pipes are used once: what a command left behind may hold its own for ever.
     next: Option<Pipes>,
 }
 
-impl Supply {
+impl PipeSupply {
     pub(crate) fn open() -> rustix::io::Result<Self> {
         let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { null: Arc::new(null), next: None })
@@ -56,7 +56,7 @@ impl Supply {
         &self.null
     }
 
-    /// Two pipes that nobody has used.
+    /// Two unused pipes.
     pub(crate) fn pipes(&mut self) -> rustix::io::Result<Pipes> {
         self.next.take().map_or_else(Pipes::new, Ok)
     }
@@ -70,7 +70,7 @@ impl Supply {
 
     /// Gives back what was prepared: the kernel allows a user so many pages of pipes, and thousands of idle
     /// sessions must not use them up.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.next = None;
     }
 }

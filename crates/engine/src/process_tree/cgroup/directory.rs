@@ -86,7 +86,7 @@ impl Directory {
 
     /// Whether a process can be forked into it. The kernel counts the kills of a cgroup and compares with those
     /// of the forking process's own: if they differ, it takes the fork for one that a kill has just missed.
-    pub(super) fn takes_births(&self) -> bool {
+    pub(super) fn takes_forks(&self) -> bool {
         self.version == Version::V2 && !self.killed.load(Ordering::Acquire)
     }
 

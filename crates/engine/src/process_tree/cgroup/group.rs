@@ -74,9 +74,9 @@ impl Cgroup {
     }
 
     /// The directory to fork into, if it is of version 2 and there is no other to join.
-    pub(crate) fn birthplace(&self) -> Option<OwnedFd> {
+    pub(crate) fn fork_target(&self) -> Option<OwnedFd> {
         let [(_, directory)] = self.directories.as_slice() else { return None };
-        if !directory.takes_births() {
+        if !directory.takes_forks() {
             return None;
         }
         std::fs::File::open(&directory.path).ok().map(Into::into)

@@ -5,25 +5,32 @@ mod state;
 mod turn;
 
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use super::event_loop::{Purpose, Supervisor};
-use super::job::Exit;
-use super::run::check_folder;
+use rustix::process::Signal;
+
+use super::core::{Core, EndRequest, JobProcesses, Purpose};
+use super::job::{Exit, Job};
+use super::ready::Ready;
+use super::role::Housekeeping;
 use super::setup::setup_text;
+use super::shell_input::check_folder;
+use super::spin::{FOR_ENGINE, FOR_SHELL, Spin, awake_for};
 use crate::end::EndReason;
 use crate::journal::NewJournal;
 use crate::layout::SnapshotFile;
-use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Role, Stage, Variable};
+use crate::process_tree::Scope;
+use crate::procfs;
+use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Stage, Variable};
 use crate::shell::{Shell, Snapshot};
+use crate::sys::Reaped;
 
 /// The most commands that wait for their turn.
 const MAX_QUEUE: usize = 1000;
 /// The most bytes that may wait: texts, variables and standard input.
 const MAX_QUEUE_BYTES: usize = 256 << 20;
 /// How long a shell has for bringing its state up, or giving it.
-pub(super) const STATE_PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const STATE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What the shell is doing.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +62,7 @@ enum Activity {
     /// On its way out; the next one starts when it has been reaped.
     Dying,
     /// Gone, but its last state is still being written by a child of it.
-    LastWords {
+    AwaitingSnapshot {
         until: Instant,
     },
     /// There is no shell.
@@ -69,8 +76,8 @@ struct Unwinding {
     again: Instant,
     /// When the command is over, whether or not the shell has come back.
     over_by: Instant,
-    /// When the shell has had its time to come back.
-    patience: Instant,
+    /// When a shell that has not come back is killed.
+    kill_at: Instant,
 }
 
 /// What waits for its turn.
@@ -99,6 +106,12 @@ struct State {
 /// A session.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// The slot of its record.
+    slot: u32,
+    shell: Option<Shell>,
+    /// Stays awake for the end of a command, and for the next one.
+    for_shell: Spin,
+    for_engine: Spin,
     env: Vec<Variable>,
     cwd: Option<Bytes>,
     activity: Activity,
@@ -109,7 +122,7 @@ pub(super) struct Session {
     dirty: bool,
     snapshot_due: Option<Instant>,
     /// The last command came soon after another.
-    brisk: bool,
+    is_rapid: bool,
     /// A snapshot was asked for and has not arrived; when it was asked for.
     pending: Option<Instant>,
     /// When it was opened: its first state is of that age.
@@ -125,7 +138,7 @@ pub(super) struct Session {
     /// The request that is answered when the shell is up.
     opening: Option<u64>,
     /// A shell that is gone while its last snapshot is not here yet.
-    last: Option<Shell>,
+    dead_shell: Option<Shell>,
     restarts: u32,
     /// The last command ended the shell, and none has run in the next one yet.
     shell_ended: bool,
@@ -136,8 +149,21 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.last.iter().flat_map(Shell::poll_fds)
+    pub(super) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    pub(super) fn shell(&self) -> Option<&Shell> {
+        self.shell.as_ref()
+    }
+
+    /// A shell that has ended and whose last snapshot is not here yet.
+    pub(super) fn dead_shell(&self) -> Option<&Shell> {
+        self.dead_shell.as_ref()
+    }
+
+    pub(super) fn spins(&self) -> bool {
+        self.for_shell.goes_on() || self.for_engine.goes_on()
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
@@ -147,11 +173,11 @@ impl Session {
             Activity::State { until }
             | Activity::Env { until, .. }
             | Activity::Snapshot { until }
-            | Activity::LastWords { until } => Some(until),
+            | Activity::AwaitingSnapshot { until } => Some(until),
             Activity::Recovering { again, until } => Some(again.min(until)),
             Activity::Dying | Activity::Down => None,
         };
-        let pending = self.pending.map(|asked| asked + STATE_PATIENCE);
+        let pending = self.pending.map(|asked| asked + STATE_TIMEOUT);
         [activity, pending].into_iter().flatten().min()
     }
 
@@ -160,16 +186,15 @@ impl Session {
         inspection.restarts = self.restarts;
         inspection.shell_ended = Some(self.shell_ended);
         inspection.busy = self.is_busy();
+        let shell = self.shell.as_ref().map(Shell::pid);
+        inspection.cwd = shell.and_then(|pid| procfs::working_directory(pid).ok()).map(Bytes);
     }
 
-    /// Whether a command was run a moment ago. It is not for long: then its state is saved.
-    pub(super) fn is_warm(&self) -> bool {
-        matches!(self.activity, Activity::Idle) && self.snapshot_due.is_some()
-    }
-
-    /// Whether a command runs that came soon after another: so may the next.
-    pub(super) fn is_brisk(&self) -> bool {
-        self.brisk && self.is_busy()
+    pub(super) fn housekeeping(&self) -> Housekeeping {
+        // A command was run a moment ago, and its client may send the next. It is not for long: then the state is saved.
+        let is_warm = matches!(self.activity, Activity::Idle) && self.snapshot_due.is_some();
+        // A command runs that came soon after another: so may the next.
+        Housekeeping { close: !is_warm, prepare: self.is_rapid && self.is_busy() }
     }
 
     /// Whether a command runs.
@@ -177,48 +202,81 @@ impl Session {
         matches!(self.activity, Activity::Command { .. })
     }
 
-    fn current(&self) -> Option<u32> {
+    pub(super) fn current(&self) -> Option<u32> {
         match self.activity {
             Activity::Command { slot, .. } => Some(slot),
             _ => None,
         }
     }
 }
-impl Supervisor {
-    pub(super) fn current_slot(&self) -> Option<u32> {
-        self.session.as_ref().and_then(Session::current)
-    }
 
+impl Session {
     /// Whether the shell has not come back yet from this command.
-    pub(super) fn shell_is_busy_with(&self, command: u32) -> bool {
-        match self.session.as_ref().map(|session| session.activity) {
-            Some(Activity::Command { slot, .. }) => slot == command,
+    pub(super) fn is_busy_with(&self, command: u32) -> bool {
+        match self.activity {
+            Activity::Command { slot, .. } => slot == command,
             // From the last command, which is over already.
-            Some(Activity::Recovering { .. }) => true,
+            Activity::Recovering { .. } => true,
             _ => false,
         }
     }
 
-    pub(super) fn open_session(&mut self, request: u64, open: OpenSession, now: Instant) -> Option<Answer> {
-        if self.role != Role::Ready {
-            return Some(Answer::Refused(Refusal::NotASession));
+    /// Which processes belong to a job.
+    pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
+        let Some(job) = job else { return Scope::Tree };
+        let shell = self.shell.as_ref().map_or_else(rustix::process::getpid, Shell::pid);
+        Scope::Command { tag: job.tag, shell, since: job.since }
+    }
+
+    /// Unwinds a command and starts to end its processes; the shell stays.
+    pub(super) fn end_processes(&mut self, core: &mut Core, request: EndRequest, now: Instant) {
+        let scope = self.scope_of(core.find(request.slot));
+        self.interrupt_shell(request.slot, request.grace, now);
+        core.begin_ending(request, scope, true, now);
+    }
+
+    pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
+        if self.shell.as_ref().is_some_and(|shell| shell.pid() == reaped.pid) {
+            self.shell_ended(core, Exit::from(reaped), now);
+            return;
         }
-        if self.context.driver.is_none() {
-            return Some(Answer::Refused(Refusal::NoShell("a session needs bash; install it".into())));
+        // An adopted process that has become our child.
+        let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
+        if let Some(slot) = core.jobs.iter().find(own).map(|job| job.slot) {
+            self.complete(core, slot, Exit::from(reaped), now);
         }
-        if let Err(why) = check_folder(open.cwd.as_ref()) {
-            return Some(Answer::Refused(why));
+    }
+
+    /// The program of a job has returned.
+    pub(super) fn complete(&self, core: &mut Core, slot: u32, exit: Exit, now: Instant) {
+        let scope = self.scope_of(core.find(slot));
+        let processes = JobProcesses { scope, shell: self.shell.as_ref().map(Shell::pid) };
+        let _ = core.complete(slot, exit, processes, now);
+    }
+
+    /// Why a session cannot be opened.
+    pub(super) fn check(core: &Core, open: &OpenSession) -> Result<(), Refusal> {
+        if core.context.driver.is_none() {
+            return Err(Refusal::NoShell("a session needs bash; install it".into()));
         }
-        self.role = Role::Session(open.slot);
-        self.supply.let_go();
+        check_folder(open.cwd.as_ref())
+    }
+
+    pub(super) fn open(core: &mut Core, ready: Ready, request: u64, open: OpenSession, now: Instant) -> Self {
+        core.supply.release();
         let age = open.snapshot_age.unwrap_or_default();
         let taken = now.checked_sub(age).unwrap_or(now);
         let mut file = SnapshotFile::new(open.slot, open.salt);
         if let Some(snapshot) = &open.snapshot {
             // The engine forgets its own copy once we are up, and we may be killed before the next is taken.
-            drop(file.write(&self.context.folders.snapshots, &snapshot.0, age));
+            drop(file.write(&core.context.folders.snapshots, &snapshot.0, age));
         }
-        self.session = Some(Session {
+        let (shell, _) = ready.into_parts();
+        let mut session = Self {
+            slot: open.slot,
+            shell,
+            for_shell: Spin::new(awake_for(FOR_SHELL)),
+            for_engine: Spin::new(awake_for(FOR_ENGINE)),
             env: open.env,
             cwd: open.cwd,
             activity: Activity::Down,
@@ -231,7 +289,7 @@ impl Supervisor {
             file,
             dirty: false,
             snapshot_due: None,
-            brisk: false,
+            is_rapid: false,
             pending: None,
             opened: taken,
             strict: false,
@@ -239,113 +297,99 @@ impl Supervisor {
             handed_on: None,
             wanted: Vec::new(),
             opening: Some(request),
-            last: None,
+            dead_shell: None,
             restarts: 0,
             shell_ended: false,
             failed_starts: 0,
             reset: None,
-        });
-        self.bring_up(now);
-        None
+        };
+        session.bring_up(core, now);
+        session
     }
 
     pub(super) fn queue_command(
         &mut self,
+        core: &mut Core,
         command: Command,
         journal: Option<NewJournal>,
         now: Instant,
     ) -> Answer {
-        if let Some(refused) = self.refuse_queueing(command.bytes()) {
-            return refused;
+        if let Err(why) = self.check_room(core, command.bytes()) {
+            return Answer::Refused(why);
         }
         let slot = command.slot;
         self.for_engine.end();
-        match self.new_job(command, journal, now) {
+        match core.new_job(command, journal, now) {
             Ok(job) => {
-                self.jobs.push(job);
-                self.enqueue(Queued::Command(slot));
+                core.jobs.push(job);
+                self.queue.push_back(Queued::Command(slot));
                 Answer::Accepted
             }
             Err(why) => Answer::Refused(why),
         }
     }
 
-    fn enqueue(&mut self, item: Queued) {
-        if let Some(session) = &mut self.session {
-            session.queue.push_back(item);
-        }
-    }
-
     /// Why something of so many bytes cannot wait for its turn.
-    fn refuse_queueing(&self, bytes: usize) -> Option<Answer> {
-        let Some(session) = &self.session else {
-            return Some(Answer::Refused(Refusal::NotASession));
-        };
-        let texts = session.queue.iter().map(|queued| match queued {
+    fn check_room(&self, core: &Core, bytes: usize) -> Result<(), Refusal> {
+        let texts = self.queue.iter().map(|queued| match queued {
             Queued::Env { text, .. } => text.len(),
             Queued::Command(_) | Queued::Snapshot { .. } => 0,
         });
-        let jobs = self.jobs.iter().filter(|job| job.stage != Stage::Ended);
+        let jobs = core.jobs.iter().filter(|job| job.stage != Stage::Ended);
         let waiting: usize = texts.chain(jobs.map(|job| job.command.bytes())).sum();
         // Alone it may be as large as a request may be.
-        let full = session.queue.len() >= MAX_QUEUE || (waiting > 0 && waiting + bytes > MAX_QUEUE_BYTES);
-        full.then_some(Answer::Refused(Refusal::QueueFull))
+        let full = self.queue.len() >= MAX_QUEUE || (waiting > 0 && waiting + bytes > MAX_QUEUE_BYTES);
+        if full { Err(Refusal::QueueFull) } else { Ok(()) }
     }
 
-    pub(super) fn queue_snapshot(&mut self, request: u64) -> Option<Answer> {
-        let refused = self.refuse_queueing(0);
-        if refused.is_none() {
-            self.enqueue(Queued::Snapshot { request });
-        }
-        refused
+    pub(super) fn queue_snapshot(&mut self, core: &Core, request: u64) -> Result<(), Refusal> {
+        self.check_room(core, 0)?;
+        self.queue.push_back(Queued::Snapshot { request });
+        Ok(())
     }
 
-    pub(super) fn queue_env(&mut self, request: u64, changes: &[Variable]) -> Option<Answer> {
+    pub(super) fn queue_env(
+        &mut self,
+        core: &Core,
+        request: u64,
+        changes: &[Variable],
+    ) -> Result<(), Refusal> {
         let text = setup_text(changes, None);
-        let refused = self.refuse_queueing(text.len());
-        if refused.is_none() {
-            self.enqueue(Queued::Env { request, text });
-        }
-        refused
+        self.check_room(core, text.len())?;
+        self.queue.push_back(Queued::Env { request, text });
+        Ok(())
     }
 
-    pub(super) fn reset_session(&mut self, request: u64, restore: bool, now: Instant) -> Option<Answer> {
-        let Some(session) = &mut self.session else {
-            return Some(Answer::Refused(Refusal::NotASession));
-        };
-        let reset = session.reset.get_or_insert_with(|| Reset { requests: Vec::new(), restore });
+    /// Replaces the shell, with or without its state; the request is answered when the next one is up.
+    pub(super) fn reset(&mut self, core: &mut Core, request: u64, restore: bool, now: Instant) {
+        let reset = self.reset.get_or_insert_with(|| Reset { requests: Vec::new(), restore });
         // One that is under way serves this one too; whoever wants the state gone gets that.
         reset.requests.push(request);
         reset.restore &= restore;
-        if !restore && session.state.is_some() && matches!(session.activity, Activity::State { .. }) {
+        if !restore && self.state.is_some() && matches!(self.activity, Activity::State { .. }) {
             // It is being brought to the very state that is to go.
-            session.activity = Activity::Dying;
+            self.activity = Activity::Dying;
             self.kill_shell();
-            return None;
-        }
-        if let Some(slot) = session.current() {
-            self.end_processes(
+        } else if let Some(slot) = self.current() {
+            let request = EndRequest {
                 slot,
-                EndReason::SessionEnded,
-                rustix::process::Signal::KILL,
-                Duration::ZERO,
-                Purpose::Cause,
-                now,
-            );
+                reason: EndReason::SessionEnded,
+                signal: Signal::KILL,
+                grace: Duration::ZERO,
+                purpose: Purpose::Cause,
+            };
+            self.end_processes(core, request, now);
         }
-        None
     }
 
     /// Ends a command that never had its turn.
-    pub(super) fn end_unstarted(&mut self, slot: u32, now: Instant) {
-        if let Some(session) = &mut self.session {
-            session.queue.retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
-        }
-        let Ok(job) = self.job(slot) else { return };
-        job.hang_up();
+    pub(super) fn end_unstarted(&mut self, core: &mut Core, slot: u32, now: Instant) {
+        self.queue.retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
+        let Ok(job) = core.job(slot) else { return };
+        job.io.close_outputs();
         let signal = job.cause.map_or(libc::SIGKILL, |(_, signal)| signal);
         let exit = Exit { code: Some(128 + signal), ..Exit::default() };
         job.pending_end = Some(job.end_of(exit, Vec::new(), now));
-        self.end_now(slot);
+        core.end_now(slot);
     }
 }

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use super::super::event_loop::Supervisor;
+use super::super::core::{Core, ShellEnv, kill_shell};
 use super::super::job::Exit;
-use super::super::run::Start;
 use super::super::setup::setup_text;
-use super::{Activity, Queued, STATE_PATIENCE, State};
+use super::{Activity, Queued, STATE_TIMEOUT, Session, State};
 use crate::process_tree::{Tag, walk};
 use crate::protocol::{Answer, Bytes, Refusal};
 use crate::shell::{Driver, Hurry, Shell, Snapshot};
@@ -17,92 +16,73 @@ use crate::shell::{Driver, Hurry, Shell, Snapshot};
 /// How often in a row a shell may die while it comes up.
 const MAX_FAILED_STARTS: u32 = 3;
 
-impl Supervisor {
-    pub(super) fn take_snapshot(&mut self, hurry: Hurry, now: Instant) {
-        let (Some(session), Some(shell)) = (&mut self.session, &mut self.shell) else {
-            return;
-        };
-        session.snapshot_due = None;
+impl Session {
+    pub(super) fn take_snapshot(&mut self, core: &mut Core, hurry: Hurry, now: Instant) {
+        let Some(shell) = &mut self.shell else { return };
+        self.snapshot_due = None;
         // It has been idle for a while, or waits for this: nothing comes next that is in a hurry.
-        self.supply.let_go();
+        core.supply.release();
         if shell.snapshot(hurry).is_err() {
             // Not this time; the one before it stands.
-            session.dirty = false;
-            self.answer_wanted();
+            self.dirty = false;
+            self.answer_wanted(core);
             return;
         }
-        session.dirty = false;
-        session.pending = Some(now);
-        if self.context.driver == Some(Driver::Portable) {
-            session.activity = Activity::Snapshot { until: now + STATE_PATIENCE };
+        self.dirty = false;
+        self.pending = Some(now);
+        if core.context.driver == Some(Driver::Portable) {
+            self.activity = Activity::Snapshot { until: now + STATE_TIMEOUT };
         }
     }
 
-    pub(super) fn snapshot_arrived(&mut self, snapshot: Option<Snapshot>, now: Instant) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        let taken = session.pending.take().unwrap_or(now);
+    pub(super) fn snapshot_arrived(&mut self, core: &mut Core, snapshot: Option<Snapshot>, now: Instant) {
+        let taken = self.pending.take().unwrap_or(now);
         match snapshot {
             Some(snapshot) => {
                 // In memory it serves this supervisor; on disk, the engine should we be killed.
                 let age = now.saturating_duration_since(taken);
-                drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes(), age));
-                session.state = Some(State { snapshot, taken });
+                drop(self.file.write(&core.context.folders.snapshots, snapshot.as_bytes(), age));
+                self.state = Some(State { snapshot, taken });
             }
             None => {
-                session.dirty = session.dirty || session.state.is_none();
+                self.dirty = self.dirty || self.state.is_none();
                 // A reset that is to keep the state cannot be had then; asking again would go on for ever.
-                if session.state.is_none()
-                    && let Some(reset) = session.reset.take_if(|reset| reset.restore)
+                if self.state.is_none()
+                    && let Some(reset) = self.reset.take_if(|reset| reset.restore)
                 {
                     let why = Refusal::NoShell("the shell did not give its state".into());
                     for request in reset.requests {
-                        self.link.send(request, &Answer::Refused(why.clone()));
+                        core.link.send(request, &Answer::Refused(why.clone()));
                     }
                 }
             }
         }
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        if let Activity::Snapshot { .. } = session.activity {
-            session.activity = Activity::Idle;
+        if let Activity::Snapshot { .. } = self.activity {
+            self.activity = Activity::Idle;
         }
-        let last_words = matches!(session.activity, Activity::LastWords { .. });
-        self.answer_wanted();
-        if last_words {
-            if let Some(session) = &mut self.session {
-                session.last = None;
-            }
-            self.bring_up(now);
+        let is_awaited = matches!(self.activity, Activity::AwaitingSnapshot { .. });
+        self.answer_wanted(core);
+        if is_awaited {
+            self.dead_shell = None;
+            self.bring_up(core, now);
         }
     }
 
-    pub(super) fn answer_wanted(&mut self) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        let text = session.state.as_ref().map(|state| Bytes(state.snapshot.as_bytes().to_vec()));
-        for request in std::mem::take(&mut session.wanted) {
-            self.link.send(request, &Answer::Snapshot(text.clone()));
+    pub(super) fn answer_wanted(&mut self, core: &mut Core) {
+        let text = self.state.as_ref().map(|state| Bytes(state.snapshot.as_bytes().to_vec()));
+        for request in std::mem::take(&mut self.wanted) {
+            core.link.send(request, &Answer::Snapshot(text.clone()));
         }
     }
 
-    pub(in crate::supervisor) fn kill_shell(&mut self) {
-        if let Some(shell) = &self.shell {
-            // Our child, not reaped yet, so the number is its own.
-            let _ = rustix::process::kill_process(shell.pid(), rustix::process::Signal::KILL);
-        }
+    pub(super) fn kill_shell(&self) {
+        self.shell.iter().for_each(kill_shell);
     }
 
     /// A shell that stops itself would never answer again, nor would a fork of it that is stopped while it writes
     /// the state.
-    pub(in crate::supervisor) fn continue_stopped_shell(&mut self) {
-        let Some(session) = &self.session else {
-            return;
-        };
-        let forks = if session.pending.is_some() { self.snapshot_forks() } else { Vec::new() };
+    pub(in crate::supervisor) fn continue_stopped_shell(&self, core: &Core) {
+        let forks = if self.pending.is_some() { self.snapshot_forks(core) } else { Vec::new() };
         let options = rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOHANG;
         for pid in self.shell.as_ref().map(Shell::pid).into_iter().chain(forks) {
             if let Ok(Some(status)) = rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
@@ -114,159 +94,143 @@ impl Supervisor {
     }
 
     /// The forks of the shell that write its state: the children of ours that are no command's.
-    fn snapshot_forks(&self) -> Vec<Pid> {
+    fn snapshot_forks(&self, core: &Core) -> Vec<Pid> {
         let shell = self.shell.as_ref().map(Shell::pid);
         let own =
-            |pid: &Pid| Tag::of(*pid).is_some_and(|tag| tag.nonce() == self.nonce && tag.command() == 0);
+            |pid: &Pid| Tag::of(*pid).is_some_and(|tag| tag.nonce() == core.nonce && tag.command() == 0);
         walk::children().into_iter().filter(|pid| Some(*pid) != shell && own(pid)).collect()
     }
 
     /// Ends the forks that have not written the state in time.
-    pub(super) fn end_snapshot_forks(&self) {
-        for pid in self.snapshot_forks() {
+    pub(super) fn end_snapshot_forks(&self, core: &Core) {
+        for pid in self.snapshot_forks(core) {
             // Our child, not reaped yet, so the number is its own.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 
     /// The shell has died, of whatever.
-    pub(in crate::supervisor) fn shell_ended(&mut self, exit: Exit, now: Instant) {
+    pub(in crate::supervisor) fn shell_ended(&mut self, core: &mut Core, exit: Exit, now: Instant) {
         let mut shell = self.shell.take();
-        let Some(session) = &mut self.session else {
-            return;
-        };
         if let Some(snapshot) = shell.as_mut().and_then(Shell::last_state) {
             // It was caught on its way out: any other snapshot is older.
-            session.pending = None;
-            drop(session.file.write(&self.context.folders.snapshots, snapshot.as_bytes(), Duration::ZERO));
-            session.state = Some(State { snapshot, taken: now });
+            self.pending = None;
+            drop(self.file.write(&core.context.folders.snapshots, snapshot.as_bytes(), Duration::ZERO));
+            self.state = Some(State { snapshot, taken: now });
         }
-        let activity = std::mem::replace(&mut session.activity, Activity::Down);
+        let activity = std::mem::replace(&mut self.activity, Activity::Down);
         match activity {
             Activity::Command { slot, .. } => {
-                self.complete_command(slot, Exit { shell_ended: true, ..exit }, now);
+                self.complete_command(core, slot, Exit { shell_ended: true, ..exit }, now);
             }
             Activity::State { .. } => {
-                session.failed_starts += 1;
+                self.failed_starts += 1;
                 // A state that cannot be brought back must not keep the session from coming back.
-                session.state = None;
+                self.state = None;
             }
             Activity::Env { request, .. } => {
                 let why = Refusal::NoShell("it ended while its environment was changed".into());
-                self.link.send(request, &Answer::Refused(why));
+                core.link.send(request, &Answer::Refused(why));
             }
             _ => {}
         }
-        if self.quitting {
+        if core.quitting {
             return;
         }
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        if session.pending.is_some() && !matches!(activity, Activity::Snapshot { .. }) {
-            session.last = shell;
-            session.activity = Activity::LastWords { until: now + STATE_PATIENCE };
+        if self.pending.is_some() && !matches!(activity, Activity::Snapshot { .. }) {
+            self.dead_shell = shell;
+            self.activity = Activity::AwaitingSnapshot { until: now + STATE_TIMEOUT };
             return;
         }
-        session.pending = None;
-        self.bring_up(now);
+        self.pending = None;
+        self.bring_up(core, now);
     }
 
     /// Starts a shell if there is none, and gives it the session's state.
-    pub(super) fn bring_up(&mut self, now: Instant) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        if session.failed_starts >= MAX_FAILED_STARTS {
-            self.give_up(&Refusal::NoShell("bash ends before it has its state".into()), now);
+    pub(super) fn bring_up(&mut self, core: &mut Core, now: Instant) {
+        if self.failed_starts >= MAX_FAILED_STARTS {
+            self.give_up(core, &Refusal::NoShell("bash ends before it has its state".into()), now);
             return;
         }
         // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
-        if session.reset.as_ref().is_some_and(|reset| !reset.restore) {
-            session.state = None;
-            session.file.clear(&self.context.folders.snapshots);
+        if self.reset.as_ref().is_some_and(|reset| !reset.restore) {
+            self.state = None;
+            self.file.clear(&core.context.folders.snapshots);
         }
-        let first = session.opening.is_some() && session.failed_starts == 0;
-        let start = if session.state.is_some() { Start::Empty } else { Start::Fresh };
-        if start == Start::Empty && self.shell.is_some() {
+        let first = self.opening.is_some() && self.failed_starts == 0;
+        let env = if self.state.is_some() { ShellEnv::Empty } else { ShellEnv::Sandbox };
+        if env == ShellEnv::Empty
+            && let Some(shell) = self.shell.take()
+        {
             // One that was kept ready has the sandbox's environment already.
-            self.drop_ready_shell();
+            kill_shell(&shell);
         }
         if self.shell.is_none() {
-            match self.start_shell(start) {
+            match core.start_shell(env) {
                 Ok(shell) => self.shell = Some(shell),
                 Err(e) => {
-                    self.give_up(&no_shell(&e), now);
+                    self.give_up(core, &no_shell(&e), now);
                     return;
                 }
             }
         }
-        let Some(session) = &mut self.session else {
-            return;
-        };
         if !first {
-            session.restarts += 1;
-            let taken = session.state.as_ref().map_or(session.opened, |state| state.taken);
-            if session.reset.is_none() {
-                session.restored = Some(now.saturating_duration_since(taken));
+            self.restarts += 1;
+            let taken = self.state.as_ref().map_or(self.opened, |state| state.taken);
+            if self.reset.is_none() {
+                self.restored = Some(now.saturating_duration_since(taken));
             }
-            self.link.send(0, &Answer::Restarted(session.restarts));
+            core.link.send(0, &Answer::Restarted(self.restarts));
         }
-        session.dirty = false;
-        session.snapshot_due = None;
-        let until = now + STATE_PATIENCE;
-        if let (Some(state), Some(shell)) = (&session.state, &mut self.shell) {
-            session.activity = Activity::State { until };
+        self.dirty = false;
+        self.snapshot_due = None;
+        let until = now + STATE_TIMEOUT;
+        if let (Some(state), Some(shell)) = (&self.state, &mut self.shell) {
+            self.activity = Activity::State { until };
             if shell.restore(&state.snapshot).is_err() {
                 self.kill_shell();
             }
             return;
         }
-        let text = setup_text(&session.env, session.cwd.as_ref());
+        let text = setup_text(&self.env, self.cwd.as_ref());
         if text.is_empty() {
-            session.activity = Activity::Idle;
-            self.shell_up();
+            self.activity = Activity::Idle;
+            self.shell_up(core);
             return;
         }
-        session.activity = Activity::State { until };
+        self.activity = Activity::State { until };
         if self.shell.as_mut().is_none_or(|shell| shell.prepare(&text, 0).is_err()) {
             self.kill_shell();
         }
     }
 
     /// The shell is up and has its state.
-    pub(super) fn shell_up(&mut self) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        session.activity = Activity::Idle;
-        let reset = session.reset.take();
+    pub(super) fn shell_up(&mut self, core: &mut Core) {
+        self.activity = Activity::Idle;
+        let reset = self.reset.take();
         // A shell that was asked for is nobody's loss.
-        session.shell_ended &= reset.is_none();
+        self.shell_ended &= reset.is_none();
         let resets = reset.into_iter().flat_map(|reset| reset.requests);
-        for request in session.opening.take().into_iter().chain(resets) {
-            self.link.send(request, &Answer::Done);
+        for request in self.opening.take().into_iter().chain(resets) {
+            core.link.send(request, &Answer::Done);
         }
     }
 
     /// No shell can be had: everything that waits for one is told, the next request tries again.
-    fn give_up(&mut self, why: &Refusal, now: Instant) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        session.activity = Activity::Down;
-        session.failed_starts = 0;
-        let mut requests: Vec<u64> = session.opening.take().into_iter().collect();
-        requests.extend(session.reset.take().into_iter().flat_map(|reset| reset.requests));
-        requests.append(&mut session.wanted);
-        for item in std::mem::take(&mut session.queue) {
+    fn give_up(&mut self, core: &mut Core, why: &Refusal, now: Instant) {
+        self.activity = Activity::Down;
+        self.failed_starts = 0;
+        let mut requests: Vec<u64> = self.opening.take().into_iter().collect();
+        requests.extend(self.reset.take().into_iter().flat_map(|reset| reset.requests));
+        requests.append(&mut self.wanted);
+        for item in std::mem::take(&mut self.queue) {
             match item {
-                Queued::Command(slot) => self.not_started(slot, why.clone(), now),
+                Queued::Command(slot) => core.not_started(slot, why.clone(), now),
                 Queued::Env { request, .. } | Queued::Snapshot { request } => requests.push(request),
             }
         }
         for request in requests {
-            self.link.send(request, &Answer::Refused(why.clone()));
+            core.link.send(request, &Answer::Refused(why.clone()));
         }
     }
 }

@@ -3,58 +3,52 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::super::event_loop::Supervisor;
+use super::super::core::Core;
 use super::super::job::{Exit, Job, raw};
-use super::super::run::{check_folder, is_root, path_of, shell_env};
 use super::super::setup::{looks_fatal, looks_strict, quoted};
-use super::{Activity, Queued, STATE_PATIENCE, Unwinding};
+use super::super::shell_input::{check_folder, is_root, path_of, shell_env};
+use super::{Activity, Queued, STATE_TIMEOUT, Session, Unwinding};
 use crate::command::Limits;
 use crate::process_tree::{StartTime, limits};
-use crate::protocol::{Answer, Refusal, Role, WireProgram};
+use crate::protocol::{Answer, Refusal, WireProgram};
 use crate::shell::{self, Done, How, Hurry, Report, Shell};
 
 /// How long a session is idle before its state is saved.
 const SNAPSHOT_DELAY: Duration = Duration::from_millis(200);
 /// How long a shell has to come back after it was interrupted and its children are gone.
-const SHELL_PATIENCE: Duration = Duration::from_secs(2);
+const SHELL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a shell that is to unwind is reminded.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(5);
 /// How long after a deadline the command is over, even if the shell has not come back yet.
 const DEADLINE_SLACK: Duration = Duration::from_millis(30);
 
-impl Supervisor {
+impl Session {
     /// Goes on with whatever is next, if the shell is free or has taken too long.
-    pub(in crate::supervisor) fn advance_session(&mut self, now: Instant) {
-        if self.quitting {
+    pub(in crate::supervisor) fn advance(&mut self, core: &mut Core, now: Instant) {
+        if core.quitting {
             return;
         }
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        if session.pending.is_some_and(|asked| asked + STATE_PATIENCE <= now) {
-            self.end_snapshot_forks();
-            self.snapshot_arrived(None, now);
+        if self.pending.is_some_and(|asked| asked + STATE_TIMEOUT <= now) {
+            self.end_snapshot_forks(core);
+            self.snapshot_arrived(core, None, now);
         }
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        match session.activity {
-            Activity::Idle => self.next_in_queue(now),
+        match self.activity {
+            Activity::Idle => self.next_in_queue(core, now),
             // No shell could be had the last time; perhaps now.
-            Activity::Down if !session.queue.is_empty() || session.reset.is_some() => self.bring_up(now),
+            Activity::Down if !self.queue.is_empty() || self.reset.is_some() => self.bring_up(core, now),
             Activity::Command { slot, unwinding: Some(mut unwinding) } => {
                 if unwinding.over_by <= now {
-                    let Unwinding { again, patience: until, .. } = unwinding;
-                    session.activity = Activity::Recovering { again, until };
-                    self.complete_command(slot, Exit::default(), now);
+                    let Unwinding { again, kill_at: until, .. } = unwinding;
+                    self.activity = Activity::Recovering { again, until };
+                    self.complete_command(core, slot, Exit::default(), now);
                 } else if unwinding.again <= now {
                     unwinding.again = now + INTERRUPT_AGAIN;
-                    session.activity = Activity::Command { slot, unwinding: Some(unwinding) };
+                    self.activity = Activity::Command { slot, unwinding: Some(unwinding) };
                     self.interrupt_once();
                 }
             }
             Activity::Recovering { again, until } if again <= now && now < until => {
-                session.activity = Activity::Recovering { again: now + INTERRUPT_AGAIN, until };
+                self.activity = Activity::Recovering { again: now + INTERRUPT_AGAIN, until };
                 self.interrupt_once();
             }
             Activity::Recovering { until, .. }
@@ -65,86 +59,84 @@ impl Supervisor {
             {
                 self.kill_shell();
             }
-            Activity::LastWords { until } if until <= now => {
-                session.last = None;
-                session.pending = None;
-                self.end_snapshot_forks();
-                self.bring_up(now);
+            Activity::AwaitingSnapshot { until } if until <= now => {
+                self.dead_shell = None;
+                self.pending = None;
+                self.end_snapshot_forks(core);
+                self.bring_up(core, now);
             }
             _ => {}
         }
     }
 
-    fn next_in_queue(&mut self, now: Instant) {
-        while let Some(session) = &mut self.session
-            && matches!(session.activity, Activity::Idle)
-        {
-            if let Some(reset) = &session.reset {
-                if reset.restore && session.dirty && session.pending.is_none() {
-                    self.take_snapshot(Hurry::Yes, now);
-                } else if session.pending.is_none() {
-                    session.activity = Activity::Dying;
+    fn next_in_queue(&mut self, core: &mut Core, now: Instant) {
+        while matches!(self.activity, Activity::Idle) {
+            if let Some(reset) = &self.reset {
+                if reset.restore && self.dirty && self.pending.is_none() {
+                    self.take_snapshot(core, Hurry::Yes, now);
+                } else if self.pending.is_none() {
+                    self.activity = Activity::Dying;
                     self.kill_shell();
                 }
                 return;
             }
-            match session.queue.front() {
+            match self.queue.front() {
                 None => {
-                    if session.snapshot_due.is_some_and(|due| due <= now) && session.pending.is_none() {
-                        self.take_snapshot(Hurry::No, now);
+                    if self.snapshot_due.is_some_and(|due| due <= now) && self.pending.is_none() {
+                        self.take_snapshot(core, Hurry::No, now);
                     }
                     return;
                 }
                 Some(Queued::Snapshot { request }) => {
-                    session.wanted.push(*request);
-                    session.queue.pop_front();
-                    if session.dirty || session.state.is_none() {
-                        if session.pending.is_none() {
-                            self.take_snapshot(Hurry::Yes, now);
+                    self.wanted.push(*request);
+                    self.queue.pop_front();
+                    if self.dirty || self.state.is_none() {
+                        if self.pending.is_none() {
+                            self.take_snapshot(core, Hurry::Yes, now);
                         }
                     } else {
-                        self.answer_wanted();
+                        self.answer_wanted(core);
                     }
                 }
                 Some(Queued::Env { .. }) => {
-                    if let Some(Queued::Env { request, text }) = session.queue.pop_front() {
-                        let until = now + STATE_PATIENCE;
-                        self.run_hidden(&text, Activity::Env { request, until });
+                    if let Some(Queued::Env { request, text }) = self.queue.pop_front() {
+                        let until = now + STATE_TIMEOUT;
+                        self.run_hidden(core, &text, Activity::Env { request, until });
                     }
                 }
                 Some(Queued::Command(slot)) => {
                     let slot = *slot;
-                    let Some(job) = self.jobs.iter().find(|job| job.slot == slot) else {
-                        session.queue.pop_front();
+                    let Some(job) = core.jobs.iter().find(|job| job.slot == slot) else {
+                        self.queue.pop_front();
                         continue;
                     };
                     // The state after the last command must be safe before this one can end the shell; if it
                     // cannot be had, the one before it has to do.
-                    let tried = session.guarded == Some(slot);
-                    let may_end = session.strict || any_text(job, looks_fatal);
-                    if session.dirty && !tried && may_end {
-                        if session.pending.is_some() {
+                    let tried = self.guarded == Some(slot);
+                    let may_end = self.strict || any_text(job, looks_fatal);
+                    if self.dirty && !tried && may_end {
+                        if self.pending.is_some() {
                             // One of an earlier state is on its way; two at a time cannot be had.
                             return;
                         }
-                        session.guarded = Some(slot);
-                        self.take_snapshot(Hurry::Yes, now);
+                        self.guarded = Some(slot);
+                        self.take_snapshot(core, Hurry::Yes, now);
                         continue;
                     }
-                    session.queue.pop_front();
-                    if let Err(why) = self.run_command(slot, now) {
-                        self.not_started(slot, why, now);
+                    self.queue.pop_front();
+                    if let Err(why) = self.run_command(core, slot, now) {
+                        core.not_started(slot, why, now);
                     }
                 }
             }
         }
     }
 
-    fn run_command(&mut self, slot: u32, now: Instant) -> Result<(), Refusal> {
-        let index = self.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
-        let job = &mut self.jobs[index];
+    fn run_command(&mut self, core: &mut Core, slot: u32, now: Instant) -> Result<(), Refusal> {
+        let index = core.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+        let job = &mut core.jobs[index];
         check_folder(job.command.cwd.as_ref())?;
-        let plan = limits::plan(&job.command.limits, &self.context.cgroups, is_root())
+        let plan = limits::plan(&job.command.limits, &core.context.cgroups, is_root())
             .map_err(|e| Refusal::Limit(e.to_string()))?;
         let in_cgroup = Limits { output_bytes: job.command.limits.output_bytes, ..plan.in_cgroup };
         if in_cgroup != job.command.limits {
@@ -156,19 +148,15 @@ impl Supervisor {
         }
         let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
         let pid = shell.pid();
-        let session = self.session.as_mut().ok_or(Refusal::NotASession)?;
         if in_cgroup.any_kernel_limit() {
             let name = format!("-{}", job.tag.command());
-            let made = self.context.cgroups.create(self.nonce, &name, &in_cgroup);
+            let made = core.context.cgroups.create(core.nonce, &name, &in_cgroup);
             let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
             let cgroup = job.cgroup.insert(cgroup);
             cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
         }
-        job.note_oom_kills(self.context.oom_kills());
-        let stdio = match job.unused.take() {
-            Some(stdio) => stdio,
-            None => job.open_stdio(&mut self.supply).map_err(|e| Refusal::os(&e.into(), "make pipes"))?,
-        };
+        job.note_oom_kills(core.context.oom_kills());
+        let stdio = job.open_stdio(&mut core.supply).map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
         // Without a tag, ancestry and time still tell most of what belongs to the command.
         drop(job.tag.set_on(pid));
         job.since = Some(StartTime::now());
@@ -190,39 +178,37 @@ impl Supervisor {
         match given {
             Ok(()) => {}
             // The last command has closed what it takes commands from: the next shell gets this one.
-            Err(e) if is_hung_up(&e) && session.handed_on != Some(slot) => {
-                job.unused = Some(stdio);
-                session.handed_on = Some(slot);
-                session.queue.push_front(Queued::Command(slot));
-                session.activity = Activity::Dying;
+            Err(e) if is_hung_up(&e) && self.handed_on != Some(slot) => {
+                job.io.keep_unused(stdio);
+                self.handed_on = Some(slot);
+                self.queue.push_front(Queued::Command(slot));
+                self.activity = Activity::Dying;
                 self.kill_shell();
                 return Ok(());
             }
             Err(e) => return Err(Refusal::os(&e, "hand the command to the shell")),
         }
-        session.activity = Activity::Command { slot, unwinding: None };
-        session.strict = session.strict || any_text(job, looks_strict);
-        session.dirty = true;
-        session.brisk = session.snapshot_due.take().is_some();
-        if session.brisk {
+        self.activity = Activity::Command { slot, unwinding: None };
+        self.strict = self.strict || any_text(job, looks_strict);
+        self.dirty = true;
+        self.is_rapid = self.snapshot_due.take().is_some();
+        if self.is_rapid {
             self.for_shell.begin();
         }
-        job.restored = session.restored.take();
-        session.shell_ended = false;
+        job.restored = self.restored.take();
+        self.shell_ended = false;
         job.record_start(pid);
-        job.hold(stdio);
+        job.io.hold(stdio);
         job.started(pid, now);
-        self.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+        core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
         Ok(())
     }
 
     /// Runs a text of ours that nobody sees.
-    pub(super) fn run_hidden(&mut self, text: &[u8], activity: Activity) {
-        let (Some(session), Some(shell)) = (&mut self.session, &mut self.shell) else {
-            return;
-        };
-        session.activity = activity;
-        let null = self.supply.null().as_fd();
+    pub(super) fn run_hidden(&mut self, core: &Core, text: &[u8], activity: Activity) {
+        let Some(shell) = &mut self.shell else { return };
+        self.activity = activity;
+        let null = core.supply.null().as_fd();
         let (stdin, stdout, stderr) = (null, null, null);
         let job = shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: None };
         if shell.run(job).is_err() {
@@ -230,17 +216,15 @@ impl Supervisor {
         }
     }
 
-    /// Everything a shell has to say: the present one, and one whose last words are awaited.
-    pub(in crate::supervisor) fn hear_shell(&mut self, now: Instant) {
+    /// Everything that shells have to report: the present one, and one whose last snapshot is awaited.
+    pub(in crate::supervisor) fn receive(&mut self, core: &mut Core, now: Instant) {
         loop {
-            let last = self.session.as_mut().and_then(|session| session.last.as_mut());
-            let reports = last.and_then(|shell| shell.receive().ok().flatten());
-            let report = match reports {
+            let report = match self.dead_shell.as_mut().and_then(|shell| shell.receive().ok().flatten()) {
                 Some(report) => Some(report),
                 None => match self.shell.as_mut().map(Shell::receive) {
                     Some(Ok(report)) => report,
                     Some(Err(_)) => {
-                        self.shell_refused();
+                        self.shell_refused(core);
                         None
                     }
                     None => None,
@@ -248,110 +232,96 @@ impl Supervisor {
             };
             match report {
                 None => return,
-                Some(Report::Ready) if self.role == Role::Ready => {
-                    self.shell_ready = true;
-                    self.tell_ready();
-                }
                 Some(Report::Ready) => {}
-                Some(Report::Done(_)) if self.after_prelude.is_some() => self.prelude_done(),
-                Some(Report::Done(done)) if self.session.is_none() => self.once_done(&done, now),
-                Some(Report::Done(done)) => self.shell_done(&done, now),
-                Some(Report::Snapshot(taken)) => self.snapshot_arrived(taken.ok(), now),
+                Some(Report::Done(done)) => self.shell_done(core, &done, now),
+                Some(Report::Snapshot(taken)) => self.snapshot_arrived(core, taken.ok(), now),
             }
         }
     }
 
     /// The shell cannot take the command, as after `ulimit -n 3`: nothing can be done with it any more.
-    fn shell_refused(&mut self) {
-        let Some(slot) = self.current_slot() else { return };
-        if let Ok(job) = self.job(slot) {
-            job.tell_reader(b"bash: no descriptors are left for a command; the shell starts over\n");
+    fn shell_refused(&mut self, core: &mut Core) {
+        let Some(slot) = self.current() else { return };
+        if let Ok(job) = core.job(slot) {
+            job.io.tell_reader(b"bash: no descriptors are left for a command; the shell starts over\n");
         }
         self.kill_shell();
     }
 
-    fn shell_done(&mut self, done: &Done, now: Instant) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        let activity = std::mem::replace(&mut session.activity, Activity::Idle);
+    fn shell_done(&mut self, core: &mut Core, done: &Done, now: Instant) {
+        let activity = std::mem::replace(&mut self.activity, Activity::Idle);
         match activity {
             Activity::Command { slot, .. } => {
                 self.for_shell.end();
-                if session.brisk {
+                if self.is_rapid {
                     self.for_engine.begin();
                 }
-                session.snapshot_due = Some(now + SNAPSHOT_DELAY);
-                self.complete_command(slot, Exit::of(done), now);
+                self.snapshot_due = Some(now + SNAPSHOT_DELAY);
+                self.complete_command(core, slot, Exit::of(done), now);
                 if done.how == How::Exit {
-                    self.shell_went_on();
+                    self.shell_went_on(core);
                 }
             }
-            Activity::Recovering { .. } => session.snapshot_due = Some(now + SNAPSHOT_DELAY),
+            Activity::Recovering { .. } => self.snapshot_due = Some(now + SNAPSHOT_DELAY),
             Activity::State { .. } => {
-                session.failed_starts = 0;
-                self.shell_up();
+                self.failed_starts = 0;
+                self.shell_up(core);
             }
             Activity::Env { request, .. } => {
-                session.dirty = true;
-                session.snapshot_due = Some(now + SNAPSHOT_DELAY);
-                self.link.send(request, &Answer::Done);
+                self.dirty = true;
+                self.snapshot_due = Some(now + SNAPSHOT_DELAY);
+                core.link.send(request, &Answer::Done);
             }
-            Activity::Dying => session.activity = Activity::Dying,
-            Activity::Idle | Activity::Snapshot { .. } | Activity::LastWords { .. } | Activity::Down => {}
+            Activity::Dying => self.activity = Activity::Dying,
+            Activity::Idle
+            | Activity::Snapshot { .. }
+            | Activity::AwaitingSnapshot { .. }
+            | Activity::Down => {}
         }
     }
 
     /// The command has ended its shell, which goes on as the next one, with the state the command has left.
-    fn shell_went_on(&mut self) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        session.restarts += 1;
-        session.restored = Some(Duration::ZERO);
-        self.link.send(0, &Answer::Restarted(session.restarts));
+    fn shell_went_on(&mut self, core: &mut Core) {
+        self.restarts += 1;
+        self.restored = Some(Duration::ZERO);
+        core.link.send(0, &Answer::Restarted(self.restarts));
     }
 
-    pub(super) fn complete_command(&mut self, slot: u32, mut exit: Exit, now: Instant) {
-        if let Ok(job) = self.job(slot)
+    pub(super) fn complete_command(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {
+        if let Ok(job) = core.job(slot)
             && let Some((_, signal)) = job.cause
         {
             // The shell says 130 whatever it was asked with.
             exit.code = Some(128 + signal);
         }
-        if let Some(session) = &mut self.session {
-            session.shell_ended = exit.shell_ended;
-        }
-        self.leave_limits(slot);
-        self.complete(slot, exit, now);
+        self.shell_ended = exit.shell_ended;
+        self.leave_limits(core, slot);
+        self.complete(core, slot, exit, now);
     }
 
     /// Takes the shell out of a cgroup that was for one command.
-    fn leave_limits(&mut self, slot: u32) {
+    fn leave_limits(&self, core: &Core, slot: u32) {
         let Some(shell) = &self.shell else { return };
-        let limited = self.jobs.iter().find(|job| job.slot == slot).and_then(|job| job.cgroup.as_ref());
+        let limited = core.jobs.iter().find(|job| job.slot == slot).and_then(|job| job.cgroup.as_ref());
         if let Some(limited) = limited {
             // It is gone, then.
             drop(limited.release(shell.pid()));
-            drop(self.cgroup.as_ref().map(|cgroup| cgroup.add(shell.pid())));
+            drop(core.cgroup.as_ref().map(|cgroup| cgroup.add(shell.pid())));
         }
     }
 
     /// Unwinds the running command; the shell stays.
     pub(in crate::supervisor) fn interrupt_shell(&mut self, slot: u32, grace: Duration, now: Instant) {
-        let (Some(session), Some(shell)) = (&mut self.session, &mut self.shell) else {
-            return;
-        };
-        if session.current() != Some(slot) {
+        if self.current() != Some(slot) || self.shell.is_none() {
             return;
         }
-        drop(shell.interrupt());
+        self.interrupt_once();
         let unwinding = Unwinding {
             again: now + INTERRUPT_AGAIN,
             over_by: now + grace + DEADLINE_SLACK,
-            patience: now + grace + SHELL_PATIENCE,
+            kill_at: now + grace + SHELL_TIMEOUT,
         };
-        session.activity = Activity::Command { slot, unwinding: Some(unwinding) };
+        self.activity = Activity::Command { slot, unwinding: Some(unwinding) };
     }
 
     fn interrupt_once(&mut self) {
@@ -359,14 +329,6 @@ impl Supervisor {
             // If it is gone, reaping tells.
             drop(shell.interrupt());
         }
-    }
-
-    /// Whether anything may be left of a command that has returned; cheap, and nearly always no.
-    pub(in crate::supervisor) fn may_have_leftovers(&mut self) -> bool {
-        let shell = self.shell.as_ref().map(Shell::pid);
-        // In this order: the children of a shell that ends in between are ours by the second look.
-        shell.is_some_and(|pid| self.shell_children.any(pid))
-            || self.children.any_besides(shell).unwrap_or(true)
     }
 }
 

@@ -1,0 +1,368 @@
+//! What every supervisor has, whatever its role: its connection, its jobs, and the processes that are being ended.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
+
+use super::context::Context;
+use super::job::{Exit, Job, raw};
+use super::leftover_probe::LeftoverProbe;
+use super::link::Link;
+use super::stdio::PipeSupply;
+use crate::command::{LeftoverPolicy, Limits};
+use crate::end::{End, EndReason, Leftover, Usage};
+use crate::journal::{JournalWriter, NewJournal, Slot, kind};
+use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Tag, walk};
+use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram, WireStdin};
+use crate::shell::{Driver, Shell, ShellConfig};
+use crate::spawn::ProcessSetup;
+
+/// How long the processes of a command have to die of SIGINT before they are killed, with the portable driver.
+const PORTABLE_GRACE: Duration = Duration::from_millis(15);
+
+/// Why processes are being ended, and so what follows when they are gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// A client asked; the receipt answers this request.
+    Kill { request: u64 },
+    /// A deadline passed or a limit was reached.
+    Cause,
+    /// The command has returned, and what it left is to go; then it has ended.
+    Leftovers { slot: u32 },
+    /// Everything is to go; then the supervisor goes too.
+    Quit { request: u64 },
+}
+
+/// Processes that are being ended.
+#[derive(Debug)]
+pub(super) struct EndingTask {
+    pub(super) ending: Ending,
+    pub(super) purpose: Purpose,
+    /// The session's command they belong to: its shell may start more of them until it has come back.
+    pub(super) command: Option<u32>,
+    /// When it is to be looked at again.
+    pub(super) wake_at: Instant,
+}
+
+/// How the processes of a running job are to be ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EndRequest {
+    pub(super) slot: u32,
+    pub(super) reason: EndReason,
+    pub(super) signal: Signal,
+    /// How long they have between the signal and SIGKILL.
+    pub(super) grace: Duration,
+    pub(super) purpose: Purpose,
+}
+
+/// The processes of a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JobProcesses {
+    pub(super) scope: Scope,
+    /// The shell that runs it. It is not left over when the job has returned.
+    pub(super) shell: Option<Pid>,
+}
+
+/// Which environment a shell starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ShellEnv {
+    /// That of the sandbox.
+    Sandbox,
+    /// None: a snapshot will set every variable.
+    Empty,
+}
+
+/// What every supervisor has.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) context: Context,
+    pub(super) nonce: Nonce,
+    pub(super) link: Link,
+    pub(super) jobs: Vec<Job>,
+    pub(super) endings: Vec<EndingTask>,
+    /// The cgroup of everything below this supervisor.
+    pub(super) cgroup: Option<Cgroup>,
+    /// Those of commands that are over, until nothing is left in them.
+    pub(super) old_cgroups: Vec<Cgroup>,
+    /// What output is read into. It grows with the first command that writes much.
+    pub(super) buffer: Vec<u8>,
+    pub(super) supply: PipeSupply,
+    /// Everything is being ended, and then the supervisor ends.
+    pub(super) quitting: bool,
+    leftover_probe: LeftoverProbe,
+    /// How many commands there were, for their tags.
+    commands: u64,
+}
+
+impl Core {
+    pub(super) fn new(context: Context, nonce: Nonce, link: Link) -> std::io::Result<Self> {
+        let mut core = Self {
+            context,
+            nonce,
+            link,
+            jobs: Vec::new(),
+            endings: Vec::new(),
+            cgroup: None,
+            old_cgroups: Vec::new(),
+            buffer: Vec::new(),
+            supply: PipeSupply::open()?,
+            quitting: false,
+            leftover_probe: LeftoverProbe::open()?,
+            commands: 0,
+        };
+        core.cgroup = core.make_cgroup("", &Limits::default()).ok();
+        Ok(core)
+    }
+
+    pub(super) fn find(&self, slot: u32) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.slot == slot)
+    }
+
+    pub(super) fn job(&mut self, slot: u32) -> Result<&mut Job, Refusal> {
+        self.jobs.iter_mut().find(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)
+    }
+
+    /// A cgroup of this supervisor, if cgroups serve anything here.
+    pub(super) fn make_cgroup(&self, name: &str, limits: &Limits) -> std::io::Result<Cgroup> {
+        let support = self.context.cgroups.support();
+        if !support.kill && !limits.any_kernel_limit() {
+            return Err(std::io::ErrorKind::Unsupported.into());
+        }
+        self.context.cgroups.create(self.nonce, name, limits)
+    }
+
+    /// What every process of this supervisor is from its start.
+    pub(super) fn process_setup(&self, tag: Tag) -> ProcessSetup<'_> {
+        ProcessSetup {
+            cgroup: self.cgroup.as_ref(),
+            fork_into_cgroup: self.context.fork_into_cgroup,
+            tag: Some(tag),
+            open_files: self.context.open_files,
+            ..ProcessSetup::default()
+        }
+    }
+
+    /// Starts a shell in the sandbox's working directory.
+    pub(super) fn start_shell(&self, env: ShellEnv) -> std::io::Result<Shell> {
+        let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
+            return Err(std::io::ErrorKind::NotFound.into());
+        };
+        Shell::start(&ShellConfig {
+            driver,
+            bash,
+            env: if env == ShellEnv::Sandbox { &self.context.env } else { &[] },
+            cwd: &self.context.cwd,
+            setup: &self.process_setup(Tag::new(self.nonce, 0)),
+        })
+    }
+
+    /// A new job, whose journal is opened if it did not come with it.
+    pub(super) fn new_job(
+        &mut self,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Result<Job, Refusal> {
+        let (folder, slot) = (&self.context.folders.journals, Slot(command.slot));
+        let mut journal = match journal {
+            Some(journal) => JournalWriter::begin(folder, slot, journal),
+            None => JournalWriter::open(folder, slot)
+                .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("open the journal: {e}") })?,
+        };
+        if command.record_taken == Some(true) {
+            journal
+                .append_event(kind::TAKEN, &[])
+                .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("write the journal: {e}") })?;
+        }
+        self.commands += 1;
+        Ok(Job::new(command, Tag::new(self.nonce, self.commands), journal, now))
+    }
+
+    /// The command could not be started: the engine is told why, the record says so for later.
+    pub(super) fn not_started(&mut self, slot: u32, why: Refusal, now: Instant) {
+        let code = match why {
+            Refusal::BadProgram(libc::ENOENT) => 127,
+            _ => 126,
+        };
+        if let Some(index) = self.jobs.iter().position(|job| job.slot == slot) {
+            let mut job = self.jobs.remove(index);
+            job.io.close_outputs();
+            let exit = Exit { code: Some(code), ..Exit::default() };
+            let end = job.end_of(exit, Vec::new(), now);
+            for request in job.io.close_stdin() {
+                self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+            }
+            job.finish(&End { usage: Usage::default(), ..end });
+            self.old_cgroups.extend(job.cgroup.take());
+        }
+        self.link.send(0, &Answer::NotStarted { slot, why });
+    }
+
+    /// Starts to end processes. `is_session` says that they are those of a session's command.
+    pub(super) fn begin_ending(&mut self, request: EndRequest, scope: Scope, is_session: bool, now: Instant) {
+        let EndRequest { slot, reason, signal, grace, purpose } = request;
+        let Ok(job) = self.job(slot) else { return };
+        job.cause.get_or_insert((reason, signal.as_raw()));
+        // An interactive bash goes on with the next command unless its child died of SIGINT.
+        let ask_first = is_session && self.context.driver == Some(Driver::Portable);
+        let (signal, grace) =
+            if ask_first && grace.is_zero() { (Signal::INT, PORTABLE_GRACE) } else { (signal, grace) };
+        let ending = Ending::new(scope, signal, grace, self.cgroup_of(scope));
+        let command = is_session.then_some(slot);
+        self.endings.push(EndingTask { ending, purpose, command, wake_at: now });
+    }
+
+    /// The cgroup that holds a scope and nothing else: a session's holds more than one command.
+    fn cgroup_of(&self, scope: Scope) -> Option<&Cgroup> {
+        self.cgroup.as_ref().filter(|_| scope == Scope::Tree)
+    }
+
+    /// The program has returned. What it wrote is in the pipes; what it left is in the tree. Says whether that is
+    /// being killed first.
+    pub(super) fn complete(
+        &mut self,
+        slot: u32,
+        mut exit: Exit,
+        processes: JobProcesses,
+        now: Instant,
+    ) -> bool {
+        // A shell that has reported may still be there when what it left is ended; its death is not a second end.
+        if self.find(slot).is_none_or(|job| job.pending_end.is_some()) {
+            return false;
+        }
+        let leftovers = self.leftovers(slot, processes);
+        let around = self.context.oom_kills();
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return false;
+        };
+        exit.out_of_memory = exit.is_killed() && job.ran_out_of_memory(around);
+        let limited = job.drain(&mut self.buffer, now);
+        if limited {
+            job.cause.get_or_insert((EndReason::OutputLimit, libc::SIGKILL));
+        }
+        let end = job.end_of(exit, leftovers, now);
+        let kill = (limited || job.command.leftovers == LeftoverPolicy::Kill) && !end.leftovers.is_empty();
+        job.pending_end = Some(end);
+        if kill {
+            let cgroup = self.cgroup_of(processes.scope);
+            let ending = Ending::new(processes.scope, Signal::KILL, Duration::ZERO, cgroup);
+            let purpose = Purpose::Leftovers { slot };
+            self.endings.push(EndingTask { ending, purpose, command: None, wake_at: now });
+        } else {
+            self.end_now(slot);
+        }
+        kill
+    }
+
+    /// Gives a job the end that was prepared for it.
+    pub(super) fn end_now(&mut self, slot: u32) {
+        let Ok(job) = self.job(slot) else { return };
+        let Some(end) = job.pending_end.take() else {
+            return;
+        };
+        let unanswered = job.io.close_stdin();
+        job.finish(&end);
+        let position = job.position();
+        self.link.send(0, &Answer::Ended { slot, end, position });
+        for request in unanswered {
+            self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+        }
+    }
+
+    /// What a job that has just returned has left running.
+    fn leftovers(&mut self, slot: u32, JobProcesses { scope, shell }: JobProcesses) -> Vec<Leftover> {
+        let ended_by_us = self.find(slot).is_some_and(|job| job.cause.is_some());
+        if ended_by_us || !self.leftover_probe.any_besides(shell) {
+            return Vec::new();
+        }
+        let mut members = scope.members();
+        // A shell whose only command is over is about to end.
+        members.retain(|pid| Some(*pid) != shell);
+        members.into_iter().map(|pid| Leftover { pid: raw(pid), command: walk::command_line(pid) }).collect()
+    }
+
+    /// Ends a job because its session ends.
+    pub(super) fn end_with_session(&mut self, slot: u32, now: Instant) {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
+            return;
+        };
+        let _ = job.drain(&mut self.buffer, now);
+        if job.stage != Stage::Ended && job.pending_end.is_none() {
+            job.cause = Some((EndReason::SessionEnded, libc::SIGKILL));
+            let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
+            job.pending_end = Some(job.end_of(exit, Vec::new(), now));
+        }
+        self.end_now(slot);
+        if let Ok(job) = self.job(slot) {
+            job.io.close_outputs();
+        }
+    }
+
+    /// Ends everything below and then the supervisor itself.
+    pub(super) fn quit(&mut self, request: u64) {
+        self.quitting = true;
+        for job in self.jobs.iter_mut().filter(|job| job.stage != Stage::Ended) {
+            job.cause.get_or_insert((EndReason::SessionEnded, libc::SIGKILL));
+        }
+        let ending = Ending::new(Scope::Tree, Signal::KILL, Duration::ZERO, self.cgroup.as_ref());
+        let purpose = Purpose::Quit { request };
+        self.endings.push(EndingTask { ending, purpose, command: None, wake_at: Instant::now() });
+    }
+
+    /// Whether this process has children, ended but unreaped ones included.
+    pub(super) fn has_children(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+    }
+
+    /// Makes a process that a command left behind an execution of its own.
+    pub(super) fn adopt_process(&mut self, slot: u32, pid: u32, now: Instant) -> Result<(), Refusal> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Refusal::NoSuchExecution)?;
+        let gone = |e: rustix::io::Errno| Refusal::os(&e.into(), "find the process");
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(gone)?;
+        if !Scope::Tree.members().contains(&pid) {
+            return Err(Refusal::NoSuchExecution);
+        }
+        let command = Command {
+            slot,
+            program: WireProgram::Argv(Vec::new()),
+            env: Vec::new(),
+            cwd: None,
+            stdin: WireStdin::Null,
+            timeout: None,
+            idle_timeout: None,
+            timeout_grace: Duration::ZERO,
+            limits: Limits::default(),
+            leftovers: LeftoverPolicy::Keep,
+            prelude: None,
+            record_taken: None,
+            journal: None,
+            hurry: None,
+        };
+        let mut job = self.new_job(command, None, now)?;
+        for pid in std::iter::once(pid).chain(walk::descendants(pid)) {
+            drop(job.tag.set_on(pid));
+        }
+        job.adopted = Some(pidfd);
+        job.record_start(pid);
+        job.started(pid, now);
+        self.jobs.push(job);
+        Ok(())
+    }
+}
+
+/// The processes of a job in a supervisor that has no other: everything below it, unless the job is an adopted process.
+pub(super) fn scope_in_tree(job: Option<&Job>) -> Scope {
+    match job {
+        Some(job) if job.adopted.is_some() => {
+            Scope::Command { tag: job.tag, shell: rustix::process::getpid(), since: None }
+        }
+        _ => Scope::Tree,
+    }
+}
+
+/// Kills a child of this process.
+pub(super) fn kill_shell(shell: &Shell) {
+    // Our child, not reaped yet, so the number is its own.
+    let _ = rustix::process::kill_process(shell.pid(), Signal::KILL);
+}

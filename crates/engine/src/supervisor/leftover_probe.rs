@@ -1,0 +1,42 @@
+//! Whether a command may have left anything: asked after every command, so the kernel's lists are kept open.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::process::Pid;
+
+use crate::process_tree::walk::{self, ChildrenFile};
+use crate::procfs;
+
+/// The lists of the supervisor's children and of its shell's.
+#[derive(Debug)]
+pub(super) struct LeftoverProbe {
+    own: ChildrenFile,
+    of_shell: Option<(Pid, File)>,
+}
+
+impl LeftoverProbe {
+    pub(super) fn open() -> io::Result<Self> {
+        Ok(Self { own: ChildrenFile::open()?, of_shell: None })
+    }
+
+    /// Whether there is any process besides this shell, ended but unreaped ones included. Cheap, and nearly always no.
+    pub(super) fn any_besides(&mut self, shell: Option<Pid>) -> bool {
+        // In this order: the children of a shell that ends in between are ours by the second look.
+        shell.is_some_and(|shell| self.shell_has_children(shell))
+            || self.own.any_besides(shell).unwrap_or(true)
+    }
+
+    fn shell_has_children(&mut self, shell: Pid) -> bool {
+        if self.of_shell.as_ref().is_none_or(|(pid, _)| *pid != shell) {
+            let opened = File::open(procfs::children_path(shell, shell));
+            self.of_shell = opened.ok().map(|file| (shell, file));
+        }
+        match &self.of_shell {
+            Some((_, file)) => file.read_at(&mut [0; 16], 0).is_ok_and(|n| n > 0),
+            // A kernel without such lists: look at every process.
+            None => !walk::descendants(shell).is_empty(),
+        }
+    }
+}

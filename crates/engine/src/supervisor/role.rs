@@ -1,0 +1,248 @@
+//! What a supervisor is for. Each role owns its fields, its descriptors, its deadlines, what the end of a child means
+//! to it, and when it is over; the rest is [`Core`].
+
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::process::Pid;
+
+use super::core::{Core, EndRequest, scope_in_tree};
+use super::job::{Exit, Job};
+use super::ready::Ready;
+use super::run::Run;
+use super::session::Session;
+use crate::journal::NewJournal;
+use crate::process_tree::Scope;
+use crate::protocol::{self, Answer, Command, OpenSession, Refusal};
+use crate::shell::Shell;
+use crate::sys::Reaped;
+
+/// What a supervisor is for.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// It waits for its first request, with a shell that is up already.
+    Ready(Ready),
+    /// It owns one run: a stateless command or a background process.
+    Run(Run),
+    /// It owns a session.
+    Session(Box<Session>),
+}
+
+/// What follows when everything of a turn is done.
+#[derive(Debug)]
+pub(super) enum Next {
+    Continue,
+    /// It waits for another request.
+    Become(Ready),
+    /// The supervisor ends.
+    End,
+}
+
+/// What may be done while no client waits for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Housekeeping {
+    /// Whether to close what ended jobs still hold.
+    pub(super) close: bool,
+    /// Whether to make the pipes of the command that probably comes next.
+    pub(super) prepare: bool,
+}
+
+impl Role {
+    /// The role as the engine knows it.
+    pub(super) fn to_wire(&self) -> protocol::Role {
+        match self {
+            Self::Ready(_) => protocol::Role::Ready,
+            Self::Run(_) => protocol::Role::Run,
+            Self::Session(session) => protocol::Role::Session(session.slot()),
+        }
+    }
+
+    /// Its shell, if it has one.
+    pub(super) fn shell(&self) -> Option<&Shell> {
+        match self {
+            Self::Ready(ready) => ready.shell(),
+            Self::Run(run) => run.shell(),
+            Self::Session(session) => session.shell(),
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
+    }
+
+    /// The session, if it is one.
+    pub(super) fn session(&mut self) -> Result<&mut Session, Refusal> {
+        match self {
+            Self::Session(session) => Ok(session),
+            Self::Ready(_) | Self::Run(_) => Err(Refusal::NotASession),
+        }
+    }
+
+    /// The slot of the command that a session runs.
+    pub(super) fn current_slot(&self) -> Option<u32> {
+        match self {
+            Self::Session(session) => session.current(),
+            Self::Ready(_) | Self::Run(_) => None,
+        }
+    }
+
+    /// The descriptors to wait on for reading, beside those of jobs; [`Role::receive`] reads them.
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let more = match self {
+            Self::Session(session) => session.dead_shell(),
+            Self::Ready(_) | Self::Run(_) => None,
+        };
+        self.shell().into_iter().chain(more).flat_map(Shell::poll_fds)
+    }
+
+    /// The next deadline of its own.
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        match self {
+            Self::Ready(_) => None,
+            Self::Run(run) => run.wake_at(),
+            Self::Session(session) => session.wake_at(),
+        }
+    }
+
+    /// Whether to look again at once instead of sleeping.
+    pub(super) fn spins(&self) -> bool {
+        match self {
+            Self::Ready(_) | Self::Run(_) => false,
+            Self::Session(session) => session.spins(),
+        }
+    }
+
+    pub(super) fn housekeeping(&self) -> Housekeeping {
+        match self {
+            Self::Ready(ready) => Housekeeping { close: true, prepare: ready.is_up() },
+            Self::Run(_) => Housekeeping { close: true, prepare: false },
+            Self::Session(session) => session.housekeeping(),
+        }
+    }
+
+    /// Takes a command.
+    pub(super) fn start(
+        &mut self,
+        core: &mut Core,
+        request: u64,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Option<Answer> {
+        match self {
+            Self::Ready(ready) => {
+                let ready = std::mem::take(ready);
+                core.link.send(request, &Answer::Accepted);
+                *self = Self::Run(Run::start(core, ready, command, journal, now));
+                None
+            }
+            Self::Run(_) => Some(Answer::Refused(Refusal::NotASession)),
+            Self::Session(session) => Some(session.queue_command(core, command, journal, now)),
+        }
+    }
+
+    /// Becomes a session; it answers the request when its shell is up.
+    pub(super) fn open_session(
+        &mut self,
+        core: &mut Core,
+        request: u64,
+        open: OpenSession,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let Self::Ready(ready) = self else {
+            return Err(Refusal::NotASession);
+        };
+        Session::check(core, &open)?;
+        let ready = std::mem::take(ready);
+        *self = Self::Session(Box::new(Session::open(core, ready, request, open, now)));
+        Ok(())
+    }
+
+    /// Reads what its shells have to report.
+    pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
+        match self {
+            Self::Ready(ready) => ready.receive(core),
+            Self::Run(run) => run.receive(core, now),
+            Self::Session(session) => session.receive(core, now),
+        }
+    }
+
+    /// Called before children are reaped: what a shell reported comes before its death.
+    pub(super) fn before_reaping(&mut self, core: &mut Core, now: Instant) {
+        self.receive(core, now);
+        if let Self::Session(session) = self {
+            session.continue_stopped_shell(core);
+        }
+    }
+
+    /// A child has ended: a shell, a command, or an orphan that came to us.
+    pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
+        match self {
+            Self::Ready(ready) => ready.child_ended(core, reaped.pid),
+            Self::Run(run) => run.child_ended(core, reaped, now),
+            Self::Session(session) => session.child_ended(core, reaped, now),
+        }
+    }
+
+    /// The program of a job has returned.
+    pub(super) fn complete(&mut self, core: &mut Core, slot: u32, exit: Exit, now: Instant) {
+        match self {
+            Self::Ready(_) => {}
+            Self::Run(run) => run.complete(core, slot, exit, now),
+            Self::Session(session) => session.complete(core, slot, exit, now),
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
+        match self {
+            Self::Ready(_) => {}
+            Self::Run(run) => run.advance(now),
+            Self::Session(session) => session.advance(core, now),
+        }
+    }
+
+    /// Which processes belong to a job.
+    pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
+        match self {
+            Self::Ready(_) | Self::Run(_) => scope_in_tree(job),
+            Self::Session(session) => session.scope_of(job),
+        }
+    }
+
+    /// Starts to end the processes of a running job.
+    pub(super) fn end_processes(&mut self, core: &mut Core, request: EndRequest, now: Instant) {
+        match self {
+            Self::Ready(_) => {}
+            Self::Run(run) => run.end_processes(core, request, now),
+            Self::Session(session) => session.end_processes(core, request, now),
+        }
+    }
+
+    /// Whether the shell has not come back yet from this command, so that it may start more processes.
+    pub(super) fn is_busy_with(&self, slot: u32) -> bool {
+        match self {
+            Self::Ready(_) | Self::Run(_) => false,
+            Self::Session(session) => session.is_busy_with(slot),
+        }
+    }
+
+    /// Processes that may read the standard input of a job beside its own.
+    pub(super) fn readers(&self) -> Option<Pid> {
+        match self {
+            // The shell, with `read`.
+            Self::Session(session) => session.shell().map(Shell::pid),
+            Self::Ready(_) | Self::Run(_) => None,
+        }
+    }
+
+    /// What follows when nothing is left to do in this turn.
+    pub(super) fn next(&mut self, core: &mut Core) -> Next {
+        match self {
+            Self::Ready(ready) => ready.next(core),
+            Self::Run(run) => run.next(core),
+            // A session ends by request.
+            Self::Session(_) => Next::Continue,
+        }
+    }
+}

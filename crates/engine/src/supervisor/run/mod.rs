@@ -1,0 +1,300 @@
+//! A supervisor as the owner of one run: a stateless command or a background process.
+
+mod process;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use super::core::{Core, EndRequest, JobProcesses, ShellEnv, kill_shell, scope_in_tree};
+use super::job::{Exit, Job, raw};
+use super::ready::Ready;
+use super::role::Next;
+use super::session::STATE_TIMEOUT;
+use super::shell_input::{check_folder, is_root, path_of, shell_env};
+use super::stdio::Stdio;
+use crate::journal::NewJournal;
+use crate::process_tree::{Plan, limits};
+use crate::protocol::{Answer, Command, Refusal, Stage, Variable, WireProgram};
+use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
+use crate::sys::Reaped;
+
+/// How many runs a supervisor is for, one after the other.
+const MAX_RUNS: u32 = 200;
+/// How long a shell stays whose only command is over: as long as the news takes to its client. To end it, and to start
+/// the next, takes a core for longer than the command did.
+const SHELL_EXIT_DELAY: Duration = Duration::from_millis(1);
+/// How long it may then take to end. It may have been stopped.
+const SHELL_EXIT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// A shell whose only command is over.
+#[derive(Debug)]
+struct ShellExit {
+    /// When something is to be done about it.
+    due: Instant,
+    /// Whether it was told to end.
+    is_told: bool,
+}
+
+/// A command that waits for its prelude to be over.
+#[derive(Debug)]
+struct PendingPrelude {
+    slot: u32,
+    stdio: Stdio,
+    /// When the shell must have run it.
+    until: Instant,
+}
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Run {
+    shell: Option<Shell>,
+    prelude: Option<PendingPrelude>,
+    /// The shell is about to end.
+    shell_exit: Option<ShellExit>,
+    /// What orphans that were reaped here have used.
+    orphans: Exit,
+    /// Nothing was done to this supervisor that would show in the next run.
+    reusable: bool,
+    /// How many runs there were before.
+    runs: u32,
+}
+
+impl Run {
+    /// Starts the command this supervisor is for.
+    pub(super) fn start(
+        core: &mut Core,
+        ready: Ready,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Self {
+        let (shell, runs) = ready.into_parts();
+        let mut run =
+            Self { shell, prelude: None, shell_exit: None, orphans: Exit::default(), reusable: false, runs };
+        let slot = command.slot;
+        if let Err(why) = run.try_start(core, command, journal, now) {
+            // With a shell that no command uses it would never be over.
+            run.drop_shell();
+            core.not_started(slot, why, now);
+        }
+        run
+    }
+
+    fn try_start(
+        &mut self,
+        core: &mut Core,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let plan = limits::plan(&command.limits, &core.context.cgroups, is_root())
+            .map_err(|e| Refusal::Limit(e.to_string()))?;
+        let job = core.new_job(command, journal, now)?;
+        let slot = job.slot;
+        core.jobs.push(job);
+        if plan.needs_cgroup() {
+            let cgroup = core.make_cgroup("-limits", &plan.in_cgroup);
+            let cgroup = cgroup.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
+            core.job(slot)?.cgroup = Some(cgroup);
+        }
+        let around = core.context.oom_kills();
+        let job = core.jobs.iter_mut().find(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+        job.note_oom_kills(around);
+        let opened = job.open_stdio(&mut core.supply);
+        let mut stdio = Some(opened.map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
+        check_folder(job.command.cwd.as_ref())?;
+        let has_prelude = job.command.prelude.is_some();
+        let is_text = matches!(job.command.program, WireProgram::Shell(_));
+        let takes = |change: &Variable| {
+            let value = change.value.as_ref().map(|value| OsStr::from_bytes(&value.0));
+            shell::is_plain(OsStr::from_bytes(&change.name.0), value)
+        };
+        let is_plain = job.command.env.iter().all(takes)
+            && core.context.env.iter().all(|(name, value)| shell::is_taken_at_start(name, value));
+        if core.context.driver == Some(Driver::Loaded) && is_text && is_plain {
+            if has_prelude {
+                self.drop_shell();
+                self.shell = core.start_shell(ShellEnv::Empty).ok();
+            } else if self.shell.is_none() {
+                self.shell = core.start_shell(ShellEnv::Sandbox).ok();
+            }
+            // One that has died in the meantime is no reason not to run the command.
+            if self.start_in_shell(core, slot, &mut stdio, &plan, now).is_ok() {
+                return Ok(());
+            }
+        }
+        self.drop_shell();
+        let stdio = stdio.ok_or(Refusal::NoSuchExecution)?;
+        process::start(core, slot, &stdio, &plan, now)
+    }
+
+    /// A shell that is up already takes the command, as `bash -c` would have.
+    fn start_in_shell(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        stdio: &mut Option<Stdio>,
+        plan: &Plan,
+        now: Instant,
+    ) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let job = core.jobs.iter_mut().find(|job| job.slot == slot).ok_or_else(gone)?;
+        let shell = self.shell.as_mut().ok_or_else(gone)?;
+        let pid = shell.pid();
+        drop(job.tag.set_on(pid));
+        if let Some(cgroup) = &job.cgroup {
+            cgroup.add(pid)?;
+        }
+        plan.apply_to(pid).map_err(io::Error::other)?;
+        if let Some(prelude) = &job.command.prelude {
+            let snapshot = Snapshot::from_bytes(prelude.0.clone()).map_err(io::Error::other)?;
+            shell.restore(&snapshot)?;
+            let until = now + STATE_TIMEOUT;
+            self.prelude = stdio.take().map(|stdio| PendingPrelude { slot, stdio, until });
+        } else {
+            run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
+            job.record_start(pid);
+            self.reusable = *plan == Plan::default();
+            stdio.take().into_iter().for_each(|stdio| job.io.hold(stdio));
+        }
+        job.started(pid, now);
+        core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+        Ok(())
+    }
+
+    pub(super) fn shell(&self) -> Option<&Shell> {
+        self.shell.as_ref()
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let prelude = self.prelude.as_ref().map(|prelude| prelude.until);
+        let exit = self.shell_exit.as_ref().map(|exit| exit.due);
+        prelude.into_iter().chain(exit).min()
+    }
+
+    pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
+        while let Some(Ok(Some(report))) = self.shell.as_mut().map(Shell::receive) {
+            match report {
+                Report::Done(_) if self.prelude.is_some() => self.prelude_done(core),
+                Report::Done(done) => self.command_done(core, &done, now),
+                Report::Ready | Report::Snapshot(_) => {}
+            }
+        }
+    }
+
+    /// Goes on with the command when the state it starts from is there.
+    fn prelude_done(&mut self, core: &mut Core) {
+        let Some(PendingPrelude { slot, stdio, .. }) = self.prelude.take() else {
+            return;
+        };
+        if let Some(shell) = &mut self.shell
+            && let Some(job) = core.find(slot)
+            && run_once(shell, job, &stdio).is_err()
+        {
+            // Its death is the job's end.
+            kill_shell(shell);
+        }
+    }
+
+    /// The only command of the shell is over; the shell is about to end.
+    fn command_done(&mut self, core: &mut Core, done: &Done, now: Instant) {
+        let shell = self.shell.as_ref().map(Shell::pid);
+        let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
+        if let Some(job) = core.jobs.iter().find(own) {
+            let slot = job.slot;
+            let delay = if hurry_of(job) == Hurry::Yes { Duration::ZERO } else { SHELL_EXIT_DELAY };
+            self.shell_exit = Some(ShellExit { due: now + delay, is_told: false });
+            self.complete(core, slot, Exit::of(done), now);
+        }
+    }
+
+    /// Does what is due: lets a shell end whose only command is over, when its client has been told of it, and ends
+    /// one that takes too long.
+    pub(super) fn advance(&mut self, now: Instant) {
+        if self.prelude.take_if(|prelude| prelude.until <= now).is_some() {
+            // It does not come to its state; its death is the command's end.
+            self.shell.iter().for_each(kill_shell);
+        }
+        let Some(ShellExit { is_told, .. }) = self.shell_exit.take_if(|exit| exit.due <= now) else {
+            return;
+        };
+        let Some(shell) = &mut self.shell else { return };
+        if is_told {
+            kill_shell(shell);
+        } else {
+            shell.disconnect();
+            self.shell_exit = Some(ShellExit { due: now + SHELL_EXIT_TIMEOUT, is_told: true });
+        }
+    }
+
+    pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
+        let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
+        match core.jobs.iter().find(own).map(|job| job.slot) {
+            Some(slot) => self.complete(core, slot, Exit::from(reaped), now),
+            None => self.orphans.add_usage(&Exit::from(reaped)),
+        }
+        if self.shell.take_if(|shell| shell.pid() == reaped.pid).is_some() {
+            self.shell_exit = None;
+        }
+    }
+
+    pub(super) fn complete(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {
+        // The shell was killed before it had its state: nothing will be written to these.
+        drop(self.prelude.take_if(|prelude| prelude.slot == slot));
+        exit.add_usage(&std::mem::take(&mut self.orphans));
+        let scope = scope_in_tree(core.find(slot));
+        let processes = JobProcesses { scope, shell: self.shell.as_ref().map(Shell::pid) };
+        if core.complete(slot, exit, processes, now) {
+            self.reusable = false;
+        }
+    }
+
+    pub(super) fn end_processes(&mut self, core: &mut Core, request: EndRequest, now: Instant) {
+        self.reusable = false;
+        let scope = scope_in_tree(core.find(request.slot));
+        core.begin_ending(request, scope, false, now);
+    }
+
+    /// It is over when nothing is left of it. Then an engine may want another run of this supervisor.
+    pub(super) fn next(&mut self, core: &mut Core) -> Next {
+        if !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children() {
+            return Next::Continue;
+        }
+        let runs = self.runs + 1;
+        if self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some() {
+            return Next::Become(Ready::again(core, runs));
+        }
+        Next::End
+    }
+
+    fn drop_shell(&mut self) {
+        if let Some(shell) = self.shell.take() {
+            kill_shell(&shell);
+        }
+    }
+}
+
+/// Whether the shell of a single command is to end right after it.
+fn hurry_of(job: &Job) -> Hurry {
+    if job.command.hurry == Some(true) { Hurry::Yes } else { Hurry::No }
+}
+
+fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
+    let WireProgram::Shell(text) = &job.command.program else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let env = shell_env(&job.command.env);
+    let cwd = job.command.cwd.clone().map(path_of);
+    shell.run(shell::Job {
+        text: &text.0,
+        stdin: stdio.stdin.as_fd(),
+        stdout: stdio.stdout.as_fd(),
+        stderr: stdio.stderr.as_fd(),
+        env: &env,
+        cwd: cwd.as_deref(),
+        once: Some(hurry_of(job)),
+    })
+}

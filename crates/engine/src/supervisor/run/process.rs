@@ -1,0 +1,121 @@
+//! A command in a process of its own: an argv, or `bash -c` where no ready shell can take the command.
+
+use std::ffi::{CString, OsString};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Instant;
+
+use super::super::context::apply;
+use super::super::core::Core;
+use super::super::job::raw;
+use super::super::shell_input::path_of;
+use super::super::stdio::Stdio;
+use crate::memory_file::memory_file;
+use crate::process_tree::Plan;
+use crate::protocol::{Answer, Refusal, WireProgram};
+use crate::shell::Snapshot;
+use crate::spawn::{self, ProcessSetup, Spawn, environment, find_program};
+use crate::sys::{StartFailure, StartStep};
+
+/// A text longer than the kernel takes as one argument is read from a descriptor instead.
+const MAX_ARGUMENT: usize = 100 << 10;
+/// The descriptors it and a prelude are read from: high, so that the text may use the low ones.
+const TEXT_FD: i32 = 250;
+const PRELUDE_FD: i32 = 251;
+
+/// Starts the command of a job.
+pub(super) fn start(
+    core: &mut Core,
+    slot: u32,
+    stdio: &Stdio,
+    plan: &Plan,
+    now: Instant,
+) -> Result<(), Refusal> {
+    let index = core.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+    let job = &core.jobs[index];
+    let env = apply(core.context.env.clone(), &job.command.env);
+    let cwd = job.command.cwd.clone().map_or_else(|| core.context.cwd.clone(), path_of);
+    let mut inherited = Vec::new();
+    let mut bash = None;
+    let argv: Vec<OsString> = match &job.command.program {
+        WireProgram::Argv(argv) => argv.iter().cloned().map(OsString::from).collect(),
+        WireProgram::Shell(text) => {
+            let mut file = |bytes: &[u8], fd: i32| -> Result<(), Refusal> {
+                let file =
+                    memory_file("text", &[bytes]).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
+                inherited.push((file, fd));
+                Ok(())
+            };
+            let mut script = Vec::new();
+            if let Some(prelude) = &job.command.prelude {
+                let snapshot = Snapshot::from_bytes(prelude.0.clone());
+                let text = snapshot.map_err(|e| Refusal::NoShell(e.to_string()))?.restore_text();
+                file(&text, PRELUDE_FD)?;
+                script.extend(format!(". /proc/self/fd/{PRELUDE_FD}; exec {PRELUDE_FD}<&-\n").bytes());
+            }
+            if text.0.len() > MAX_ARGUMENT {
+                file(&text.0, TEXT_FD)?;
+                script.extend(format!(". /proc/self/fd/{TEXT_FD}").bytes());
+            } else {
+                script.extend(&text.0);
+            }
+            bash.clone_from(&core.context.bash);
+            shell_argv(bash.is_some(), script)
+        }
+    };
+    let program = match bash {
+        Some(bash) => bash,
+        None => {
+            let name = argv.first().ok_or(Refusal::BadProgram(libc::ENOENT))?;
+            find_program(name, &env, &cwd).map_err(Refusal::BadProgram)?
+        }
+    };
+    let bad = |_| Refusal::BadProgram(libc::EINVAL);
+    let spawn = Spawn {
+        program: &program,
+        argv: argv
+            .into_iter()
+            .map(|arg| CString::new(arg.into_vec()).map_err(bad))
+            .collect::<Result<_, _>>()?,
+        env: environment(&env).map_err(|_| Refusal::BadProgram(libc::EINVAL))?,
+        cwd: &cwd,
+        stdio: spawn::Stdio::Streams {
+            stdin: stdio.stdin.as_fd(),
+            stdout: stdio.stdout.as_fd(),
+            stderr: stdio.stderr.as_fd(),
+        },
+        inherited: &inherited.iter().map(|(file, number)| (file.as_fd(), *number)).collect::<Vec<_>>(),
+        setup: &ProcessSetup {
+            limit_cgroup: job.cgroup.as_ref(),
+            limits: Some(plan),
+            ..core.process_setup(job.tag)
+        },
+    };
+    let pid = spawn.start().map_err(|failure| refusal_of(&failure))?;
+    core.jobs[index].record_start(pid);
+    core.jobs[index].started(pid, now);
+    core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+    Ok(())
+}
+
+/// Why a program could not be started, for the engine.
+fn refusal_of(failure: &StartFailure) -> Refusal {
+    let errno = failure.source.raw_os_error().unwrap_or(libc::EIO);
+    match failure.step {
+        StartStep::WorkingDirectory => Refusal::BadCwd(errno),
+        StartStep::Program if errno == libc::E2BIG => Refusal::ArgumentsTooLong,
+        StartStep::Program => Refusal::BadProgram(errno),
+        StartStep::Fork => Refusal::Os { errno, doing: "start the program".into() },
+        _ => Refusal::Os { errno, doing: "prepare the process".into() },
+    }
+}
+
+fn shell_argv(bash: bool, script: Vec<u8>) -> Vec<OsString> {
+    let mut argv: Vec<OsString> = if bash {
+        vec!["bash".into(), "--norc".into(), "--noprofile".into()]
+    } else {
+        vec!["/bin/sh".into()]
+    };
+    argv.extend(["-c".into(), OsString::from_vec(script)]);
+    argv
+}
