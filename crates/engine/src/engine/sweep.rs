@@ -10,6 +10,7 @@ use super::Inner;
 use super::tasks::blocking;
 use crate::layout::{Folders, socket_name};
 use crate::process_tree::{CgroupChoice, Cgroups, Ending, Nonce, Scope, Step};
+use crate::supervisor::zygote::wait_for_orphans;
 
 /// How often what was killed is looked for again.
 const AGAIN: Duration = Duration::from_millis(2);
@@ -20,6 +21,9 @@ impl Inner {
     /// Ends every process of a supervisor that is gone.
     pub(super) async fn sweep(&self, nonce: Nonce) {
         sweep(Arc::clone(&self.state.folders), self.config.cgroups.into(), nonce).await;
+        // What has lost its tag is ended by the zygote that the supervisor was a child of.
+        let path = self.state.path.clone();
+        blocking(move || wait_for_orphans(&path)).await;
     }
 }
 

@@ -25,8 +25,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// How long it may take then: a busy machine is no reason to start over.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The zygote: started with the engine, and again should it be killed. It ends when this is dropped; the
-/// supervisors it forked do not.
+/// The zygote: started with the engine, and again should it be killed. When this is dropped it forks no more, and ends
+/// when the last supervisor that it has forked does.
 #[derive(Debug)]
 pub(super) struct Zygote {
     program: PathBuf,
@@ -46,14 +46,26 @@ struct Running {
     child: Reaper,
 }
 
-/// Reaps the zygote when it is dropped: by then its socket is closed, so it ends at once.
+/// Reaps the zygote. Its socket is closed by the time that this is dropped, so it ends when its last supervisor has.
 #[derive(Debug)]
-struct Reaper(Child);
+struct Reaper(Option<Child>);
+
+impl Reaper {
+    fn pid(&self) -> Option<Pid> {
+        self.0.as_ref().map(Pid::from_child)
+    }
+}
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        let Some(mut child) = self.0.take() else { return };
+        if matches!(child.try_wait(), Ok(None)) {
+            // It may have been stopped. Our child, not reaped, so the number is its own.
+            let _ = kill_process(Pid::from_child(&child), Signal::CONT);
+            // Without a thread it stays a zombie when it has ended, until this process has.
+            let thread = std::thread::Builder::new().name("sandcrab-reap".into()).stack_size(64 << 10);
+            drop(thread.spawn(move || child.wait()));
+        }
     }
 }
 
@@ -129,7 +141,7 @@ impl Running {
             frames: FrameBuffer::default(),
             settings: settings.clone(),
             _lifeline: lifeline,
-            child: Reaper(child),
+            child: Reaper(Some(child)),
         };
         let capabilities = running.configure(settings).await?;
         Ok((running, capabilities))
@@ -148,7 +160,7 @@ impl Running {
     /// Sends a request and waits for its answer, but not for ever: a zygote that a command has stopped is made to
     /// go on, and one that does not answer all the same is as good as gone.
     async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
-        let zygote = Pid::from_raw(self.child.0.id().cast_signed());
+        let zygote = self.child.pid();
         let ask = self.exchange(request);
         tokio::pin!(ask);
         if let Ok(answer) = tokio::time::timeout(ANSWER_TIME, &mut ask).await {

@@ -1,10 +1,11 @@
 //! [`Ending`]: ends everything in a [`Scope`], step by step, and says what it did.
 
+use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, getpriority_process, setpriority_process};
+use rustix::process::{Pid, Signal, getpriority_process, setpriority_process};
 
 use super::cgroup::{Cgroup, Directory};
 use super::member::{Act, Found};
@@ -89,6 +90,11 @@ impl Ending {
     /// long as it may, the ending is not over.
     pub(crate) fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
+    }
+
+    /// Says which processes are not meant, and what is below them neither.
+    pub(crate) fn spare(&mut self, spared: HashSet<Pid>) {
+        self.members.spare(spared);
     }
 
     /// The descriptors that become readable when it is worth calling [`step`](Self::step) before the

@@ -1,6 +1,6 @@
 //! The processes of a [`Scope`] that an ending has met, each with the pidfd it is signalled through.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,6 +28,8 @@ pub(super) struct Members {
     by_pid: HashMap<Pid, usize>,
     held: usize,
     adopted: Vec<Nonce>,
+    /// Processes that are not looked at, nor what is below them.
+    spared: HashSet<Pid>,
 }
 
 /// Whether the process behind a pidfd has ended.
@@ -39,7 +41,13 @@ fn has_ended(fd: BorrowedFd<'_>) -> bool {
 impl Members {
     pub(super) fn new(scope: Scope) -> Self {
         let me = getpid();
-        Self { scope, me, list: Vec::new(), by_pid: HashMap::new(), held: 0, adopted: Vec::new() }
+        let (by_pid, spared) = (HashMap::new(), HashSet::new());
+        Self { scope, me, list: Vec::new(), by_pid, held: 0, adopted: Vec::new(), spared }
+    }
+
+    /// Says which processes are not meant, and what is below them neither.
+    pub(super) fn spare(&mut self, spared: HashSet<Pid>) {
+        self.spared = spared;
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -77,6 +85,9 @@ impl Members {
     /// Looks at one process, and acts on it if it is in scope. The order matters: first the pidfd, then
     /// everything that decides (see the module's documentation).
     fn consider(&mut self, pid: Pid, act: Act, found: &mut Found) -> Option<Stat> {
+        if self.spared.contains(&pid) {
+            return None;
+        }
         if let Some(&index) = self.by_pid.get(&pid) {
             let stat = Stat::of(pid)?;
             if stat.start == self.list[index].start {
@@ -124,7 +135,7 @@ impl Members {
     /// A member with another supervisor's tag is one that this scope's command started.
     fn adopt(&mut self, tag: Option<Tag>) {
         let own = match self.scope {
-            Scope::Tree => return,
+            Scope::Tree | Scope::Orphans => return,
             Scope::Command { tag, .. } => tag.nonce(),
             Scope::Nonce(nonce) => nonce,
         };

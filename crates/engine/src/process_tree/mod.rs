@@ -17,7 +17,8 @@
 //! the look rests on cannot be mistaken either:
 //!
 //! * the tag holds 42 random bits, so a process that carries it was started by this supervisor's
-//!   command (or by somebody who could have signalled it himself);
+//!   command (or by somebody who could have signalled it himself), and its number is not given to another command
+//!   while a process carries it ([`Tags`]);
 //! * a child of the supervisor keeps its id until the supervisor reaps it, which does not happen
 //!   during a look;
 //! * "child of a member" counts only if the member is seen alive, through its own pidfd, *after* its
@@ -38,6 +39,7 @@ mod members;
 mod query;
 mod scope;
 mod tag;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -45,9 +47,10 @@ pub(crate) mod walk;
 
 pub(crate) use crate::procfs::StartTime;
 pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups, OomCounter};
-pub(crate) use ending::{Ending, Step};
+pub(crate) use ending::{Ending, FORCE_LIMIT, Step};
 pub(crate) use limits::Plan;
 pub(crate) use query::usage_of;
 pub(crate) use scope::Scope;
 pub(crate) use tag::{Nonce, Tag};
+pub(crate) use tags::Tags;
 pub(crate) use waiting::{Waiting, waits_for_input};

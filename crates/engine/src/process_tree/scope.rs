@@ -10,6 +10,9 @@ use crate::procfs::StartTime;
 pub(crate) enum Scope {
     /// Everything below this process.
     Tree,
+    /// Everything below this process but the children that are [spared](super::Ending::spare), and what is below those;
+    /// for a zygote, whose other children are what dead supervisors left.
+    Orphans,
     /// What one command of a session started: processes below this one with the command's tag, and
     /// those below them that lost theirs. Never the shell, never another command's.
     Command {
@@ -42,7 +45,7 @@ pub(super) struct Facts {
 impl Scope {
     /// Whether the decision needs the tag.
     pub(super) fn needs_tag(&self) -> bool {
-        !matches!(self, Self::Tree)
+        !matches!(self, Self::Tree | Self::Orphans)
     }
 
     /// Whether a process is in scope. `me` is the calling process; `adopted` are supervisors that
@@ -52,7 +55,7 @@ impl Scope {
             return false;
         }
         match self {
-            Self::Tree => facts.parent == Some(me) || facts.parent_is_member,
+            Self::Tree | Self::Orphans => facts.parent == Some(me) || facts.parent_is_member,
             Self::Command { tag, shell, since } => {
                 facts.pid != *shell
                     && match facts.tag {

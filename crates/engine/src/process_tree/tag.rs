@@ -11,6 +11,8 @@ use crate::sys::{self, LimitValue, Resource};
 
 const COUNTER_BITS: u32 = 20;
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+/// The last number of a command; see [`super::Tags`].
+pub(super) const LAST_COMMAND: u64 = COUNTER_MASK;
 const NONCE_MASK: u64 = (1 << 42) - 1;
 /// Tells a tag from a limit that somebody set: as microseconds this is 146,000 years. Bit 63 stays
 /// clear, so a tag never looks like "unlimited".
@@ -58,8 +60,7 @@ impl fmt::Debug for Nonce {
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// The tag of a supervisor's command. The number wraps after 2²⁰ commands: a process that a
-    /// session's command left behind is taken for one of the 1,048,576th command after it.
+    /// The tag of a supervisor's command, whose number is [`LAST_COMMAND`] at most.
     pub(crate) fn new(nonce: Nonce, command: u64) -> Self {
         Self(MARKER | nonce.0 << COUNTER_BITS | command & COUNTER_MASK)
     }

@@ -65,9 +65,14 @@ fn listed_children(pid: Pid, thread: Pid) -> Vec<Pid> {
     text.split(|byte| *byte == b' ').filter_map(pid_from).collect()
 }
 
+/// The children of a process that has one thread.
+pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
+    Source::new().children(pid, 1)
+}
+
 /// The children of this process, which has one thread.
 pub(crate) fn children() -> Vec<Pid> {
-    Source::new().children(getpid(), 1)
+    children_of(getpid())
 }
 
 /// Visits everything below `root`, parents first. The visitor gives back what it found out about

@@ -12,7 +12,7 @@ use super::stdio::PipeSupply;
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
 use crate::journal::{JournalWriter, NewJournal, Slot, kind};
-use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Tag, walk};
+use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Tag, Tags, walk};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram, WireStdin};
 use crate::shell::{Driver, Shell, ShellConfig};
 use crate::spawn::ProcessSetup;
@@ -90,8 +90,7 @@ pub(super) struct Core {
     /// Everything is being ended, and then the supervisor ends.
     pub(super) quitting: bool,
     leftover_probe: LeftoverProbe,
-    /// How many commands there were, for their tags.
-    commands: u64,
+    tags: Tags,
 }
 
 impl Core {
@@ -108,7 +107,7 @@ impl Core {
             supply: PipeSupply::open()?,
             quitting: false,
             leftover_probe: LeftoverProbe::open()?,
-            commands: 0,
+            tags: Tags::new(nonce),
         };
         core.cgroup = core.make_cgroup("", &Limits::default()).ok();
         Ok(core)
@@ -152,7 +151,7 @@ impl Core {
             bash,
             env: if env == ShellEnv::Sandbox { &self.context.env } else { &[] },
             cwd: &self.context.cwd,
-            setup: &self.process_setup(Tag::new(self.nonce, 0)),
+            setup: &self.process_setup(self.tags.of_no_command()),
         })
     }
 
@@ -174,8 +173,9 @@ impl Core {
                 .append_event(kind::TAKEN, &[])
                 .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("write the journal: {e}") })?;
         }
-        self.commands += 1;
-        Ok(Job::new(command, Tag::new(self.nonce, self.commands), journal, now))
+        let no_tag = || Refusal::Os { errno: libc::EAGAIN, doing: "find a free tag for the command".into() };
+        let tag = self.tags.next().ok_or_else(no_tag)?;
+        Ok(Job::new(command, tag, journal, now))
     }
 
     /// The command could not be started: the engine is told why, the record says so for later.

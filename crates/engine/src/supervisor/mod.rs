@@ -12,6 +12,7 @@ mod core;
 mod event_loop;
 mod job;
 mod job_io;
+mod keeper;
 mod leftover_probe;
 mod link;
 mod ready;

@@ -2,28 +2,30 @@
 //!
 //! It is the engine's own program, executed again and caught by [`crate::init`] before anything else
 //! has run, so that its heap is small and a fork of it cheap. Standard input is its socket to
-//! the engine, standard output the lifeline, a pipe whose other end only the engine holds.
+//! the engine, standard output the lifeline, a pipe whose other end only the engine holds. When its engine is gone it forks
+//! no more, and stays for as long as it has children: see [`Keeper`].
 
 use std::ffi::{CStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper};
 
 use super::context::Context;
 use super::event_loop::Supervisor;
 use super::job::raw;
+use super::keeper::Keeper;
 use crate::layout::{Folders, socket_address, socket_name};
+use crate::process_tree::FORCE_LIMIT;
+use crate::process_tree::walk::children_of;
 use crate::procfs::{self, Stat};
 use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteAnswer, ZygoteRequest, frame};
 use crate::sys::{self, Fork};
@@ -33,6 +35,10 @@ pub(crate) const ZYGOTE: &str = "sandcrab-zygote";
 
 /// The name of a supervisor's process.
 pub(crate) const SUPERVISOR: &CStr = c"sandcrab-super";
+/// The name of a zygote whose engine is gone.
+const KEEPER: &CStr = c"sandcrab-keeper";
+/// How often what dead supervisors left is looked for while it is waited for.
+const ORPHAN_INTERVAL: Duration = Duration::from_millis(2);
 /// How long a supervisor that was killed is waited for.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 /// The flag of sockets in `/proc/net/unix` that take connections.
@@ -80,26 +86,23 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     }
     let children = fcntl_dupfd_cloexec(sys::signalfd(&[libc::SIGCHLD])?, 10)?;
     let _ = rustix::thread::set_name(c"sandcrab-zygote");
+    set_child_subreaper(Some(getpid()))?;
 
     let mut control = UnixStream::from(control);
     let mut context = Context::new(Folders::open(state_dir)?, lifeline);
     let mut frames = FrameBuffer::default();
     let mut chunk = vec![0; 16 << 10];
+    let mut keeper = Keeper::default();
     loop {
-        let mut fds = [PollFd::new(&control, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-        // Interrupted: as good as a wake-up for nothing.
-        let _ = poll(&mut fds, None);
-        if !fds[1].revents().is_empty() {
-            look_after(&children);
-        }
-        if fds[0].revents().is_empty() {
+        let mut fds = [PollFd::new(&children, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
+        look_after(&mut keeper, &mut fds);
+        if fds[1].revents().is_empty() {
             continue;
         }
         let n = match control.read(&mut chunk) {
-            Ok(0) => return Ok(None),
-            Ok(n) => n,
+            Ok(n) if n > 0 => n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
+            Ok(_) | Err(_) => break,
         };
         frames.extend(&chunk[..n]);
         while let Some(envelope) = frames.next::<ZygoteRequest>().map_err(io::Error::other)? {
@@ -109,31 +112,42 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
                     Ok(Forked::Child(listener)) => {
                         return Ok(Some(Newborn { context, nonce, listener }));
                     }
-                    Ok(Forked::Parent(pid)) => ZygoteAnswer::Forked(pid),
+                    Ok(Forked::Parent(pid)) => {
+                        keeper.forked(pid);
+                        ZygoteAnswer::Forked(raw(pid))
+                    }
                     Err(e) => ZygoteAnswer::Refused(Refusal::os(&e, "fork a supervisor")),
                 },
             };
-            control.write_all(&frame(envelope.request, &answer))?;
+            // An engine that is gone is noticed by the next read.
+            drop(control.write_all(&frame(envelope.request, &answer)));
         }
     }
+    drop((control, context, frames, chunk));
+    let _ = rustix::thread::set_name(KEEPER);
+    while !keeper.is_idle() {
+        look_after(&mut keeper, &mut [PollFd::new(&children, PollFlags::IN)]);
+    }
+    Ok(None)
 }
 
-/// Reaps supervisors that have ended, and makes one go on that was stopped: a command may do that to its own, which
-/// would then keep no deadline and answer nobody.
-fn look_after(signals: &OwnedFd) {
-    let mut discarded = [0; 128];
-    while rustix::io::read(signals, &mut discarded).is_ok() {}
-    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-        if status.stopped() {
-            // Our child, not reaped, so the number is its own.
-            let _ = kill_process(pid, Signal::CONT);
-        }
+/// Waits until something happens, and looks after the supervisors. The first descriptor tells of changes of children.
+fn look_after(keeper: &mut Keeper, fds: &mut [PollFd<'_>]) {
+    let timeout = keeper.wake_at().map(|at| {
+        let wait = at.saturating_duration_since(Instant::now());
+        Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() }
+    });
+    // Interrupted: as good as a wake-up for nothing.
+    let _ = poll(fds, timeout.as_ref());
+    if !fds[0].revents().is_empty() {
+        keeper.reap(&fds[0].as_fd());
     }
+    keeper.step(Instant::now());
 }
 
 enum Forked {
     Child(OwnedFd),
-    Parent(u32),
+    Parent(Pid),
 }
 
 /// Binds the supervisor's socket before forking, so that whoever is told of the fork can connect.
@@ -142,7 +156,7 @@ fn fork_supervisor(context: &Context, nonce: Nonce) -> io::Result<Forked> {
     let listener = listen_as(folder, nonce)?;
     match sys::fork_single_threaded() {
         Ok(Fork::Child) => Ok(Forked::Child(listener)),
-        Ok(Fork::Parent(pid)) => Ok(Forked::Parent(raw(pid))),
+        Ok(Fork::Parent(pid)) => Ok(Forked::Parent(pid)),
         Err(e) => {
             let _ = unlinkat(folder, socket_name(nonce), AtFlags::empty());
             Err(e)
@@ -161,9 +175,46 @@ fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
 
 /// The processes that serve a state directory: its zygote and its supervisors.
 pub(crate) fn supervisors_of(state_dir: &Path) -> Vec<u32> {
-    let own = [ZYGOTE.as_bytes(), b"\0", state_dir.as_os_str().as_bytes(), b"\0"].concat();
+    let own = arguments_of(state_dir);
     let pids = procfs::ids_in("/proc").into_iter().filter(|pid| procfs::arguments(*pid) == own);
     pids.map(raw).collect()
+}
+
+/// Waits until the zygotes of a state directory have ended what dead supervisors left, though not for ever: a process
+/// that is stuck in the kernel stays. A supervisor that is about to end is waited for too: until it has, its
+/// children are its own.
+pub(crate) fn wait_for_orphans(state_dir: &Path) {
+    let own = arguments_of(state_dir);
+    let is_supervisor = |pid: &Pid| name_of(*pid) == SUPERVISOR.to_bytes();
+    let mut keepers: Vec<Pid> = supervisors_of(state_dir).into_iter().filter_map(pid_of).collect();
+    keepers.retain(|pid| !is_supervisor(pid));
+    // The arguments of a process that is about to end are gone already.
+    let is_left =
+        |pid: &Pid| Stat::of(*pid).is_some_and(|stat| !stat.ended) && procfs::arguments(*pid) != own;
+    let begun = Instant::now();
+    while keepers.iter().any(|keeper| children_of(*keeper).iter().any(is_left)) {
+        if begun.elapsed() >= FORCE_LIMIT {
+            return;
+        }
+        continue_stopped(&keepers.iter().map(|pid| raw(*pid)).collect::<Vec<_>>());
+        std::thread::sleep(ORPHAN_INTERVAL);
+    }
+}
+
+fn pid_of(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// The name of a process; empty if there is none.
+fn name_of(pid: Pid) -> Vec<u8> {
+    let mut name = procfs::read_all(&format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.pop_if(|last| *last == b'\n');
+    name
+}
+
+/// The arguments that a state directory's zygotes and supervisors have.
+fn arguments_of(state_dir: &Path) -> Vec<u8> {
+    [ZYGOTE.as_bytes(), b"\0", state_dir.as_os_str().as_bytes(), b"\0"].concat()
 }
 
 /// Kills the processes that listen on a supervisor's socket: the supervisor, and a child of its that has not become another
@@ -175,13 +226,12 @@ pub(crate) fn end_listeners(state_dir: &Path, nonce: Nonce) {
     }
     let mut ended = Vec::new();
     for number in supervisors_of(state_dir) {
-        let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
+        let Some(pid) = pid_of(number) else { continue };
         // First the descriptor, then the look: so what is looked at is what is signalled.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        let name = std::fs::read(format!("/proc/{number}/comm")).unwrap_or_default();
         let Ok(files) = std::fs::read_dir(format!("/proc/{number}/fd")) else { continue };
         let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-        let is_own = name.strip_suffix(b"\n") == Some(SUPERVISOR.to_bytes())
+        let is_own = name_of(pid) == SUPERVISOR.to_bytes()
             && links.into_iter().any(|link| sockets.iter().any(|socket| link.as_os_str() == socket.as_str()));
         if is_own && pidfd_send_signal(&process, Signal::KILL).is_ok() {
             ended.push(process);

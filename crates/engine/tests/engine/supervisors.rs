@@ -62,6 +62,82 @@ async fn a_killed_supervisor_loses_its_run_with_cgroups_v2() {
     a_killed_supervisor_loses_its_run_and_nothing_else(CgroupUse::V2).await;
 }
 
+/// Ways to lose the tag, and everything else that a process inherits and can change. `SLEEP` is what stays.
+const SHED: [&str; 7] = [
+    "(ulimit -SR 1000000; exec setsid SLEEP) &",
+    "(ulimit -R 1000000; exec setsid env -i SLEEP) &",
+    "(ulimit -R unlimited; setsid SLEEP & ) &",
+    "(setsid bash -c 'ulimit -R 5; (SLEEP &); exit' & )",
+    "setsid SLEEP & prlimit --pid $! --rttime=7:",
+    "setsid env -i nohup bash -c 'ulimit -R 5; trap \"\" HUP TERM INT; SLEEP & disown; exit' 2>/dev/null & disown",
+    // Where namespaces may be made; elsewhere it is one that is left in the usual way.
+    "(unshare --pid --fork bash -c 'ulimit -R 5; SLEEP & wait' 2>/dev/null || SLEEP) &",
+];
+
+/// Starts what loses its tag; all of them run when this returns.
+async fn shed(
+    place: &Place,
+    execution: impl AsyncFnOnce(CommandSpec) -> sandcrab_engine::Execution,
+) -> String {
+    let seconds = odd_seconds(place);
+    let text = SHED.join("\n").replace("SLEEP", &format!("sleep {seconds}"));
+    execution(CommandSpec::shell(format!("{text}\necho up; sleep {seconds}"))).await;
+    let all = || sleeping(&seconds) == SHED.len() + 1;
+    eventually("all run", all).await;
+    seconds
+}
+
+#[tokio::test]
+async fn what_has_lost_its_tag_goes_with_its_supervisor() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.cgroups = CgroupUse::Off).await;
+    let other = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    for in_session in [false, true] {
+        let mut execution = None;
+        let seconds = shed(&place, async |spec| {
+            let own = if in_session { session.start(spec).await } else { engine.start(spec).await };
+            execution.insert(own.unwrap()).clone()
+        })
+        .await;
+        let execution = execution.unwrap();
+        supervisor_of(&execution).kill();
+        assert_eq!(execution.wait().await.unwrap().reason, EndReason::Lost);
+        // All is gone when the end is there.
+        assert_eq!(with_argument(&seconds), [], "in a session: {in_session}");
+    }
+    assert!(matches!(other.status(), Status::Running { .. }), "another supervisor's");
+    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    session.delete().await.unwrap();
+    other.kill(9, Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_has_lost_its_tag_goes_with_its_supervisor_of_an_earlier_engine() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.cgroups = CgroupUse::Off).await;
+    let seconds = shed(&place, async |spec| engine.start(spec.id(id("earlier"))).await.unwrap()).await;
+    let other = engine.start(CommandSpec::shell("sleep 60").id(id("other"))).await.unwrap();
+    drop((other, engine));
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
+    let engine = place.open_with(|config| config.cgroups = CgroupUse::Off).await;
+    let execution = engine.execution(&id("earlier")).unwrap();
+    supervisor_of(&execution).kill();
+    assert_eq!(execution.wait().await.unwrap().reason, EndReason::Lost);
+    assert_eq!(with_argument(&seconds), []);
+    let other = engine.execution(&id("other")).unwrap();
+    assert!(matches!(other.status(), Status::Running { .. }));
+    // The same while there is no engine at all.
+    let seconds = shed(&place, async |spec| engine.start(spec.id(id("alone"))).await.unwrap()).await;
+    let supervisor = supervisor_of(&engine.execution(&id("alone")).unwrap());
+    other.kill(9, Duration::ZERO).await.unwrap();
+    drop((execution, other, engine));
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
+    supervisor.kill();
+    eventually("all are gone", || with_argument(&seconds).is_empty()).await;
+    eventually("and so is everything of ours", || place.own_processes().is_empty()).await;
+}
+
 /// The files in which a session's state is saved, with their times.
 fn saved(place: &Place) -> Vec<std::time::SystemTime> {
     let entries = std::fs::read_dir(place.state().join("snapshots")).unwrap();

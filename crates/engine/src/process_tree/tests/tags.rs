@@ -22,6 +22,43 @@ alone! {
         }
     }
 
+    fn a_number_is_not_used_again_while_a_process_carries_it() {
+        let mut tags = Tags::with_last(Nonce::random(), 5);
+        let own: Vec<_> = (0..3).map(|_| tags.next().unwrap()).collect();
+        assert_eq!(own.iter().map(|tag| tag.command()).collect::<Vec<_>>(), [1, 2, 3]);
+        start("exec setsid sleep 30", Some(own[1]), None);
+        start("exec sleep 30", Some(tags.of_no_command()), None);
+        // Of another supervisor: not in the way.
+        start("exec sleep 30", Some(Tag::new(Nonce::random(), 3)), None);
+        until("all are up", || commands() == ["sleep 30"; 3]);
+        let numbers: Vec<_> = (0..10).map(|_| tags.next().unwrap().command()).collect();
+        assert_eq!(numbers, [4, 5, 1, 3, 4, 5, 1, 3, 4, 5]);
+        // Killing a command of a later round spares the daemon of an earlier one.
+        let later = tags.next().unwrap();
+        let scope = Scope::Command { tag: later, shell: getpid(), since: None };
+        start("exec sleep 31", Some(later), None);
+        until("it is up", || commands().contains(&"sleep 31".to_owned()));
+        assert_eq!(end(scope, Signal::KILL, Duration::ZERO, None).killed.len(), 1);
+        assert_eq!(commands(), ["sleep 30"; 3]);
+        let scope = Scope::Command { tag: own[1], shell: getpid(), since: None };
+        assert_eq!(end(scope, Signal::KILL, Duration::ZERO, None).killed.len(), 1);
+        let numbers: Vec<_> = (0..8).map(|_| tags.next().unwrap().command()).collect();
+        assert_eq!(numbers, [3, 4, 5, 1, 2, 3, 4, 5]);
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+    }
+
+    fn numbers_that_are_all_carried_are_an_error() {
+        let mut tags = Tags::with_last(Nonce::random(), 2);
+        for _ in 0..2 {
+            start("exec sleep 30", tags.next(), None);
+        }
+        until("both are up", || commands() == ["sleep 30"; 2]);
+        assert_eq!(tags.next(), None);
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+        reap_all();
+        assert_eq!(tags.next().map(Tag::command), Some(1));
+    }
+
     fn a_lowered_hard_limit_is_an_error() {
         let shell = start("ulimit -R 1000000; exec sleep 30", None, None);
         until("it is up", || commands() == ["sleep 30"]);

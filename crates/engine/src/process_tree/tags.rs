@@ -1,0 +1,60 @@
+//! [`Tags`]: the tags of a supervisor's commands, of which no two that matter are the same.
+
+use std::collections::HashSet;
+
+use rustix::process::{Pid, getpid};
+
+use super::tag::{LAST_COMMAND, Nonce, Tag};
+use super::walk::descendants;
+
+/// Gives each command of a supervisor a [`Tag`].
+///
+/// A tag has room for 2²⁰ commands, and a session may run more. So the numbers are used again, but never one that a living
+/// process carries: when they have run out, the tags of everything below the supervisor are read, and the numbers found
+/// are left out of the next round. What starts during a round has a number of that round. Number 0 is for
+/// processes that are of no command: a shell that is idle, and the forks of it that save its state.
+#[derive(Debug)]
+pub(crate) struct Tags {
+    nonce: Nonce,
+    last: u64,
+    previous: u64,
+    /// The numbers that processes of earlier rounds carry.
+    taken: HashSet<u64>,
+}
+
+impl Tags {
+    /// The tags of a supervisor, which calls this and [`next`](Self::next) itself.
+    pub(crate) fn new(nonce: Nonce) -> Self {
+        Self::with_last(nonce, LAST_COMMAND)
+    }
+
+    /// With fewer numbers, for tests.
+    pub(super) fn with_last(nonce: Nonce, last: u64) -> Self {
+        Self { nonce, last, previous: 0, taken: HashSet::new() }
+    }
+
+    /// The tag of processes that are of no command.
+    pub(crate) fn of_no_command(&self) -> Tag {
+        Tag::new(self.nonce, 0)
+    }
+
+    /// The tag of the next command. `None` if as many processes as there are numbers carry one each.
+    pub(crate) fn next(&mut self) -> Option<Tag> {
+        let free = self.next_free().or_else(|| {
+            self.begin_round();
+            self.next_free()
+        })?;
+        self.previous = free;
+        Some(Tag::new(self.nonce, free))
+    }
+
+    fn next_free(&self) -> Option<u64> {
+        (self.previous + 1..=self.last).find(|number| !self.taken.contains(number))
+    }
+
+    fn begin_round(&mut self) {
+        let carried = |pid: Pid| Tag::of(pid).filter(|tag| tag.nonce() == self.nonce).map(Tag::command);
+        self.taken = descendants(getpid()).into_iter().filter_map(carried).collect();
+        self.previous = 0;
+    }
+}
