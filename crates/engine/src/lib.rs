@@ -146,6 +146,7 @@ mod shell;
 mod spawn;
 mod supervisor;
 mod sys;
+pub mod trusted;
 mod wire;
 
 pub use command::{

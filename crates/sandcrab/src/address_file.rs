@@ -5,16 +5,19 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sandcrab_client::Address;
+use sandcrab_engine::trusted::{Secrecy, TrustError, TrustedDir, read_trusted};
 use sandcrab_server::Listen;
 
 const NAME: &str = "address";
+/// The most bytes of it.
+const MAX_BYTES: u64 = 64 << 10;
 
 /// The file; it is removed when this goes.
 #[derive(Debug)]
-pub(crate) struct AddressFile(PathBuf);
+pub(crate) struct AddressFile(TrustedDir);
 
 impl AddressFile {
     /// Writes it, whole or not at all.
@@ -23,23 +26,31 @@ impl AddressFile {
             Listen::Tcp(address) => Listen::Tcp(reachable(*address)),
             Listen::Unix(path) => Listen::Unix(std::path::absolute(path)?),
         };
-        let path = state_dir.join(NAME);
-        let new = path.with_extension("new");
-        std::fs::write(&new, format!("{address}\n"))?;
-        std::fs::rename(&new, &path)?;
-        Ok(Self(path))
+        let dir = TrustedDir::open(state_dir)?;
+        dir.replace(NAME, format!("{address}\n").as_bytes())?;
+        Ok(Self(dir))
     }
 
-    /// Where the server of a state directory listens, if it does.
-    pub(crate) fn read(state_dir: &Path) -> Option<Address> {
-        std::fs::read_to_string(state_dir.join(NAME)).ok()?.trim().parse().ok()
+    /// Where the server of a state directory listens, if it does. A file that another user can change is refused: the token
+    /// would be shown to a server of that user's choice.
+    pub(crate) fn read(state_dir: &Path) -> Result<Option<Address>, TrustError> {
+        let path = state_dir.join(NAME);
+        // A folder that cannot be entered is not this user's; no server of this user's is there.
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let text = match read_trusted(&path, Secrecy::Public, MAX_BYTES) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            text => text?,
+        };
+        Ok(str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok()))
     }
 }
 
 impl Drop for AddressFile {
     fn drop(&mut self) {
         // It is gone with its folder, then.
-        drop(std::fs::remove_file(&self.0));
+        drop(self.0.remove(NAME));
     }
 }
 
@@ -60,7 +71,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_until_it_goes() {
         let state = tempfile::tempdir().unwrap();
-        let read = || AddressFile::read(state.path()).map(|address| address.to_string());
+        let read = || AddressFile::read(state.path()).unwrap().map(|address| address.to_string());
         assert_eq!(read(), None);
         let file = AddressFile::write(state.path(), &Listen::Tcp("0.0.0.0:7070".parse().unwrap())).unwrap();
         assert_eq!(read().as_deref(), Some("http://127.0.0.1:7070"));

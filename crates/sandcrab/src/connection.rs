@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandcrab_client::{Address, Client};
+use sandcrab_engine::trusted::{Secrecy, read_trusted};
 
 use crate::address_file::AddressFile;
 use crate::failure::Failure;
@@ -35,8 +36,8 @@ impl Connection<'_> {
     /// A client of the server that was named, or of the default one. Whether it is there shows later.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let state_dir = state_dir();
-        let noted = state_dir.as_deref().and_then(AddressFile::read);
-        let address: Address = match (self.url, noted) {
+        let noted = state_dir.as_deref().map(AddressFile::read).transpose().map_err(Failure::state_dir)?;
+        let address: Address = match (self.url, noted.flatten()) {
             (Some(url), _) => url.parse().map_err(Failure::address)?,
             (None, Some(address)) => address,
             // Nobody has said that this is ours: it gets no token that was not given for it.
@@ -79,8 +80,8 @@ fn state_dir() -> Option<PathBuf> {
 
 /// The token in a state directory; a server that asks for none has none.
 fn own_token(state_dir: &Path) -> Option<String> {
-    let text = read(&state_dir.join(TOKEN_FILE)).ok()?;
-    Some(text.trim().to_owned()).filter(|token| !token.is_empty())
+    let text = read_trusted(&state_dir.join(TOKEN_FILE), Secrecy::Public, MAX_FILE_BYTES).ok()?;
+    Some(str::from_utf8(&text).ok()?.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
 fn read(path: &Path) -> std::io::Result<String> {

@@ -48,6 +48,12 @@ impl Failure {
         Self::argument(message, "`sandcrab serve` says on start where its token is")
     }
 
+    /// A state directory whose address file another user can change.
+    pub(crate) fn state_dir(error: impl std::fmt::Display) -> Self {
+        let message = format!("failed to find the server: {error}");
+        Self::argument(message, "name the server with --url and its token with --token-file")
+    }
+
     /// A server that could not be started here.
     pub(crate) fn embedded(error: impl std::fmt::Display) -> Self {
         let message = format!("failed to start a server for this command: {error}");

@@ -1,39 +1,40 @@
 //! Changes to the sandbox's environment, kept in the state directory so that a restart does not undo them.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use sandcrab_api::execute::Variables;
+use sandcrab_engine::trusted::TrustedDir;
 
 /// The file, for this user alone: values may be secrets.
 const FILE: &str = "environment.json";
 
-fn read(state_dir: &Path) -> io::Result<Variables> {
-    match std::fs::read(state_dir.join(FILE)) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Variables::new()),
-        Err(e) => Err(e),
+/// The most bytes of the file.
+const MAX_BYTES: u64 = 64 << 20;
+
+fn read(state_dir: &TrustedDir) -> io::Result<Variables> {
+    match state_dir.read(FILE, MAX_BYTES)? {
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
+        None => Ok(Variables::new()),
     }
 }
 
-/// Adds changes to those that are kept. The file is whole at every moment.
+/// Adds changes to those that are kept. The file is whole at every moment, and one that cannot be read is not replaced.
 pub(crate) fn remember(state_dir: &Path, changes: Variables) -> io::Result<()> {
-    let mut all = read(state_dir).unwrap_or_default();
+    let state_dir = TrustedDir::open(state_dir)?;
+    let mut all = read(&state_dir)?;
     all.extend(changes);
-    let draft = state_dir.join(format!("{FILE}.new"));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(&serde_json::to_vec(&all)?)?;
-    file.sync_all()?;
-    std::fs::rename(&draft, state_dir.join(FILE))?;
-    File::open(state_dir)?.sync_all()
+    Ok(state_dir.replace(FILE, &serde_json::to_vec(&all)?)?)
 }
 
 /// Applies what was kept to an environment.
 pub(crate) fn restore(state_dir: &Path, env: &mut Vec<(OsString, OsString)>) -> io::Result<()> {
-    for (name, value) in read(state_dir)? {
+    let state_dir = match TrustedDir::open(state_dir) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        opened => opened?,
+    };
+    for (name, value) in read(&state_dir)? {
         let name = OsString::from(name);
         env.retain(|(other, _)| *other != name);
         if let Some(value) = value {

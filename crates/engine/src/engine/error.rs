@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::id::{ExecutionId, IdError, SessionId};
 use crate::journal::{ClaimError, JournalError};
 use crate::protocol::Refusal;
+use crate::trusted::TrustError;
 
 /// Why an engine could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum OpenError {
         /// Why it failed.
         source: io::Error,
     },
+    /// Another user could have put something into the state directory, or could still do it.
+    #[error("the state directory cannot be used: {0}")]
+    Untrusted(TrustError),
     /// The zygote could not be started.
     #[error(
         "failed to start the supervisor program {program}: {why}; its main must call sandcrab_engine::init()"
@@ -40,6 +44,15 @@ pub enum OpenError {
     /// The journals could not be read.
     #[error("failed to read the journals: {0}")]
     Journals(String),
+}
+
+impl From<TrustError> for OpenError {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Io { doing, path, source } => Self::StateDir { doing, path, source },
+            refused => Self::Untrusted(refused),
+        }
+    }
 }
 
 /// Why a command was not started. Nothing of it is left behind.

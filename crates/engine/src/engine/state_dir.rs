@@ -1,18 +1,25 @@
 //! The state directory: who may use it, and whether it is of this boot.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, IFlags, flock, ioctl_getflags, ioctl_setflags};
+use rustix::fs::{
+    AtFlags, FlockOperation, IFlags, Mode, OFlags, flock, ioctl_getflags, ioctl_setflags, mkdirat, renameat,
+    statat, unlinkat,
+};
 
 use rustix::process::Pid;
 
 use super::error::OpenError;
 use crate::layout::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
 use crate::procfs::Stat;
+use crate::trusted::TrustedDir;
+
+/// The file whose lock makes the state directory one engine's.
+const LOCK: &str = "lock";
 
 /// More than what names an instance has, in bytes.
 const MAX_INSTANCE: u64 = 4096;
@@ -34,28 +41,21 @@ impl StateDir {
             let path = path.to_owned();
             move |source| OpenError::StateDir { doing, path, source }
         };
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder.create(path).map_err(fail("make", path))?;
-        let path = fs::canonicalize(path).map_err(fail("find", path))?;
-        let lock_path = path.join("lock");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // Never waits for a fifo that somebody put there.
-        options.custom_flags(libc::O_NONBLOCK);
-        let mut lock = options.open(&lock_path).map_err(fail("open", &lock_path))?;
+        let dir = TrustedDir::open_private(path)?;
+        let path = dir.path().to_owned();
+        let lock_path = path.join(LOCK);
+        let mut lock = dir.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
         match take_lock(&lock) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse { path }),
             Err(e) => return Err(fail("lock", &lock_path)(e.into())),
         }
-        make_journals(&path, &builder);
+        make_journals(&dir);
         for name in [JOURNALS, SUPERVISORS, SNAPSHOTS] {
-            let folder = path.join(name);
-            builder.create(&folder).map_err(fail("make", &folder))?;
+            dir.folder(name)?.check_entries()?;
         }
         let same_instance = check_instance(&mut lock).map_err(fail("update", &lock_path))?;
-        let folders = Folders::open(&path).map_err(fail("open", &path))?;
+        let folders = Folders::open(&dir)?;
         Ok(Self { path, folders: Arc::new(folders), same_instance, _lock: lock })
     }
 }
@@ -67,16 +67,15 @@ impl StateDir {
 /// that is marked as the top of a tree it places new folders by their name; so this one is made under a
 /// random name. Other file systems have no such flag and no such need, and whatever fails here, the
 /// folder is made as any other.
-fn make_journals(path: &Path, builder: &DirBuilder) {
-    let folder = path.join(JOURNALS);
-    let Ok(parent) = File::open(path) else { return };
-    let mark = |flags| ioctl_setflags(&parent, flags | IFlags::TOPDIR);
-    if folder.exists() || ioctl_getflags(&parent).and_then(mark).is_err() {
+fn make_journals(dir: &TrustedDir) {
+    let mark = |flags| ioctl_setflags(dir, flags | IFlags::TOPDIR);
+    let is_there = statat(dir, JOURNALS, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    if is_there || ioctl_getflags(dir).and_then(mark).is_err() {
         return;
     }
-    let random = path.join(format!("{JOURNALS}.{:016x}", u64::from_ne_bytes(crate::id::random())));
-    if builder.create(&random).is_ok() && fs::rename(&random, &folder).is_err() {
-        drop(fs::remove_dir(&random));
+    let random = format!("{JOURNALS}.{:016x}", u64::from_ne_bytes(crate::id::random()));
+    if mkdirat(dir, &random, Mode::RWXU).is_ok() && renameat(dir, &random, dir, JOURNALS).is_err() {
+        let _ = unlinkat(dir, &random, AtFlags::REMOVEDIR);
     }
 }
 

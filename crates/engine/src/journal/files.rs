@@ -4,10 +4,11 @@ use std::ffi::CStr;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, OFlags, unlinkat};
 use rustix::io::{Errno, pread, pwritev};
 
 use super::format::{HEADER_BYTES, Header, Salt, Slot};
+use crate::trusted::open_own;
 
 /// The file of a segment.
 pub(super) fn segment_name(slot: Slot, segment: u64) -> String {
@@ -22,15 +23,15 @@ pub(super) fn parse_name(name: &CStr) -> Option<(Slot, u64)> {
     (segment_name(slot, segment) == name).then_some((slot, segment))
 }
 
-/// Opens a segment. Never follows a link, and never waits for a fifo that somebody put there.
+/// Opens a segment, if it is this user's.
 pub(super) fn open_segment(
     dir: BorrowedFd<'_>,
     slot: Slot,
     segment: u64,
     flags: OFlags,
 ) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    retry(|| openat(dir, segment_name(slot, segment), flags, Mode::RUSR | Mode::WUSR))
+    let name = segment_name(slot, segment);
+    retry(|| open_own(dir, &name, flags))
 }
 
 /// Removes a segment's file, if it is there.

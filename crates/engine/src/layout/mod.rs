@@ -8,13 +8,13 @@ mod snapshot_file;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::SocketAddrUnix;
 
 pub(crate) use snapshot_file::SnapshotFile;
+
+use crate::trusted::{TrustError, TrustedDir};
 
 /// The names of the folders.
 pub(crate) const JOURNALS: &str = "journals";
@@ -30,15 +30,12 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    pub(crate) fn open(state_dir: &Path) -> io::Result<Self> {
-        let folder = |name: &str| {
-            let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-            openat(CWD, state_dir.join(name), flags, Mode::empty())
-        };
+    /// Opens them, and makes those that are missing; none of them may be another user's.
+    pub(crate) fn open(state_dir: &TrustedDir) -> Result<Self, TrustError> {
         Ok(Self {
-            journals: Arc::new(folder(JOURNALS)?),
-            supervisors: folder(SUPERVISORS)?,
-            snapshots: folder(SNAPSHOTS)?,
+            journals: Arc::new(state_dir.folder(JOURNALS)?.into()),
+            supervisors: state_dir.folder(SUPERVISORS)?.into(),
+            snapshots: state_dir.folder(SNAPSHOTS)?.into(),
         })
     }
 }

@@ -9,19 +9,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
+use rustix::fs::{AtFlags, OFlags, fstat, unlinkat};
 use rustix::io::{pread, pwrite};
 
 use crate::journal::Salt;
+use crate::trusted::open_own;
 
 const HEADER: usize = 24;
 /// The last bytes of a header whose checksum is over a salt. Supervisors of version 3 wrote none.
 const SALTED: [u8; 4] = *b"salt";
 /// A state larger than this is not saved on disk.
 const MAX_STATE: usize = 64 << 20;
-
-/// Never follows a link, and never waits for a fifo that somebody put there.
-const PLAIN: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
 /// Where one session's state is saved.
 #[derive(Debug)]
@@ -65,8 +63,7 @@ impl SnapshotFile {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = micros(now.saturating_sub(age));
         self.written += 1;
-        let flags = OFlags::CREATE | OFlags::WRONLY | PLAIN;
-        let file = openat(folder, name(self.slot, self.written), flags, Mode::RUSR | Mode::WUSR)?;
+        let file = open_own(folder.as_fd(), &name(self.slot, self.written), OFlags::CREATE | OFlags::WRONLY)?;
         let bytes = [header(number, self.salt, text).as_slice(), text].concat();
         let mut done = 0;
         while done < bytes.len() {
@@ -119,7 +116,7 @@ struct Found {
 }
 
 fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<Found> {
-    let file = openat(folder, name, OFlags::RDONLY | PLAIN, Mode::empty()).ok()?;
+    let file = open_own(folder.as_fd(), name, OFlags::RDONLY).ok()?;
     let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
     let mut bytes = vec![0; size.min(MAX_STATE + HEADER)];
     let mut done = 0;
@@ -141,7 +138,7 @@ fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::CWD;
+    use rustix::fs::{CWD, Mode, openat};
 
     #[test]
     fn the_newest_whole_state_is_read() {

@@ -29,6 +29,7 @@ use crate::process_tree::walk::children_of;
 use crate::procfs::{self, Stat};
 use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteAnswer, ZygoteRequest, frame};
 use crate::sys::{self, Fork};
+use crate::trusted::TrustedDir;
 
 /// The name in `argv[0]` that makes a process a zygote.
 pub(crate) const ZYGOTE: &str = "sandcrab-zygote";
@@ -89,7 +90,7 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     set_child_subreaper(Some(getpid()))?;
 
     let mut control = UnixStream::from(control);
-    let mut context = Context::new(Folders::open(state_dir)?, lifeline);
+    let mut context = Context::new(Folders::open(&TrustedDir::open(state_dir)?)?, lifeline);
     let mut frames = FrameBuffer::default();
     let mut chunk = vec![0; 16 << 10];
     let mut keeper = Keeper::default();

@@ -3,15 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandcrab_engine::trusted::{Secrecy, TrustError, read_trusted};
+
 use crate::commands::serve::ServeArgs;
 use crate::places;
+
+/// The longest configuration file.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Why a configuration file is of no use.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// It cannot be read.
-    #[error("failed to read the configuration file {}: {source}", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    /// It cannot be read, or another user can change it.
+    #[error("the configuration file cannot be used: {0}")]
+    Read(#[from] TrustError),
+    /// It is too long.
+    #[error("the configuration file {} is longer than {MAX_BYTES} bytes", .0.display())]
+    TooLong(PathBuf),
     /// It says something that means nothing here.
     #[error("the configuration file {} cannot be used: {why}", path.display())]
     Meaning { path: PathBuf, why: String },
@@ -20,18 +28,28 @@ pub(super) enum FileError {
 /// Reads the file that was named, or the one in its usual place, if there is one.
 pub(super) fn read(named: Option<&Path>) -> Result<ServeArgs, FileError> {
     if let Some(path) = named {
-        let text = std::fs::read_to_string(path);
-        return parse(path, &text.map_err(|source| FileError::Read { path: path.to_owned(), source })?);
+        return parse(path, &text_of(path)?);
     }
     for path in places::config_files() {
-        match std::fs::read_to_string(&path) {
-            Ok(text) => return parse(&path, &text),
-            // No such file, or no such folder.
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-            Err(source) => return Err(FileError::Read { path, source }),
+        // No such file, or no such folder; whose the folders on the way are does not matter then.
+        if path.symlink_metadata().is_err_and(|error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        }) {
+            continue;
         }
+        return parse(&path, &text_of(&path)?);
     }
     Ok(ServeArgs::default())
+}
+
+/// The text of a file that no other user but root can change: it says what this server does.
+fn text_of(path: &Path) -> Result<String, FileError> {
+    let bytes = read_trusted(path, Secrecy::Public, MAX_BYTES + 1)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(FileError::TooLong(path.to_owned()));
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| FileError::Meaning { path: path.to_owned(), why: error.to_string() })
 }
 
 fn parse(path: &Path, text: &str) -> Result<ServeArgs, FileError> {

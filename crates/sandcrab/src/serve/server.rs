@@ -44,10 +44,12 @@ impl Failure {
     /// What tells the parent whether to try again.
     fn code(&self) -> u8 {
         match self {
+            // The machine may be out of something that it has again later.
+            Self::Settings(SettingsError::StateDir(OpenError::StateDir { .. })) => 1,
             Self::Settings(_)
             | Self::NoParent(_)
             | Self::Serve(
-                ServeError::Engine(OpenError::InUse { .. })
+                ServeError::Engine(OpenError::InUse { .. } | OpenError::Untrusted(_))
                 | ServeError::Listen { .. }
                 | ServeError::NotASocket(_)
                 | ServeError::Environment(_),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::CommandFactory;
-use sandcrab_engine::{MIN_JOURNAL_BYTES, Retention};
+use sandcrab_engine::trusted::TrustedDir;
+use sandcrab_engine::{MIN_JOURNAL_BYTES, OpenError, Retention};
 use sandcrab_server::{Access, Defaults, Listen, ServerConfig};
 use tracing_subscriber::EnvFilter;
 
@@ -32,6 +33,8 @@ pub(super) enum SettingsError {
     File(#[from] FileError),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    StateDir(#[from] OpenError),
     #[error("cannot listen on {text:?}: {why}; write HOST:PORT or unix:PATH, as in {DEFAULT_LISTEN}")]
     Listen { text: String, why: String },
     #[error(
@@ -75,7 +78,7 @@ impl Settings {
             absolute(args.state_dir.clone().or_else(places::state_dir).ok_or(SettingsError::NoStateDir)?);
         let workspace = workspace(args.workspace.clone())?;
         let defaults = defaults(&args)?;
-        token::make_state_dir(&state_dir)?;
+        TrustedDir::open_private(&state_dir).map_err(OpenError::from)?;
         let token_file = absolute(args.token_file.clone().unwrap_or_else(|| state_dir.join("token")));
         let token = match args.no_auth {
             Some(true) => None,

@@ -14,6 +14,7 @@ mod serve_init;
 mod serve_restart;
 mod serve_start;
 mod serve_stop;
+mod serve_trust;
 mod sessions;
 mod signals;
 mod stage;
