@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 # Longer than any script takes, on a machine with other work.
 PATIENCE = 60
+# A session expands aliases by default.
+ALIASES = ["bash", "-O", "expand_aliases"]
 STDIN = b"first line\nsecond line\nthird\n"
 
 
@@ -51,10 +53,10 @@ class Plain:
         """The file has the name `bash`, so that `$0` and the messages are those of a session."""
         with open(os.path.join(folder, "bash"), "wb") as file:
             file.write(text.encode() if isinstance(text, str) else text)
-        return self._run(["bash", "bash"], folder, stdin)
+        return self._run([*ALIASES, "bash"], folder, stdin)
 
     def from_input(self, text, folder):
-        return self._run(["bash"], folder, text.encode())
+        return self._run(ALIASES, folder, text.encode())
 
     def from_pipe(self, lines, folder):
         """As a bash reads what arrives line by line: it cannot read ahead."""
@@ -63,7 +65,7 @@ class Plain:
         with os.fdopen(reader, "rb") as stdin:
             with os.fdopen(writer, "wb") as file:  # less than a pipe holds
                 file.write(text)
-            return self._run_with(["bash"], folder, stdin)
+            return self._run_with(ALIASES, folder, stdin)
 
     def _run(self, argv, folder, stdin):
         """A file, as a command of the server has it."""

@@ -30,6 +30,7 @@ done
 [[ ! -o posix ]] || \printf 'set -o posix\n'
 \shopt -p
 \set +o
+[[ -o posix ]] || \shopt -p expand_aliases shift_verbose
 [[ -v BASH_COMPAT ]] || \printf 'unset -v BASH_COMPAT\n'
 \declare -p BASH_COMPAT IGNOREEOF POSIXLY_CORRECT 2>/dev/null
 \enable -n

@@ -24,8 +24,9 @@ use crate::sys;
 /// Longer lines are not given to bash, which reads them byte by byte. Only the environment makes them long.
 const MAX_LINE_BYTES: usize = 32 << 10;
 
-/// Removes what makes an interactive shell different from another.
-const BOOT: &[u8] = b"unset -v HISTFILE HISTFILESIZE HISTSIZE PS1 PS2 MAILCHECK
+/// Removes what makes an interactive shell different from another. Until 5.0 its history is on, whatever it is told.
+const BOOT: &[u8] = b"set +o history; history -c
+unset -v HISTFILE HISTFILESIZE HISTSIZE PS1 PS2 MAILCHECK
 ";
 
 /// Prints a snapshot; to be sourced in a subshell. The order is that of `object/snapshot.c`.

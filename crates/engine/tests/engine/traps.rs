@@ -9,7 +9,7 @@ use std::time::Duration;
 use sandcrab_engine::{
     CommandSpec, EndReason, Engine, Outcome, Session, SessionSpec, ShellDriver, Status, Stdin,
 };
-use table::{Case, Expected, Step, all};
+use table::{Case, Expected, Step, for_this_bash};
 
 use crate::support::Scene;
 
@@ -96,7 +96,7 @@ async fn play_all(driver: ShellDriver) {
     let loaded = driver == ShellDriver::Loaded;
     assert_eq!(scene.engine.health().shell_driver, if loaded { "loaded" } else { "portable" });
     let mut failed = Vec::new();
-    for case in all().iter().filter(|case| loaded || case.loaded_only.is_none()) {
+    for case in for_this_bash().iter().filter(|case| loaded || case.loaded_only.is_none()) {
         let patient = tokio::time::timeout(Duration::from_secs(15), play(&scene.engine, case, loaded));
         match patient.await {
             Ok(Ok(())) => {}

@@ -183,8 +183,11 @@ static void run_once(char *text)
     bind_global_variable("BASH_EXECUTION_STRING", text, 0);
     shell_initialized = 0; /* functions are said to be from the environment */
     int code = __sigsetjmp(top_level, 0);
+    int from_one = strcmp(dist_version, "5.1") >= 0; /* older ones count lines from 0 */
+    if (!from_one)
+        line_number = 0;
     if (code == 0)
-        parse_and_execute(text, "-c", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_RESETLINE);
+        parse_and_execute(text, "-c", SEVAL_NOHIST | SEVAL_NOFREE | (from_one ? SEVAL_RESETLINE : 0));
     else if (code == FORCE_EOF)
         last_command_exit_value = 127;
     else if (code == DISCARD)
@@ -251,6 +254,8 @@ void run(int fds[MAX_FDS])
     } else {
         status = parse_and_execute(text, "bash", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_NOHISTEXP | SEVAL_RESETLINE);
         /* A syntax error may be in the result only. A text without a command succeeds, and leaves `$?` alone. */
+        if (last_command_exit_value == BAD_SYNTAX)
+            status = 2; /* until 4.4 the result is 1, but a shell that reads its input says 2 */
         if (last_command_exit_value == BAD_SYNTAX || (last_command_exit_value == before && status))
             last_command_exit_value = status;
         else if (last_command_exit_value != before)

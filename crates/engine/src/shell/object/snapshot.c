@@ -113,6 +113,10 @@ static void print_snapshot(void)
     posixly_correct = posix;
     call("set", "+o", NULL);
     posixly_correct = 0;
+    if (!posix) { /* until 5.0 turning posix off changes them, also where it is off already */
+        struct word_list *changed = make_word_list(make_word("shift_verbose"), NULL);
+        call("shopt", "-p", make_word_list(make_word("expand_aliases"), changed));
+    }
     for (const char *const *name = set_by_options; *name; name++)
         if (find_global_variable_noref(*name))
             call("declare", "-p", make_word_list(make_word(*name), NULL));

@@ -1,9 +1,10 @@
-//! Errors at which bash discards the rest of its input: the command fails as with `bash -c`, and the shell stays.
+//! Errors at which bash discards the rest of its input: the command fails as in a plain bash that reads it, and the shell stays.
 
 use std::path::Path;
 
 use super::harness::{Ended, Run, Session};
 use super::like_bash::plain_bash;
+use super::table::bash_version;
 use crate::shell::{Driver, How};
 
 /// Each is an error of the shell itself, not of a program. Those after which a plain shell ends are in `endings.rs`.
@@ -88,45 +89,45 @@ const TEXTS: &[&str] = &[
     "set -e; readonly r=1; r=2; echo on",
 ];
 
-/// How a plain shell answers, and whether it would have gone on with its next line.
-fn plain(session: &Session, text: &str) -> (i32, String, bool) {
-    let null = Path::new("/dev/null");
-    let output = plain_bash(session, &["--norc", "-c", text], null);
+/// How a plain shell answers that reads the text, and whether it would have gone on with its next line. There are two
+/// statuses, since from 5.3 on `bash -c` may have another.
+fn plain(session: &Session, text: &str) -> ([i32; 2], String, bool) {
     let script = session.directory.path().join("script");
+    std::fs::write(&script, text).unwrap();
+    let output = plain_bash(session, &["--norc", "--noprofile"], &script);
+    let dash_c = plain_bash(session, &["--norc", "-c", text], Path::new("/dev/null"));
     std::fs::write(&script, format!("{text}\necho goes-on\n")).unwrap();
     let script = plain_bash(session, &["--norc", "--noprofile"], &script);
     let goes_on = script.stdout.ends_with(b"goes-on\n");
-    let code = output.status.code().unwrap_or(-1);
-    (code, String::from_utf8_lossy(&output.stdout).into_owned(), goes_on)
+    let codes = [&output, &dash_c].map(|plain| plain.status.code().unwrap_or(-1));
+    (codes, String::from_utf8_lossy(&output.stdout).into_owned(), goes_on)
 }
 
 #[test]
-fn errors_end_the_command_as_with_dash_c_and_spare_the_shell() {
+fn errors_end_the_command_as_in_a_plain_shell_and_spare_the_shell() {
     let mut differences = Vec::new();
-    for text in TEXTS {
+    // From 5.3 on this one's status depends on where the text is from.
+    let differs = |text: &str| text.starts_with("x=$(shift") && bash_version() >= (5, 3);
+    for text in TEXTS.iter().filter(|text| !differs(text)) {
         let mut session = Session::new(Driver::Loaded);
         session.run("kept=1; before=$$; fds=(/proc/$$/fd/*)");
-        let (code, out, goes_on) = plain(&session, text);
+        let (codes, out, goes_on) = plain(&session, text);
         let ours = session.run_with(text.as_bytes(), Run::default());
         if let Ended::Died(status) = ours.ended {
-            if !goes_on && status == code && session.shell.last_state().is_some() {
+            if !goes_on && codes.contains(&status) && session.shell.last_state().is_some() {
                 continue;
             }
             differences.push(format!("\n{text:?}: {:?} {}", ours.ended, ours.err()));
             continue;
         }
         let how = if goes_on { How::Normal } else { How::Exit };
-        // Where a script would have ended, `bash -c` may give it another status than a script.
-        let status = match ours.ended {
-            Ended::Done { status, how: How::Exit } if !goes_on => status,
-            _ => code,
-        };
         let after = session.run(
             "set +e; trap - ERR USR1; now=(/proc/$$/fd/*); echo \"$kept $((before == $$)) $((${#now[@]} - ${#fds[@]})) ${#FUNCNAME[@]}\"",
         );
-        if ours.ended != (Ended::Done { status, how }) || ours.out() != out || after.out() != "1 1 0 0\n" {
+        let ends_so = codes.iter().any(|&status| ours.ended == Ended::Done { status, how });
+        if !ends_so || ours.out() != out || after.out() != "1 1 0 0\n" {
             differences.push(format!(
-                "\n{text:?}: {:?} {:?}, not {code} {out:?} (goes on: {goes_on}); then {:?} {:?}",
+                "\n{text:?}: {:?} {:?}, not {codes:?} {out:?} (goes on: {goes_on}); then {:?} {:?}",
                 ours.ended,
                 ours.out(),
                 after.out(),
@@ -143,15 +144,15 @@ fn errors_spare_the_shell_over_the_portable_driver() {
     for text in TEXTS.iter().filter(|text| !text.contains("set -e")) {
         let mut session = Session::new(Driver::Portable);
         session.run("kept=1");
-        let (code, _, goes_on) = plain(&session, text);
+        let (codes, _, goes_on) = plain(&session, text);
         let ours = session.run_with(text.as_bytes(), Run::default());
         if !goes_on {
             continue;
         }
         let after = session.run("echo $kept");
-        let is_same = matches!(ours.ended, Ended::Done { status, .. } if status == code);
+        let is_same = matches!(ours.ended, Ended::Done { status, .. } if codes.contains(&status));
         if !is_same || after.out() != "1\n" {
-            differences.push(format!("\n{text:?}: {:?}, not {code}; then {:?}", ours.ended, after.out()));
+            differences.push(format!("\n{text:?}: {:?}, not {codes:?}; then {:?}", ours.ended, after.out()));
         }
     }
     assert!(differences.is_empty(), "{}", differences.concat());

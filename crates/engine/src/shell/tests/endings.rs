@@ -5,6 +5,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 use super::harness::{Ended, Run, Session, begin, set};
+use super::table::bash_version;
 use crate::shell::{Driver, How, Report, Snapshot};
 
 /// Commands that end the shell but not its process: it is there for the next command.
@@ -22,7 +23,7 @@ fn a_shell_that_exits_goes_on_with_its_state() {
         ("echo 'exit 6' >f.sh; . ./f.sh", 6),
         ("trap 'echo bye; cd /; t=1' EXIT; cd /usr/bin; exit 7; cd /", 7),
         ("trap 'exit 8' ERR; false", 8),
-        ("for i in 1 2; do break x; done", 128),
+        ("for i in 1 2; do break x; done", if bash_version() < (5, 3) { 128 } else { 2 }),
         ("eval 'eval \"exit 9\"'", 9),
         ("exit 1>/dev/null", 0),
         ("x=$(exit 3) || exit 10", 10),
@@ -76,9 +77,12 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
         ("f() { local v=2; exec nonexistent; }; f", 127),
         ("set -e; eval ')'", 2),
         ("set -e; readonly r=1; r=2", 1),
-        ("trap 'echo bye' EXIT; exec nonexistent", 127),
+        ("trap 'echo bye' EXIT; exec nonexistent", if bash_version() < (5, 2) { 0 } else { 127 }),
     ];
     for (ending, status) in endings {
+        if ending.starts_with("builtin ") && bash_version() < (5, 0) {
+            continue; // which does not say that it is `exec`: the session has its last snapshot
+        }
         let mut session = Session::new(Driver::Loaded);
         session.run("w=kept; alias hi='echo hello'; declare -r ro=1; exec 3>/dev/null; echo $SHLVL");
         let run = Run { env: &[set("ONLY", "once")], ..Run::default() };

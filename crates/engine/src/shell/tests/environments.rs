@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use super::harness::{Run, Session, bash, set};
+use super::harness::{Run, Session, bash, path, set};
 use crate::shell::{Birth, Driver, is_plain, is_taken_at_start};
 
 /// Names, with a value each, that mean something to bash.
@@ -94,7 +94,7 @@ fn plain(session: &Session, name: &str, value: &str, text: &str) -> (String, Str
     command
         .args(["--norc", "--noprofile", "-c", text])
         .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("PATH", path())
         .env("HOME", session.directory.path())
         .env("LANG", "C.UTF-8")
         .env(name, value)

@@ -114,6 +114,13 @@ pub(super) fn bash() -> PathBuf {
     find_bash().expect("bash is installed")
 }
 
+/// The path of the shells under test, on which `bash` is the same one.
+pub(super) fn path() -> OsString {
+    let mut path = bash().parent().expect("its path is absolute").as_os_str().to_owned();
+    path.push(":/usr/local/bin:/usr/bin:/bin");
+    path
+}
+
 impl Session {
     pub(super) fn new(driver: Driver) -> Self {
         Self::with_env(driver, &[])
@@ -122,7 +129,7 @@ impl Session {
     pub(super) fn with_env(driver: Driver, more: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut env = vec![
-            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("PATH".into(), path()),
             ("HOME".into(), directory.path().as_os_str().to_owned()),
             ("LANG".into(), "C.UTF-8".into()),
         ];

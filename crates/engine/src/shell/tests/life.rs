@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{BOTH, Ended, Run, Session, bash, begin, set, unset};
 use super::snapshots::MANY;
+use super::table::bash_version;
 use crate::shell::{Driver, How, Report, probe};
 
 #[test]
@@ -64,7 +65,9 @@ fn interrupts_at_any_moment() {
     session.run("keep=1; kept() { echo kept$keep; }; cd /usr");
     let mut delay = 1_u64;
     for round in 0..18 {
-        for text in texts {
+        // An interrupt within a sequence like {1..9} makes 4.4 free what it has not allocated.
+        let broken = |text: &&str| bash_version() < (5, 0) && text.contains("..");
+        for text in texts.into_iter().filter(|text| !broken(text)) {
             delay = delay * 1_103_515_245 % 2_147_483_647;
             let after = Duration::from_micros(200 + delay % 6000);
             let outcome = session.run_with(text.as_bytes(), Run { interrupt: Some(after), ..Run::default() });

@@ -4,7 +4,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 
-use super::harness::{Ended, Outcome, Run, Session, bash, set, unset};
+use super::harness::{Ended, Outcome, Run, Session, bash, path, set, unset};
+use super::table::bash_version;
 use crate::shell::{Birth, Driver, Hurry, Job, Report};
 
 /// Everything a single command may do has to be what `bash -c` does, in a shell of its own or in a fork of a template.
@@ -114,7 +115,7 @@ fn commands_are_as_in_a_script() {
         "local x; declare -z; export 1=2; unset -x; echo $?",
         "kill -0 99999999; wait 99999999; echo $?; fg; bg; jobs; disown; suspend; logout",
         "sleep 0.01 & wait $!; echo $?; (exit 5) & wait %1; echo $?",
-        "(exec 2>&1; bash -c 'kill -SEGV $$'; echo $?) | sed 's/ *[0-9]* Seg/ pid Seg/'; bash -c 'kill -TERM $$' & wait; echo $?",
+        "(exec 2>&1; bash -c 'kill -SEGV $$'; echo $?) | sed 's/ *[0-9]* Seg/ pid Seg/'; bash -c 'kill -TERM $$' 2>/dev/null & wait 2>/dev/null; echo $?",
         "type type f cd if nosuch; command -v ls; hash; alias; trap; umask; ulimit -n",
         "shopt; set -o; dirs; enable; help : | head -1; times >/dev/null; echo $-",
         "history; fc -l; bind -p; complete; compgen -b | head -3",
@@ -155,7 +156,7 @@ pub(super) fn plain_bash(session: &Session, arguments: &[&str], stdin: &Path) ->
         .arg0_bash()
         .args(arguments)
         .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("PATH", path())
         .env("HOME", session.directory.path())
         .env("LANG", "C.UTF-8")
         .current_dir(session.directory.path())
@@ -266,7 +267,8 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
             cwd: None,
             once: Some(Hurry::No),
         };
-        let alone = template.shell.fork(job, Birth::default()).unwrap();
+        // What it says must not be taken for what the next one says.
+        let alone = template.shell.fork(Job { stdout: fd, ..job }, Birth::default()).unwrap();
         crate::sys::send_signal(alone.pid(), libc::SIGKILL).unwrap();
         rustix::process::waitpid(Some(alone.pid()), rustix::process::WaitOptions::empty()).unwrap();
         assert_eq!(template.died(), None);
@@ -286,6 +288,9 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
 
 #[test]
 fn single_commands_replace_the_shell() {
+    if bash_version() < (5, 1) {
+        return; // which fork for the last command of a list
+    }
     let mut session = Session::new(Driver::Loaded);
     let pid = session.shell.pid().as_raw_nonzero();
     let run = Run { once: true, ..Run::default() };

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::harness::{BOTH, Session, begin};
+use super::table::bash_version;
 use crate::shell::{Driver, Hurry, Report, Snapshot};
 
 const RICH: &str = r#"
@@ -71,6 +72,9 @@ fn snapshots_of_the_portable_driver() {
 /// What is used to take a snapshot can be the user's, and so can the mode in which it is not.
 #[test]
 fn snapshots_of_the_portable_driver_despite_functions_and_modes() {
+    if bash_version() < (5, 1) {
+        return; // for which there is the loaded driver
+    }
     let functions = "declare() { echo mydeclare; }; shopt() { echo myshopt; }";
     // POSIX mode lets nobody define these.
     let special = "unset() { echo \"myunset $*\"; }; trap() { echo mytrap; }";
