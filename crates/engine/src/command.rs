@@ -60,6 +60,21 @@ pub enum LeftoverPolicy {
     Adopt,
 }
 
+/// What becomes of output that a reader has not read when the journal is full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// The oldest output that is not of the head is dropped: readers get a gap.
+    #[default]
+    Drop,
+    /// The command waits for its reader: its pipes are not read until the slowest attached
+    /// [`Follower`](crate::Follower) has gone on. [`READER_GRACE`] after the last one was dropped, or after the start if
+    /// none came, it falls back to dropping until one attaches again.
+    Wait,
+}
+
+/// How long a command with [`Overflow::Wait`] waits for a reader to attach, or to attach again.
+pub const READER_GRACE: Duration = Duration::from_secs(30);
+
 /// What becomes of a process that was started from a session when the session is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
@@ -144,6 +159,8 @@ pub struct CommandSpec {
     pub limits: Limits,
     /// The most bytes its journal keeps on disk; the engine's default if `None`.
     pub journal_bytes: Option<u64>,
+    /// What becomes of output that does not fit into the journal.
+    pub overflow: Overflow,
     /// What becomes of what it leaves running.
     pub leftovers: LeftoverPolicy,
     /// For a process started from a session: what the session's end means to it.
@@ -172,6 +189,7 @@ impl CommandSpec {
             timeout_grace: Duration::ZERO,
             limits: Limits::default(),
             journal_bytes: None,
+            overflow: Overflow::Drop,
             leftovers: LeftoverPolicy::Keep,
             on_session_end: SessionEndPolicy::Kill,
             background: false,
@@ -257,6 +275,13 @@ impl CommandSpec {
     #[must_use]
     pub fn journal_bytes(mut self, bytes: u64) -> Self {
         self.journal_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets what becomes of output that does not fit into the journal.
+    #[must_use]
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
         self
     }
 

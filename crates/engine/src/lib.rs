@@ -151,7 +151,7 @@ mod wire;
 
 pub use command::{
     CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES,
-    MAX_SHOWN_COMMAND_BYTES, MAX_STDIN_BYTES, Program, SessionEndPolicy, Stdin,
+    MAX_SHOWN_COMMAND_BYTES, MAX_STDIN_BYTES, Overflow, Program, READER_GRACE, SessionEndPolicy, Stdin,
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{

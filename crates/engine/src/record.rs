@@ -7,7 +7,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use crate::command::{CommandSpec, LeftoverPolicy, Program, SessionEndPolicy};
+use crate::command::{CommandSpec, LeftoverPolicy, Overflow, Program, SessionEndPolicy};
 use crate::protocol::{Bytes, Variable, variables};
 use crate::wire;
 
@@ -70,6 +70,9 @@ pub(crate) struct ExecutionRecord {
     pub(crate) adopt: Option<bool>,
     #[n(10)]
     pub(crate) note: Option<Note>,
+    /// It waits for its reader instead of having unread output dropped. Since version 4 of the protocol.
+    #[n(11)]
+    pub(crate) waits_for_reader: Option<bool>,
 }
 
 impl ExecutionRecord {
@@ -90,6 +93,7 @@ impl ExecutionRecord {
             on_session_end: spec.on_session_end,
             adopt: Some(spec.leftovers == LeftoverPolicy::Adopt),
             note: Note::of(spec.note.as_ref()),
+            waits_for_reader: (spec.overflow == Overflow::Wait).then_some(true),
         }
     }
 }

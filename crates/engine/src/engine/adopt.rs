@@ -163,7 +163,7 @@ impl Inner {
     }
 
     pub(super) fn adopt_held(self: &Arc<Self>, tracked: &Arc<Tracked>, link: &Arc<Link>, held: &Held) {
-        *lock(&tracked.link) = Some(Arc::clone(link));
+        tracked.set_link(link);
         link.track(Arc::clone(tracked));
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
             self.execution_started(tracked, pid);

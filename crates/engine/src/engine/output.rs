@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::error::ReadError;
-use super::life_cycle::{RecordGuard, Tracked};
+use super::life_cycle::{AttachedReader, RecordGuard, Tracked};
 use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
@@ -164,12 +164,13 @@ pub struct Follower {
     tracked: Arc<Tracked>,
     /// Keeps the record.
     guard: Option<RecordGuard>,
+    attached: Option<AttachedReader>,
     ended: bool,
 }
 
 impl Follower {
     pub(super) fn new(reader: JournalReader, tracked: Arc<Tracked>, guard: RecordGuard) -> Self {
-        Self { reader, tracked, guard: Some(guard), ended: false }
+        Self { reader, tracked, guard: Some(guard), attached: None, ended: false }
     }
 
     /// The cursor to go on from.
@@ -179,7 +180,16 @@ impl Follower {
 
     /// Says that all was read that is wanted: the record need not be kept for this follower any more.
     pub fn finish(&mut self) {
-        self.guard = None;
+        (self.guard, self.attached) = (None, None);
+    }
+
+    /// Makes a command with [`Overflow::Wait`](crate::Overflow) wait for this follower: it writes no more than its journal
+    /// holds until this has read on. Of several attached followers the slowest counts.
+    pub fn attach(&mut self) {
+        if self.attached.is_none() {
+            self.attached =
+                AttachedReader::new(&self.tracked, self.cursor(), self.reader.segment_bytes() / 4);
+        }
     }
 
     /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
@@ -210,7 +220,13 @@ impl Follower {
                 }
                 Item::Event { .. } => continue,
             };
+            if let Some(attached) = &mut self.attached {
+                attached.advance(entry.cursor_after);
+            }
             return Ok(Some(Entry { cursor: entry.cursor_after, time: entry.time, event }));
+        }
+        if let Some(attached) = &mut self.attached {
+            attached.caught_up(self.reader.cursor());
         }
         Ok(None)
     }

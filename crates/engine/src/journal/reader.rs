@@ -92,6 +92,11 @@ impl JournalReader {
         Ok(Self { tape, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
     }
 
+    /// How much a segment holds: what the writer drops at a time.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.tape.layout().segment_bytes
+    }
+
     /// The cursor: how many output bytes have been returned or passed over.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursor

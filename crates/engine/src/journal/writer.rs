@@ -88,6 +88,10 @@ pub(crate) struct JournalWriter {
     oldest: u64,
     /// Output bytes in each segment from `oldest` on, as far as this writer wrote them.
     recorded: VecDeque<u64>,
+    /// The positions at which the segments from `oldest` on begin.
+    starts: VecDeque<u64>,
+    /// The position up to which a reader has read that must not lose anything.
+    floor: Option<u64>,
     position: Position,
     dropped: u64,
     sticky: Vec<Sticky>,
@@ -117,12 +121,15 @@ impl JournalWriter {
             segment,
             oldest: layout.head_segments,
             recorded: VecDeque::new(),
+            starts: VecDeque::new(),
+            floor: None,
             position: Position::default(),
             dropped: 0,
             sticky: Vec::new(),
             spare: SPARE_AT,
         };
         writer.recorded.resize(writer.tail_segments(), 0);
+        writer.starts.resize(writer.tail_segments(), 0);
         writer
     }
 
@@ -175,6 +182,8 @@ impl JournalWriter {
             },
             oldest: range.oldest.max(layout.head_segments),
             recorded: VecDeque::new(),
+            starts: VecDeque::new(),
+            floor: None,
             dropped: 0,
             dir,
             slot,
@@ -187,6 +196,8 @@ impl JournalWriter {
             spare,
         };
         writer.recorded.resize(writer.tail_segments(), 0);
+        // Where others begin is not known, but that it is before this.
+        writer.starts.resize(writer.tail_segments(), position.total());
         if index != range.newest {
             writer.write_range(index)?;
         }
@@ -202,6 +213,26 @@ impl JournalWriter {
     /// Both streams together: the cursor at the end.
     pub(crate) fn position(&self) -> u64 {
         self.position.total()
+    }
+
+    /// Keeps what comes after a position, which a reader has read up to, and about a third of the tail before it: that
+    /// may be on its way to the reader. `None` keeps nothing.
+    pub(crate) fn keep_from(&mut self, floor: Option<u64>) {
+        self.floor = floor;
+    }
+
+    /// How many bytes of output can be appended now, in one piece, within the bound and without dropping what is kept.
+    pub(crate) fn room_above_floor(&self) -> u64 {
+        if self.room() >= SMALLEST_PIECE {
+            return self.room();
+        }
+        let repeats = 2 * (RECORD_HEAD_BYTES + MAX_EVENT_BYTES);
+        let overhead = (HEADER_BYTES + RECORD_HEAD_BYTES + repeats) as u64;
+        if self.is_within_bound() || self.may_drop_oldest() {
+            self.layout.segment_bytes - overhead
+        } else {
+            0
+        }
     }
 
     /// Output bytes this writer was given that are not in the journal (any more).

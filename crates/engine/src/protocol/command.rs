@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use minicbor::{Decode, Encode};
 
-use crate::command::{CommandSpec, LeftoverPolicy, Limits, Program, Stdin};
+use crate::command::{CommandSpec, LeftoverPolicy, Limits, Overflow, Program, Stdin};
 use crate::journal::{NewJournalKey, Salt};
 use crate::wire;
 
@@ -95,6 +95,9 @@ pub(crate) struct Command {
     /// That the supervisor will be needed again soon: few others are ready.
     #[n(13)]
     pub(crate) hurry: Option<bool>,
+    /// That it waits for its reader instead of having unread output dropped. Since version 4.
+    #[n(14)]
+    pub(crate) waits_for_reader: Option<bool>,
 }
 
 impl Command {
@@ -122,6 +125,7 @@ impl Command {
             record_taken: spec.digest.is_some().then_some(true),
             journal: None,
             hurry: None,
+            waits_for_reader: (spec.overflow == Overflow::Wait).then_some(true),
         }
     }
 }

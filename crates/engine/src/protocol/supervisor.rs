@@ -80,6 +80,15 @@ pub(crate) enum Request {
     /// Change the session's environment, in its turn. Answered by `Done`.
     #[n(12)]
     SetEnv(#[n(0)] Vec<Variable>),
+    /// How far the slowest attached reader of a command has read that waits for its reader; `None` when none is
+    /// attached. Has no answer. Since version 4.
+    #[n(60)]
+    Reader {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        read: Option<u64>,
+    },
     /// End the command that the session runs, if one does. Answered by `Receipt`.
     #[n(13)]
     Interrupt {

@@ -338,6 +338,7 @@ impl Core {
             record_taken: None,
             journal: None,
             hurry: None,
+            waits_for_reader: None,
         };
         let mut job = self.new_job(command, None, now)?;
         for pid in std::iter::once(pid).chain(walk::descendants(pid)) {

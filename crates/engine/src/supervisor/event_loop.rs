@@ -100,6 +100,8 @@ impl Supervisor {
                     for incoming in self.core.link.accept() {
                         self.handle(incoming);
                     }
+                    // The readers of the engine before.
+                    self.detach_readers(now);
                     if let Role::Ready(ready) = &self.role {
                         ready.engine_connected(&mut self.core);
                     }
@@ -144,7 +146,7 @@ impl Supervisor {
             watch(Source::Role, fd, PollFlags::IN);
         }
         for job in &core.jobs {
-            for (stream, fd) in job.io.outputs() {
+            for (stream, fd) in job.io.outputs().filter(|_| job.is_readable()) {
                 watch(Source::Output(job.slot, stream), fd, PollFlags::IN);
             }
             if let (Stage::Running, Some(fd)) = (job.stage, &job.adopted) {
@@ -190,7 +192,9 @@ impl Supervisor {
         let jobs = core.jobs.iter().filter_map(|job| job.deadline().map(|(at, _)| at));
         let endings = core.endings.iter().map(|task| task.wake_at);
         let retry = core.jobs.iter().any(Job::has_unwritten_end).then(|| Instant::now() + END_RETRY);
+        let gates = core.jobs.iter().filter_map(Job::gate_expires_at);
         jobs.chain(endings)
+            .chain(gates)
             .chain(self.role.wake_at())
             .chain(retry)
             .chain(self.orphan_check)
@@ -203,6 +207,12 @@ impl Supervisor {
     fn follow_up(&mut self, now: Instant) {
         if self.role.shell().and_then(Shell::wake_at).is_some_and(|at| at <= now) {
             self.role.receive(&mut self.core, now);
+        }
+        if self.core.link.engine().is_none() {
+            self.detach_readers(now);
+        }
+        for job in &mut self.core.jobs {
+            job.update_gate(now);
         }
         self.keep_deadlines(now);
         self.step_endings(now);
@@ -316,6 +326,13 @@ impl Supervisor {
         };
         if job.pump(stream, &mut self.core.buffer, now) == Pumped::Limit && job.cause.is_none() {
             self.end_for_cause(slot, EndReason::OutputLimit, now);
+        }
+    }
+
+    /// Without its engine a reader is gone too, until the next one says otherwise.
+    fn detach_readers(&mut self, now: Instant) {
+        for job in &mut self.core.jobs {
+            job.set_reader(None, now);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::job_io::{BUSY_PIPE, JobIo, ReadResult, SMALL_READ};
+use super::reader_gate::ReaderGate;
 use super::stdio::{PipeSupply, Stdio};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
@@ -14,6 +15,10 @@ use crate::protocol::{Command, Stage};
 use crate::shell::{Done, How};
 use crate::sys::Reaped;
 use crate::wire;
+
+/// How much the pipes of a command that waits for its reader may have in them at its end without unread output being
+/// dropped for it: as much as the kernel lets a pipe of a user without privileges have, and more.
+const MAX_DRAIN_EXCESS: usize = 4 << 20;
 
 /// How the program itself came to its end.
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,6 +109,10 @@ pub(crate) struct Job {
     /// The position beyond which the engine wants to hear of output.
     pub(crate) follow: Option<u64>,
     pub(crate) io: JobIo,
+    /// Its reader, if it waits for one.
+    gate: Option<ReaderGate>,
+    /// Its pipes are not read, because its reader has to go on first.
+    is_blocked: bool,
     journal: JournalWriter,
     started: Instant,
     last_output: Instant,
@@ -113,6 +122,7 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(mut command: Command, tag: Tag, journal: JournalWriter, now: Instant) -> Self {
         let io = JobIo::new(&mut command.stdin);
+        let gate = (command.waits_for_reader == Some(true)).then(|| ReaderGate::new(now));
         Self {
             slot: command.slot,
             command,
@@ -128,6 +138,8 @@ impl Job {
             pending_end: None,
             follow: None,
             io,
+            gate,
+            is_blocked: false,
             journal,
             started: now,
             last_output: now,
@@ -160,9 +172,64 @@ impl Job {
         self.io.is_silent() && self.end_unwritten.is_none()
     }
 
+    /// How far its reader has read; `None` if none is attached.
+    pub(crate) fn set_reader(&mut self, read: Option<u64>, now: Instant) {
+        if let Some(gate) = &mut self.gate {
+            match read {
+                Some(read) => gate.attach(read),
+                None => gate.detach(now),
+            }
+            self.update_gate(now);
+        }
+    }
+
+    /// Looks whether its pipes may be read. The time in which they are not does not count as silence of the command.
+    pub(crate) fn update_gate(&mut self, now: Instant) {
+        let is_blocked = self.output_room(now) == 0;
+        if self.is_blocked {
+            self.last_output = now;
+        }
+        self.is_blocked = is_blocked;
+    }
+
+    /// How much may be read from its pipes now.
+    fn output_room(&mut self, now: Instant) -> usize {
+        let Some(gate) = &self.gate else {
+            return usize::MAX;
+        };
+        let floor = gate.floor(now);
+        self.journal.keep_from(floor);
+        let room = floor.map(|_| self.journal.room_above_floor());
+        room.and_then(|room| usize::try_from(room).ok()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether its pipes are to be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.is_blocked
+    }
+
+    /// When to look again whether they may be read, if no reader is there to say so.
+    pub(crate) fn gate_expires_at(&self) -> Option<Instant> {
+        self.gate.as_ref().filter(|_| self.is_blocked).and_then(ReaderGate::expires_at)
+    }
+
     /// Reads what is there on one stream into the journal.
     pub(crate) fn pump(&mut self, stream: Stream, buffer: &mut Vec<u8>, now: Instant) -> Pumped {
-        self.pump_at_most(stream, buffer, now, BUSY_PIPE)
+        let mut left = BUSY_PIPE;
+        loop {
+            let room = self.output_room(now).min(left);
+            self.is_blocked = room == 0 && left > 0;
+            if room == 0 {
+                return Pumped::Open;
+            }
+            let before = self.position();
+            let pumped = self.pump_at_most(stream, buffer, now, room);
+            let read = usize::try_from(self.position() - before).unwrap_or(usize::MAX);
+            if pumped != Pumped::Open || read < room {
+                return pumped;
+            }
+            left -= read.min(left);
+        }
     }
 
     fn pump_at_most(
@@ -207,12 +274,17 @@ impl Job {
     pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
         self.io.release_writers();
         let mut limited = false;
+        // What its reader has not read stays, and the journal grows beyond its bound by what is in the pipes.
+        let _ = self.output_room(now);
         for stream in [Stream::Stdout, Stream::Stderr] {
             // One look is enough for a pipe that is empty, or that no other process has.
             limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
             let Some(most) = self.io.waiting(stream) else {
                 continue;
             };
+            if most > MAX_DRAIN_EXCESS {
+                self.journal.keep_from(None);
+            }
             if most > 0 {
                 limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
             }
@@ -228,7 +300,9 @@ impl Job {
             return None;
         }
         let wall = self.command.timeout.and_then(|t| self.started.checked_add(t));
-        let idle = self.command.idle_timeout.and_then(|t| self.last_output.checked_add(t));
+        // A command that waits for its reader is not silent by itself.
+        let idle_timeout = self.command.idle_timeout.filter(|_| !self.is_blocked);
+        let idle = idle_timeout.and_then(|t| self.last_output.checked_add(t));
         match (wall, idle) {
             (Some(wall), Some(idle)) if idle < wall => Some((idle, EndReason::IdleTimeout)),
             (Some(wall), _) => Some((wall, EndReason::Timeout)),

@@ -4,7 +4,7 @@
 //! - [`event_loop`]: one supervisor, from start to exit; [`core`]: what every one has; [`requests`]: what it does on each
 //!   request.
 //! - [`role`]: what it is for: [`ready`], [`run`] or [`session`], each with its own fields, deadlines and end.
-//! - [`job`]: one execution; [`job_io`]: its pipes; [`stdio`]: where pipes come from.
+//! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: the reader it may wait for; [`stdio`]: where pipes come from.
 //! - [`spin`]: when it stays awake for the end of a command; [`link`]: its connection to the engine.
 
 pub(crate) mod context;
@@ -15,6 +15,7 @@ mod job_io;
 mod keeper;
 mod leftover_probe;
 mod link;
+mod reader_gate;
 mod ready;
 mod requests;
 mod role;

@@ -48,6 +48,12 @@ impl Supervisor {
                 }
                 None
             }
+            Request::Reader { slot, read } => {
+                if let Ok(job) = self.core.job(slot) {
+                    job.set_reader(read, now);
+                }
+                None
+            }
             Request::Inspect(slot) => Some(self.inspect(slot)),
             Request::Snapshot => self.in_session(|session, core| session.queue_snapshot(core, request)),
             Request::Quit => {

@@ -16,6 +16,7 @@ mod leftovers;
 mod limits;
 mod notes;
 mod output;
+mod overflow;
 mod previous;
 mod restart;
 mod retention;

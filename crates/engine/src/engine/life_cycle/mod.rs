@@ -17,8 +17,10 @@
 //!
 //! - `tracked.rs`: an execution as the engine keeps it.
 //! - `table.rs`: all of them, by id.
+//! - `readers.rs`: the readers that an execution waits for.
 //! - `retention.rs`: which finished ones go, and when.
 
+mod readers;
 mod retention;
 mod table;
 mod tracked;
@@ -26,6 +28,7 @@ mod tracked;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+pub(super) use readers::AttachedReader;
 pub(super) use retention::Cleanup;
 pub(super) use table::Table;
 pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
@@ -33,7 +36,7 @@ pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
 use super::events::EngineEvent;
 use super::link::lock;
 use super::{ControlError, Inner, StartError};
-use crate::command::{CommandSpec, LeftoverPolicy};
+use crate::command::{CommandSpec, LeftoverPolicy, Overflow};
 use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{self, Found, NewJournal};
@@ -71,6 +74,7 @@ impl Inner {
             adopt: spec.leftovers == LeftoverPolicy::Adopt,
             created_at: SystemTime::now(),
             note: record.note.clone().map(|note| note.0),
+            waits_for_reader: spec.overflow == Overflow::Wait,
         };
         let before = table.get(&fixed.id).cloned();
         let in_use = || StartError::InUse(fixed.id.clone());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
+use super::readers::Readers;
 use crate::command::SessionEndPolicy;
 use crate::end::{End, EndReason, Usage};
 use crate::engine::StartError;
@@ -35,6 +36,8 @@ pub(in crate::engine) struct Fixed {
     pub(in crate::engine) adopt: bool,
     pub(in crate::engine) created_at: SystemTime,
     pub(in crate::engine) note: Option<Arc<[u8]>>,
+    /// It waits for its readers instead of having unread output dropped.
+    pub(in crate::engine) waits_for_reader: bool,
 }
 
 impl Fixed {
@@ -81,6 +84,7 @@ pub(in crate::engine) struct Tracked {
     users: AtomicU32,
     /// When it was closed, or the last reader or waiter had done.
     last_used: Mutex<Option<Instant>>,
+    pub(super) readers: Mutex<Readers>,
 }
 
 /// The number of users of a record that is being removed.
@@ -123,6 +127,7 @@ impl Tracked {
             bytes_on_disk: AtomicU64::new(0),
             users: AtomicU32::new(0),
             last_used: Mutex::new(None),
+            readers: Mutex::default(),
         }
     }
 
@@ -142,6 +147,7 @@ impl Tracked {
             adopt: record.adopt == Some(true),
             created_at: journal.claimed_at,
             note: record.note.map(|note| note.0),
+            waits_for_reader: record.waits_for_reader == Some(true),
         };
         let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
         let state = State {
@@ -273,6 +279,14 @@ impl Tracked {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
     }
 
+    /// Its supervisor is connected here. What followers asked of an earlier connection is forgotten: they ask again.
+    pub(in crate::engine) fn set_link(&self, link: &Arc<Link>) {
+        *lock(&self.link) = Some(Arc::clone(link));
+        self.report_readers_again();
+        self.armed.store(false, Ordering::Release);
+        self.position.send_modify(|_| ());
+    }
+
     /// Its journal has reached a position.
     pub(in crate::engine) fn grew(&self, position: u64) {
         self.armed.store(false, Ordering::Release);
@@ -283,8 +297,10 @@ impl Tracked {
         });
     }
 
-    /// Asks to hear when the journal goes beyond a position.
+    /// Asks to hear when the journal goes beyond a position. Not before it goes beyond the known one: on a full disk the
+    /// journal counts output that no reader will ever find, and growth that is known already wakes no follower.
     pub(in crate::engine) fn watch_growth(&self, position: u64) {
+        let position = position.max(self.position());
         if !self.armed.swap(true, Ordering::AcqRel) {
             let link = lock(&self.link).clone();
             if let Some(link) = link {

@@ -14,6 +14,8 @@ use crate::journal::record::{RecordHead, Seal};
 /// How many segments one append may give up on a full disk: whoever fills the disk takes the room
 /// at once, and the whole history must not go with it.
 const MOST_DROPS: usize = 2;
+/// What part of the tail is kept behind a reader's position: it may be on its way to the reader, and be asked for again.
+const KEPT_BEHIND_READER: u64 = 3;
 
 impl JournalWriter {
     /// Tries something; on a full disk, gives up old segments for it.
@@ -39,8 +41,8 @@ impl JournalWriter {
 
     /// Begins a new segment, within the bound.
     pub(super) fn roll(&mut self) -> Result<(), Errno> {
-        let head = (self.segment.index + 1).min(self.layout.head_segments);
-        while head + self.tail_segments() as u64 >= self.layout.max_segments && self.drop_oldest() {}
+        // What a reader must not lose stays, even if that is one segment too many: who appends output asks before.
+        while !self.is_within_bound() && self.drop_oldest() {}
         let index = self.segment.index + 1;
         // What may be there under this name is from an earlier use of the slot.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
@@ -56,6 +58,7 @@ impl JournalWriter {
                 self.segment = Segment { index, file: Some(file), seal, offset, limit };
                 if index >= self.layout.head_segments {
                     self.recorded.push_back(0);
+                    self.starts.push_back(self.position.total());
                 }
                 Ok(())
             }
@@ -86,11 +89,29 @@ impl JournalWriter {
         write_all_at(self.first.as_fd(), &[&range.encode(&self.salt)], RANGE_AT as u64)
     }
 
-    /// Gives up the oldest segment that is neither of the head nor written to.
-    pub(super) fn drop_oldest(&mut self) -> bool {
+    /// Whether there may be one segment more.
+    pub(super) fn is_within_bound(&self) -> bool {
+        let head = (self.segment.index + 1).min(self.layout.head_segments);
+        head + (self.tail_segments() as u64) < self.layout.max_segments
+    }
+
+    /// Whether the oldest segment may go: it is neither of the head nor written to, nor kept for a reader.
+    pub(super) fn may_drop_oldest(&self) -> bool {
         if self.oldest >= self.segment.index {
             return false;
         }
+        let Some(floor) = self.floor else { return true };
+        let tail = self.layout.max_segments.saturating_sub(self.layout.head_segments);
+        let on_its_way = usize::try_from(tail / KEPT_BEHIND_READER).unwrap_or(usize::MAX);
+        self.starts.get(1 + on_its_way).is_some_and(|start| *start <= floor)
+    }
+
+    /// Gives up the oldest segment, if it may go.
+    pub(super) fn drop_oldest(&mut self) -> bool {
+        if !self.may_drop_oldest() {
+            return false;
+        }
+        self.starts.pop_front();
         self.oldest += 1;
         // Said before it is done, so that a reader that misses the file finds out why. If it cannot be
         // said, readers find the files that are there by themselves.

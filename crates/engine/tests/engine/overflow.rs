@@ -1,0 +1,193 @@
+//! Commands that wait for their reader instead of having unread output dropped.
+
+use std::time::{Duration, Instant};
+
+use sandcrab_engine::{
+    CommandSpec, EndReason, Event, Execution, Follower, MIN_JOURNAL_BYTES, Overflow, Status, Stream,
+};
+
+use crate::support::{Place, Scene, eventually, id};
+
+/// Far more than the journal of [`counting`] has room for, and than pipes hold.
+const NUMBERS: u64 = 1_000_000;
+
+fn counting() -> CommandSpec {
+    waiting(CommandSpec::argv(["seq", "1", &NUMBERS.to_string()]))
+}
+
+fn waiting(spec: CommandSpec) -> CommandSpec {
+    spec.journal_bytes(MIN_JOURNAL_BYTES).overflow(Overflow::Wait)
+}
+
+fn expected() -> Vec<u8> {
+    (1..=NUMBERS).flat_map(|number| format!("{number}\n").into_bytes()).collect()
+}
+
+fn attached(execution: &Execution, cursor: u64) -> Follower {
+    let mut follower = execution.follow(cursor).unwrap();
+    follower.attach();
+    follower
+}
+
+/// Reads standard output until there is so much of it, or the end; panics on a gap.
+async fn read_on(follower: &mut Follower, bytes: &mut Vec<u8>, until: usize) -> Option<EndReason> {
+    while bytes.len() < until {
+        match follower.next().await.unwrap().expect("it ends with its end").event {
+            Event::Output { stream: Stream::Stdout, bytes: more, .. } => bytes.extend(more),
+            Event::Gap { from, to } => panic!("{from} to {to} is missing"),
+            Event::Ended(end) => return Some(end.reason),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Waits until a command has filled its journal and its pipe.
+async fn blocked(execution: &Execution) {
+    let mut known = (0, Instant::now());
+    eventually("it waits for its reader", || {
+        let written = execution.reader().unwrap().cursor_end().unwrap();
+        if written != known.0 {
+            known = (written, Instant::now());
+        }
+        written > 0 && known.1.elapsed() > Duration::from_millis(300)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_every_byte() {
+    let scene = Scene::open().await;
+    let execution = scene.engine.start(counting()).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    blocked(&execution).await;
+    assert!(matches!(execution.status(), Status::Running { .. }));
+    let mut bytes = Vec::new();
+    for _ in 0..20 {
+        let until = bytes.len() + 100_000;
+        assert_eq!(read_on(&mut follower, &mut bytes, until).await, None);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert!(bytes == expected());
+}
+
+/// Records of one byte each have many times as much on disk as there is output in them.
+#[tokio::test]
+async fn small_writes_do_not_block_a_reader_that_has_all() {
+    let scene = Scene::open().await;
+    let text = "for ((i = 0; i < 12000; i++)); do printf x; printf y >&2; done";
+    let execution = scene.engine.start(waiting(CommandSpec::shell(text))).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    let mut bytes = Vec::new();
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert_eq!(bytes.len(), 12_000);
+}
+
+#[tokio::test]
+async fn a_command_that_waits_can_be_killed() {
+    let scene = Scene::open().await;
+    let execution = scene.engine.start(counting()).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    blocked(&execution).await;
+    let receipt = execution.kill(libc::SIGTERM, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(receipt.killed.len(), 1);
+    assert_eq!(execution.wait().await.unwrap().reason, EndReason::Killed);
+    // What it wrote until then is all there.
+    let mut bytes = Vec::new();
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Killed));
+    assert!(expected().starts_with(&bytes) && !bytes.is_empty());
+}
+
+#[tokio::test]
+async fn a_timeout_passes_while_it_waits_and_an_idle_timeout_does_not() {
+    let scene = Scene::open().await;
+    let spec = counting().idle_timeout(Duration::from_millis(500));
+    let execution = scene.engine.start(spec).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    blocked(&execution).await;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(matches!(execution.status(), Status::Running { .. }));
+    let mut bytes = Vec::new();
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert!(bytes == expected());
+
+    let spec = counting().timeout(Duration::from_millis(800));
+    let execution = scene.engine.start(spec).await.unwrap();
+    let _follower = attached(&execution, 0);
+    assert_eq!(execution.wait().await.unwrap().reason, EndReason::Timeout);
+}
+
+#[tokio::test]
+async fn of_two_readers_the_slower_counts() {
+    let scene = Scene::open().await;
+    let execution = scene.engine.start(counting()).await.unwrap();
+    let (mut fast, mut slow) = (attached(&execution, 0), attached(&execution, 0));
+    let (mut own, mut other) = (Vec::new(), Vec::new());
+    let stuck = tokio::time::timeout(Duration::from_secs(2), read_on(&mut fast, &mut own, usize::MAX)).await;
+    assert!(stuck.is_err(), "it did not wait for the slower one");
+    let before = own.len();
+    read_on(&mut slow, &mut other, before - 1000).await;
+    read_on(&mut fast, &mut own, before + 1000).await;
+    let expected = expected();
+    assert!(expected.starts_with(&other) && expected.starts_with(&own));
+    drop(slow);
+    assert_eq!(read_on(&mut fast, &mut own, usize::MAX).await, Some(EndReason::Exited));
+    assert!(own == expected);
+}
+
+/// Also if the engine is gone meanwhile: the supervisor waits for the next.
+#[tokio::test]
+async fn a_reader_that_comes_back_has_lost_nothing() {
+    let place = Place::new();
+    let mut engine = place.open().await;
+    let execution = engine.start(counting().id(id("count"))).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    let mut bytes = Vec::new();
+    drop(execution);
+    for round in 1..=6 {
+        read_on(&mut follower, &mut bytes, round * 700_000).await;
+        let cursor = follower.cursor();
+        drop(follower);
+        if round % 2 == 0 {
+            drop(engine);
+            engine = place.open().await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Some of what was sent has not arrived.
+        let again = cursor - 20_000;
+        bytes.truncate(usize::try_from(again).unwrap());
+        follower = attached(&engine.execution(&id("count")).unwrap(), again);
+    }
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert!(bytes == expected());
+}
+
+/// The end is there at once, and everything before it can be read.
+#[tokio::test]
+async fn the_end_does_not_wait_for_the_reader() {
+    let scene = Scene::open().await;
+    // The pipe is as full as it gets when the command ends.
+    let text = "seq 1 1000000 | head -c 250000; head -c 60000 /dev/zero | tr '\\0' x; exit 3";
+    let execution = scene.engine.start(waiting(CommandSpec::shell(text))).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    let end = execution.wait().await.unwrap();
+    assert_eq!(end.exit_code, Some(3));
+    let mut bytes = Vec::new();
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert_eq!(bytes.len(), 310_000);
+}
+
+#[tokio::test]
+async fn in_a_session_it_waits_too() {
+    let scene = Scene::open().await;
+    let session = scene.engine.create_session(Default::default()).await.unwrap();
+    let text = format!("seq 1 {NUMBERS}");
+    let execution = session.start(waiting(CommandSpec::shell(text))).await.unwrap();
+    let mut follower = attached(&execution, 0);
+    blocked(&execution).await;
+    let mut bytes = Vec::new();
+    assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert!(bytes == expected());
+    assert_eq!(session.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+}
