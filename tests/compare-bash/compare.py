@@ -97,8 +97,8 @@ class Comparison:
         self.each = local()
 
     def start_thread(self):
-        self.each.plain = Plain(self.arguments.bash, self.env)
         self.each.server = Server(self.arguments.url, self.arguments.token, self.env)
+        self.each.plain = Plain(self.arguments.bash, self.each.server.environment())
         self.each.folder = os.path.join(self.arguments.folder, f"case-{os.urandom(4).hex()}", "work")
 
     def compare(self, case):
@@ -210,7 +210,7 @@ def main():
     for kind, name in sorted(known - found):
         print(f"known.txt lists a difference that is not there: {kind}: {name}")
     print(f"{time.monotonic() - begun:.0f} s")
-    return 1 if found ^ known else 0
+    return 1 if found - known else 0
 
 
 if __name__ == "__main__":

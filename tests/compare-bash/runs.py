@@ -39,12 +39,11 @@ def fresh(folder):
 
 
 class Plain:
-    """A plain bash, in the environment that the server was started with."""
+    """A plain bash, in the environment of the server's commands."""
 
     def __init__(self, bash, env):
         self.bash = bash
-        own = {k: v for k, v in os.environ.items() if k != "_" and not k.startswith("SANDCRAB")}
-        self.env = own | env
+        self.env = env
 
     def dash_c(self, text, folder, stdin=STDIN):
         return self._run(["bash", "-c", text], folder, stdin)
@@ -75,7 +74,7 @@ class Plain:
             return self._run_with(argv, folder, file)
 
     def _run_with(self, argv, folder, stdin):
-        env = {**self.env, "PWD": folder}
+        env = self.env | ({"PWD": folder} if "PWD" in self.env else {})
         try:
             done = subprocess.run(
                 argv, executable=self.bash, cwd=folder, env=env, stdin=stdin, capture_output=True,
@@ -97,6 +96,11 @@ class Server:
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
         self.connection = None
+
+    def environment(self):
+        """What the server gives a program, before a shell changes it."""
+        output = self._execute({"command": "env", "args": ["-0"], "env": self.env}, b"").stdout
+        return dict(entry.split("=", 1) for entry in output.decode().split("\0") if entry)
 
     def stateless(self, text, folder, stdin=STDIN):
         return self._execute({"command": text, "cwd": folder, "env": self.env}, stdin)
