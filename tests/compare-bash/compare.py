@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 TRIES = 3
 
 # What may differ, and what stands for it.
-PROCESS = re.compile(rb"(line \d+: +|pid |job \d+\[)\d+\b")
+PROCESS = re.compile(rb"(line \d+: +|pid |job \d+\[|^ {4,})\d+\b", re.M)
 TIMES = re.compile(rb"^((?:real|user|sys)[\t ]+)[\dm.,]+s?$", re.M)
 LINE = re.compile(rb"\bline \d+:")
 

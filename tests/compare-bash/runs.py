@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 # Longer than any script takes, on a machine with other work.
-PATIENCE = 60
+PATIENCE = 180
 # A session expands aliases by default.
 ALIASES = ["bash", "-O", "expand_aliases"]
 STDIN = b"first line\nsecond line\nthird\n"

@@ -181,7 +181,8 @@ static void run_once(char *text)
     read_from_stdin = 0;
     indirection_level = 0; /* or a trace would start with `++` */
     bind_global_variable("BASH_EXECUTION_STRING", text, 0);
-    shell_initialized = 0; /* functions are said to be from the environment */
+    if (strcmp(dist_version, "5.3") < 0)
+        shell_initialized = 0; /* functions are said to be from the environment */
     int code = __sigsetjmp(top_level, 0);
     int from_one = strcmp(dist_version, "5.1") >= 0; /* older ones count lines from 0 */
     if (!from_one)
