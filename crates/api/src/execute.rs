@@ -156,6 +156,9 @@ pub struct CommandRequest {
     /// The longest it may be silent; 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
+    /// Grace period between SIGTERM at either deadline and SIGKILL. Default: 1,000; 0 kills at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
     /// Changes to its environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]

@@ -10,6 +10,8 @@ use crate::id::ExecutionId;
 
 /// The longest shell text or argv that is accepted, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 16 << 20;
+/// How long a command has between SIGTERM at its deadline and SIGKILL, by default.
+pub const DEFAULT_TIMEOUT_GRACE: Duration = Duration::from_secs(1);
 /// The most bytes of a command that [`ExecutionInfo::command`](crate::ExecutionInfo::command) shows.
 pub const MAX_SHOWN_COMMAND_BYTES: usize = 4096;
 /// The most bytes of given standard input.
@@ -153,7 +155,8 @@ pub struct CommandSpec {
     pub timeout: Option<Duration>,
     /// The longest it may run without writing anything.
     pub idle_timeout: Option<Duration>,
-    /// How long the tree has, after a deadline's SIGTERM, before SIGKILL. Zero kills at the deadline.
+    /// How long the tree has, after a deadline's SIGTERM, before SIGKILL; [`DEFAULT_TIMEOUT_GRACE`] unless it is set. Zero
+    /// kills at the deadline.
     pub timeout_grace: Duration,
     /// Limits on what it may use.
     pub limits: Limits,
@@ -186,7 +189,7 @@ impl CommandSpec {
             stdin: Stdin::Null,
             timeout: None,
             idle_timeout: None,
-            timeout_grace: Duration::ZERO,
+            timeout_grace: DEFAULT_TIMEOUT_GRACE,
             limits: Limits::default(),
             journal_bytes: None,
             overflow: Overflow::Drop,

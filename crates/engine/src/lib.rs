@@ -150,8 +150,9 @@ pub mod trusted;
 mod wire;
 
 pub use command::{
-    CommandSpec, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES,
-    MAX_SHOWN_COMMAND_BYTES, MAX_STDIN_BYTES, Overflow, Program, READER_GRACE, SessionEndPolicy, Stdin,
+    CommandSpec, DEFAULT_TIMEOUT_GRACE, LeftoverPolicy, Limits, MAX_COMMAND_BYTES, MAX_ENV_BYTES,
+    MAX_NOTE_BYTES, MAX_SHOWN_COMMAND_BYTES, MAX_STDIN_BYTES, Overflow, Program, READER_GRACE,
+    SessionEndPolicy, Stdin,
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
 pub use engine::{

@@ -12,7 +12,8 @@ use sandcrab_api::execute::{
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
 use sandcrab_engine::{
-    CommandSpec, Execution, ExecutionId, IdError, LeftoverPolicy, Session, SessionEndPolicy, Stdin,
+    CommandSpec, DEFAULT_TIMEOUT_GRACE, Execution, ExecutionId, IdError, LeftoverPolicy, Session,
+    SessionEndPolicy, Stdin,
 };
 use sha2::{Digest, Sha256};
 
@@ -138,6 +139,7 @@ fn spec(
     let some = |timeout: &Duration| !timeout.is_zero();
     spec.timeout = timeout.or(sandbox.defaults.timeout).filter(some);
     spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis).filter(some);
+    spec.timeout_grace = request.grace_ms.map_or(DEFAULT_TIMEOUT_GRACE, Duration::from_millis);
     spec.limits = limits(request.limits.as_ref().unwrap_or(&Limits::default()));
     spec.leftovers = match request.leftovers.unwrap_or_default() {
         Leftovers::Keep => LeftoverPolicy::Keep,

@@ -103,6 +103,16 @@ pub(super) async fn a_timeout_ends_it(target: Target) {
     assert!((1_500.0..5_000.0).contains(&duration), "it took {duration} ms");
 }
 
+pub(super) async fn a_timeout_lets_it_clean_up(target: Target) {
+    let command = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done";
+    for (grace, expected) in [(json!(null), "up\nbye\n"), (json!(20_000), "up\nbye\n"), (json!(0), "up\n")] {
+        let body = json!({"command": command, "timeoutMs": 1000, "graceMs": grace});
+        let result = target.run(body).await;
+        assert_eq!((&result["exitCode"], &result["end"]["reason"]), (&json!(124), &json!("timeout")));
+        assert_eq!(result["stdout"], expected, "graceMs {grace}");
+    }
+}
+
 pub(super) async fn silence_ends_it(target: Target) {
     let body =
         json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 600});

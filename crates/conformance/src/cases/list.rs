@@ -59,6 +59,7 @@ macro_rules! every_case {
                 standard_input_is_empty
                 standard_input_is_given
                 a_timeout_ends_it
+                a_timeout_lets_it_clean_up
                 silence_ends_it
                 it_may_answer_at_once
                 an_id_of_the_callers_choice

@@ -81,6 +81,7 @@ pub(super) async fn wrong_types_name_the_field(target: Target) {
         ("timeoutMs", json!(-1)),
         ("timeoutMs", json!(1.5)),
         ("idleTimeoutMs", json!([])),
+        ("graceMs", json!("long")),
         ("env", json!({"A": 1})),
         ("env", json!([])),
         ("cwd", json!({})),

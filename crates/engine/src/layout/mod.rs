@@ -3,7 +3,9 @@
 //! - [`Folders`]: its folders, held open.
 //! - [`socket_name`], [`socket_address`]: the socket of a supervisor.
 //! - [`SnapshotFile`]: the saved state of a session.
+//! - [`log_failure`]: the log of supervisors that failed.
 
+mod failure_log;
 mod snapshot_file;
 
 use std::io;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use rustix::net::SocketAddrUnix;
 
+pub(crate) use failure_log::log_failure;
 pub(crate) use snapshot_file::SnapshotFile;
 
 use crate::trusted::{TrustError, TrustedDir};

@@ -28,6 +28,16 @@ pub(crate) enum LimitError {
         /// The largest value.
         most: u64,
     },
+    /// A number with which no program starts.
+    #[error("{value} is too little for {what}; the minimum is {least}")]
+    TooSmall {
+        /// The limit.
+        what: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The smallest value.
+        least: u64,
+    },
     /// Processes of root are counted by cgroups only.
     #[error(
         "a limit of processes needs a writable cgroup with the pids controller, since the kernel exempts root from \
@@ -50,6 +60,10 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 /// The kernel's own bound of process ids (PID_MAX_LIMIT).
 const MOST_PROCESSES: u64 = 4 << 20;
 const MOST_SECONDS: u64 = u32::MAX as u64;
+/// The three standard streams, and one for the loader, which reads libraries one by one.
+pub(crate) const LEAST_OPEN_FILES: u64 = 4;
+/// A shell that is up already takes a command's descriptors while its limits hold, and needs some of its own.
+const SHELL_OPEN_FILES: u64 = 16;
 
 /// One resource limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +117,9 @@ pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<
         }
     }
     if let Some(count) = checked("open files", open_files, 1, MOST_BYTES)? {
+        if count < LEAST_OPEN_FILES {
+            return Err(LimitError::TooSmall { what: "open files", value: count, least: LEAST_OPEN_FILES });
+        }
         plan.rule(Resource::OpenFiles, "open files", count, count);
     }
     // Zero is sensible here: a command that writes no file.
@@ -123,6 +140,11 @@ fn checked(what: &'static str, value: Option<u64>, least: u64, most: u64) -> Res
 impl Plan {
     fn rule(&mut self, resource: Resource, what: &'static str, soft: u64, hard: u64) {
         self.rules.push(Rule { resource, what, soft, hard });
+    }
+
+    /// Whether a shell that is up already can take a command under these limits.
+    pub(crate) fn suits_running_shell(&self) -> bool {
+        self.rules.iter().all(|rule| rule.resource != Resource::OpenFiles || rule.soft >= SHELL_OPEN_FILES)
     }
 
     /// Whether a cgroup is needed.

@@ -14,7 +14,7 @@ use super::tag::{Nonce, Tag};
 use crate::procfs::{self, Stat, children_path, ids_in, pid_from};
 
 /// The most bytes of a command line that [`command_line`] gives.
-const MAX_COMMAND_LINE: usize = 256;
+pub(crate) const MAX_COMMAND_LINE: usize = 256;
 /// How long a walk looks again for orphans that arrived during the walk. What has ended piles up
 /// meanwhile, so it gets slower.
 const ORPHAN_TIME: Duration = Duration::from_millis(2);
@@ -147,11 +147,14 @@ pub(crate) fn command_line(pid: Pid) -> String {
     format!("[{}]", tidy(name.strip_suffix(b"\n").unwrap_or(name)))
 }
 
-/// Text for people: no NUL, and no character that was cut in two at the end.
+/// Text for people: no NUL, no character that was cut in two at the end, and [`MAX_COMMAND_LINE`] bytes at most: a byte
+/// that is not UTF-8 becomes a character of three.
 fn tidy(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = if bytes.len() == MAX_COMMAND_LINE { text.trim_end_matches('\u{fffd}') } else { &text };
-    text.replace('\0', " ")
+    let mut text = text.replace('\0', " ");
+    text.truncate(text.floor_char_boundary(MAX_COMMAND_LINE));
+    text
 }
 
 /// The list of this thread's children, kept open: asking it costs less than a microsecond.
@@ -181,5 +184,23 @@ impl ChildrenFile {
         let count = file.read_at(&mut buffer, 0)?;
         let mut ids = buffer[..count].split(|byte| *byte == b' ').filter(|id| !id.is_empty());
         Ok(ids.any(|id| besides.is_none() || pid_from(id) != besides))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_bounded_whatever_they_hold() {
+        for name in [
+            &[0xff_u8; MAX_COMMAND_LINE][..],
+            &[0xff; 200],
+            "ä".repeat(128).as_bytes(),
+            &[1; MAX_COMMAND_LINE],
+        ] {
+            assert!(tidy(name).len() <= MAX_COMMAND_LINE, "{name:?}");
+        }
+        assert_eq!(tidy(b"a\0b\xff"), "a b\u{fffd}");
     }
 }

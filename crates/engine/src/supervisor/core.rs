@@ -8,10 +8,12 @@ use super::context::Context;
 use super::job::{Exit, Job, raw};
 use super::leftover_probe::LeftoverProbe;
 use super::link::Link;
+use super::own_limits::OwnLimits;
 use super::stdio::PipeSupply;
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, Usage};
 use crate::journal::{JournalWriter, NewJournal, Slot, kind};
+use crate::layout::log_failure;
 use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Tag, Tags, walk};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram, WireStdin};
 use crate::shell::{Driver, Shell, ShellConfig};
@@ -90,6 +92,7 @@ pub(super) struct Core {
     /// Everything is being ended, and then the supervisor ends.
     pub(super) quitting: bool,
     leftover_probe: LeftoverProbe,
+    pub(super) own_limits: OwnLimits,
     tags: Tags,
 }
 
@@ -107,6 +110,7 @@ impl Core {
             supply: PipeSupply::open()?,
             quitting: false,
             leftover_probe: LeftoverProbe::open()?,
+            own_limits: OwnLimits::now(),
             tags: Tags::new(nonce),
         };
         core.cgroup = core.make_cgroup("", &Limits::default()).ok();
@@ -155,6 +159,17 @@ impl Core {
         })
     }
 
+    /// Puts back the limits of this process that a command has changed. Says whether that was possible.
+    pub(super) fn restore_limits(&self) -> bool {
+        self.own_limits.restore()
+    }
+
+    /// Leaves a trace of something that should not happen.
+    pub(super) fn log_failure(&self, reason: &str) {
+        // Without a disk there is no trace.
+        drop(log_failure(&self.context.folders.supervisors, &format!("{}: {reason}", self.nonce)));
+    }
+
     /// A new job, whose journal is opened if it did not come with it.
     pub(super) fn new_job(
         &mut self,
@@ -162,6 +177,10 @@ impl Core {
         journal: Option<NewJournal>,
         now: Instant,
     ) -> Result<Job, Refusal> {
+        if !self.restore_limits() {
+            let why = "the resource limits of the command's supervisor were lowered (prlimit), and cannot be raised again";
+            return Err(Refusal::Limit(why.into()));
+        }
         let (folder, slot) = (&self.context.folders.journals, Slot(command.slot));
         let mut journal = match journal {
             Some(journal) => JournalWriter::begin(folder, slot, journal),
@@ -198,6 +217,15 @@ impl Core {
         self.link.send(0, &Answer::NotStarted { slot, why });
     }
 
+    /// Ends a command that no program runs for yet.
+    pub(super) fn end_unstarted(&mut self, slot: u32, reason: EndReason, exit: Exit, now: Instant) {
+        let Ok(job) = self.job(slot) else { return };
+        job.io.close_outputs();
+        job.cause = Some((reason, exit.signal.unwrap_or(libc::SIGKILL)));
+        job.pending_end = Some(job.end_of(exit, Vec::new(), now));
+        self.end_now(slot);
+    }
+
     /// Starts to end processes. `is_session` says that they are those of a session's command.
     pub(super) fn begin_ending(&mut self, request: EndRequest, scope: Scope, is_session: bool, now: Instant) {
         let EndRequest { slot, reason, signal, grace, purpose } = request;
@@ -230,6 +258,7 @@ impl Core {
         if self.find(slot).is_none_or(|job| job.pending_end.is_some()) {
             return false;
         }
+        self.own_limits.restore_file_size();
         let leftovers = self.leftovers(slot, processes);
         let around = self.context.oom_kills();
         let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, statat, unlinkat};
+use rustix::io::Errno;
 use rustix::process::{Signal, set_child_subreaper, setsid};
 
 use super::context::Context;
@@ -19,7 +20,7 @@ use super::role::{Housekeeping, Next, Role};
 use super::zygote::SUPERVISOR;
 use crate::end::{EndReason, KillReceipt};
 use crate::journal::Stream;
-use crate::layout::socket_name;
+use crate::layout::{log_failure, socket_name};
 use crate::process_tree::{Nonce, Step};
 use crate::protocol::{Answer, Stage};
 use crate::shell::Shell;
@@ -27,6 +28,8 @@ use crate::sys;
 
 /// How often an end that the disk had no room for is tried again.
 const END_RETRY: Duration = Duration::from_millis(500);
+/// How often it looks at its descriptors if it cannot wait for them.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How often a supervisor without an engine looks whether one can still find it.
 const ORPHAN_CHECK: Duration = Duration::from_secs(30);
 
@@ -57,9 +60,28 @@ enum Source {
     Adopted(u32),
 }
 
+impl Source {
+    /// Whether it can be dealt with though nothing is known to have happened.
+    fn can_be_tried(&self) -> bool {
+        !matches!(self, Self::Adopted(_) | Self::Lifeline)
+    }
+}
+
+/// Has a panic leave a trace in the state directory.
+fn log_panics(context: &Context) {
+    let Ok(folder) = context.folders.supervisors.try_clone() else { return };
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        drop(log_failure(&folder, &info.to_string()));
+        before(info);
+    }));
+}
+
 impl Supervisor {
     /// Runs in a process just forked from the zygote, until the work is over.
     pub(super) fn start(context: Context, nonce: u64, listener: OwnedFd) -> ! {
+        let log = context.folders.supervisors.try_clone();
+        log_panics(&context);
         match Self::new(context, nonce, listener) {
             Ok(mut supervisor) => {
                 while !supervisor.is_over() {
@@ -68,7 +90,12 @@ impl Supervisor {
                 supervisor.leave();
                 sys::exit_now(0)
             }
-            Err(_) => sys::exit_now(1),
+            Err(e) => {
+                drop(
+                    log.and_then(|log| log_failure(&log, &format!("{nonce:011x}: it could not start: {e}"))),
+                );
+                sys::exit_now(1)
+            }
         }
     }
 
@@ -78,6 +105,8 @@ impl Supervisor {
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE, libc::SIGALRM]
             .into_iter()
             .chain([libc::SIGUSR1, libc::SIGUSR2, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU])
+            // Nor may a limit that a command sets on it.
+            .chain([libc::SIGXCPU, libc::SIGXFSZ])
         {
             sys::ignore_signal(signal);
         }
@@ -85,7 +114,7 @@ impl Supervisor {
         let _ = setsid();
         set_child_subreaper(Some(rustix::process::getpid()))?;
         let _ = rustix::thread::set_name(SUPERVISOR);
-        let nonce = Nonce::from_value(nonce).ok_or(rustix::io::Errno::INVAL)?;
+        let nonce = Nonce::from_value(nonce).ok_or(Errno::INVAL)?;
         let core = Core::new(context, nonce, Link::new(listener))?;
         let role = Role::Ready(Ready::new(&core));
         Ok(Self { core, role, finished: Vec::new(), signals, orphan_check: None, leaving: false })
@@ -180,8 +209,15 @@ impl Supervisor {
             }
         }
         if seen == Ok(0) {
-            // Interrupted or out of memory: as good as a wake-up for nothing.
-            let _ = poll(&mut fds, timeout.as_ref());
+            match poll(&mut fds, timeout.as_ref()) {
+                // More descriptors than a command that lowered our limit of open files leaves us.
+                Err(Errno::INVAL) if !core.restore_limits() => {
+                    std::thread::sleep(LOOK_INTERVAL);
+                    return sources.into_iter().filter(Source::can_be_tried).collect();
+                }
+                // Interrupted or out of memory: as good as a wake-up for nothing.
+                _ => {}
+            }
         }
         let happened = |(source, fd): (Source, PollFd<'_>)| (!fd.revents().is_empty()).then_some(source);
         sources.into_iter().zip(fds).filter_map(happened).collect()
@@ -248,7 +284,7 @@ impl Supervisor {
             self.orphan_check = Some(now + ORPHAN_CHECK);
             let socket = socket_name(self.core.nonce.value());
             let found = statat(&self.core.context.folders.supervisors, socket, AtFlags::empty());
-            if found.is_err_and(|e| e == rustix::io::Errno::NOENT) {
+            if found.is_err_and(|e| e == Errno::NOENT) {
                 self.core.quit(0);
             }
         }
@@ -321,6 +357,7 @@ impl Supervisor {
     }
 
     fn pump(&mut self, slot: u32, stream: Stream, now: Instant) {
+        self.core.own_limits.restore_file_size();
         let Some(job) = self.core.jobs.iter_mut().find(|job| job.slot == slot) else {
             return;
         };

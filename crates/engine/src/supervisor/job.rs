@@ -76,6 +76,23 @@ impl From<&Reaped> for Exit {
     }
 }
 
+/// An end that is to be recorded.
+#[derive(Debug)]
+struct UnwrittenEnd {
+    full: Vec<u8>,
+    /// Without the list of leftovers, whose length is the only one that others decide: for a disk that has room for
+    /// nothing more.
+    short: Vec<u8>,
+}
+
+impl UnwrittenEnd {
+    fn new(end: &End) -> Self {
+        let full = wire::to_bytes(end);
+        let short = wire::to_bytes(&End { leftovers: Vec::new(), ..end.clone() });
+        Self { full, short }
+    }
+}
+
 /// What reading a stream brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pumped {
@@ -116,7 +133,7 @@ pub(crate) struct Job {
     journal: JournalWriter,
     started: Instant,
     last_output: Instant,
-    end_unwritten: Option<Vec<u8>>,
+    end_unwritten: Option<UnwrittenEnd>,
 }
 
 impl Job {
@@ -364,14 +381,14 @@ impl Job {
     pub(crate) fn finish(&mut self, end: &End) {
         self.stage = Stage::Ended;
         drop(self.io.close_stdin());
-        self.end_unwritten = Some(wire::to_bytes(end));
+        self.end_unwritten = Some(UnwrittenEnd::new(end));
         self.retry_end();
     }
 
     /// Tries to record an end that could not be recorded; says whether it is done.
     pub(crate) fn retry_end(&mut self) -> bool {
-        if let Some(end) = &self.end_unwritten
-            && self.journal.append_event(kind::ENDED, end).is_ok()
+        if let Some(UnwrittenEnd { full, short }) = &self.end_unwritten
+            && [full, short].into_iter().any(|end| self.journal.append_event(kind::ENDED, end).is_ok())
         {
             self.end_unwritten = None;
         }

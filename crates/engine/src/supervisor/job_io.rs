@@ -22,6 +22,9 @@ const FULL_PIPE: usize = 64 << 10;
 /// The most bytes given to standard input that wait for the command to read them.
 const MAX_STDIN_BACKLOG: usize = 64 << 20;
 
+/// The most requests that wait for their bytes to be written.
+const MAX_STDIN_REQUESTS: usize = 10_000;
+
 /// Standard input that is open for writing.
 #[derive(Debug, Default)]
 struct StdinPipe {
@@ -213,7 +216,9 @@ impl JobIo {
         let Some(stdin) = &mut self.stdin else {
             return false;
         };
-        if stdin.close || stdin.unwritten.len() + bytes.len() > MAX_STDIN_BACKLOG {
+        let is_full = stdin.unwritten.len() + bytes.len() > MAX_STDIN_BACKLOG
+            || stdin.waiting.len() >= MAX_STDIN_REQUESTS;
+        if stdin.close || is_full {
             return false;
         }
         stdin.unwritten.extend_from_slice(bytes);

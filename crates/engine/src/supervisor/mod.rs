@@ -15,6 +15,7 @@ mod job_io;
 mod keeper;
 mod leftover_probe;
 mod link;
+mod own_limits;
 mod reader_gate;
 mod ready;
 mod requests;

@@ -14,6 +14,9 @@ use crate::end::{EndReason, KillReceipt, Usage};
 use crate::process_tree::{Waiting, usage_of, waits_for_input};
 use crate::protocol::{Answer, Envelope, Inspection, Refusal, Request, Stage};
 
+/// The most kills under way at a time: each looks at every process below.
+const MAX_ENDINGS: usize = 64;
+
 impl Supervisor {
     pub(super) fn handle(&mut self, incoming: Incoming) {
         let Incoming { envelope: Envelope { request, body }, journal } = incoming;
@@ -60,10 +63,9 @@ impl Supervisor {
                 self.core.quit(request);
                 None
             }
-            Request::Reset(restore) => self.in_session(|session, core| {
-                session.reset(core, request, restore, now);
-                Ok(())
-            }),
+            Request::Reset(restore) => {
+                self.in_session(|session, core| session.reset(core, request, restore, now))
+            }
             Request::Adopt { slot, pid } => Some(match self.core.adopt_process(slot, pid, now) {
                 Ok(()) => Answer::Done,
                 Err(why) => Answer::Refused(why),
@@ -97,17 +99,23 @@ impl Supervisor {
         let Some(signal) = Signal::from_named_raw(signal) else {
             return Some(Answer::Refused(Refusal::Unsupported));
         };
-        let Ok(job) = self.core.job(slot) else {
+        let Some(job) = self.core.find(slot) else {
             return Some(Answer::Receipt(KillReceipt::default()));
         };
         match (job.stage, &mut self.role) {
+            (Stage::Running, _) if self.core.endings.len() >= MAX_ENDINGS => {
+                Some(Answer::Refused(Refusal::QueueFull))
+            }
             (Stage::Ended, _) => Some(Answer::Receipt(KillReceipt::default())),
-            (Stage::Queued, Role::Session(session)) => {
-                job.cause = Some((EndReason::Killed, signal.as_raw()));
-                session.end_unstarted(&mut self.core, slot, now);
+            (Stage::Queued, role) => {
+                match role {
+                    Role::Session(session) => session.end_unstarted(&mut self.core, slot, signal, now),
+                    Role::Run(run) => run.end_unstarted(&mut self.core, slot, signal, now),
+                    Role::Ready(_) => {}
+                }
                 Some(Answer::Receipt(KillReceipt::default()))
             }
-            (Stage::Queued | Stage::Running, role) => {
+            (Stage::Running, role) => {
                 let purpose = Purpose::Kill { request };
                 let request = EndRequest { slot, reason: EndReason::Killed, signal, grace, purpose };
                 role.end_processes(&mut self.core, request, now);

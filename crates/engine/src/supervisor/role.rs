@@ -197,7 +197,7 @@ impl Role {
     pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
         match self {
             Self::Ready(_) => {}
-            Self::Run(run) => run.advance(now),
+            Self::Run(run) => run.advance(core, now),
             Self::Session(session) => session.advance(core, now),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use sandcrab_engine::{CommandSpec, EndReason, Execution, Limits};
+use sandcrab_engine::{CommandSpec, DEFAULT_TIMEOUT_GRACE, EndReason, Execution, Limits};
 
-use crate::support::{BOTH, Kind, Scene};
+use crate::support::{BOTH, Kind, Scene, eventually, running_in};
 
 /// How late the end may be, mostly, and on a machine that is busy with something else.
 const MOSTLY: Duration = Duration::from_millis(50);
@@ -44,7 +44,8 @@ async fn times_out(kind: Kind) {
         running.execution.wait().await.unwrap();
         let shell = running.execution.output(100).unwrap().stdout.bytes;
         for _ in 0..2 {
-            let spec = CommandSpec::shell(text).timeout(TIMEOUT);
+            let mut spec = CommandSpec::shell(text).timeout(TIMEOUT);
+            spec.timeout_grace = Duration::ZERO;
             running.execution = match &running.session {
                 Some(session) => session.start(spec).await.unwrap(),
                 None => scene.engine.start(spec).await.unwrap(),
@@ -133,6 +134,49 @@ async fn serial_grace_lets_a_program_end_by_itself() {
         running.answers().await;
     }
     check_delays(delays);
+}
+
+/// What a program does at SIGTERM is done at its deadline, without anything being asked for; and it is not waited for
+/// longer than the program takes.
+#[tokio::test]
+async fn a_deadline_asks_first() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let text = "bash -c 'trap \"echo bye; exit 0\" TERM; echo up; while :; do sleep 0.01; done'; echo no";
+        let spec = |text: &str| CommandSpec::shell(text);
+        let idle =
+            "bash -c 'trap \"echo bye; exit 0\" TERM; echo up; while :; do sleep 0.01; done' & wait; echo no";
+        for (spec, reason) in [
+            (spec(text).timeout(Duration::from_millis(300)), EndReason::Timeout),
+            (spec(idle).idle_timeout(Duration::from_millis(300)), EndReason::IdleTimeout),
+        ] {
+            assert_eq!(spec.timeout_grace, DEFAULT_TIMEOUT_GRACE);
+            let running = scene.start(kind, spec).await;
+            let end = running.execution.wait().await.unwrap();
+            assert_eq!((end.reason, end.exit_code), (reason, Some(124)), "{kind:?}");
+            assert!(end.usage.wall < Duration::from_millis(1100), "{kind:?} {end:?}");
+            running.execution.wait_closed().await;
+            let output = running.execution.output(100).unwrap().stdout.bytes;
+            assert_eq!(String::from_utf8_lossy(&output), "up\nbye\n", "{kind:?} {reason:?}");
+            running.answers().await;
+        }
+    }
+}
+
+/// What does not end by then is killed, all of it, when the grace period is over.
+#[tokio::test]
+async fn a_deadline_is_final() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let folder = scene.folder(&format!("{kind:?}"));
+        let text = "trap '' TERM; sh -c 'trap \"\" TERM; sleep 60; sleep 60' & sleep 60; sleep 60";
+        let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder).timeout(TIMEOUT)).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Timeout, Some(124)), "{kind:?}");
+        assert!(end.usage.wall < TIMEOUT + DEFAULT_TIMEOUT_GRACE + AT_MOST, "{kind:?} {end:?}");
+        eventually("nothing is left", || running_in(&folder, "sleep").is_empty()).await;
+        running.answers().await;
+    }
 }
 
 #[tokio::test]

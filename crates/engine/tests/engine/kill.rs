@@ -331,3 +331,57 @@ async fn a_kill_may_come_before_the_first_process() {
     earlier.check().await;
     earlier.session.delete().await.unwrap();
 }
+
+/// A process that was started from a session gets every signal from the moment its start is answered, also while its shell
+/// was still coming to the session's state a moment ago.
+#[tokio::test]
+async fn serial_a_process_of_a_session_gets_the_first_signal() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let state = "for i in {1..300}; do eval \"f$i() { echo $i; }; v$i=$i\"; done";
+    session.run(CommandSpec::shell(state)).await.unwrap();
+    for round in 0..20 {
+        for text in ["while :; do :; done", "sleep 60; sleep 60"] {
+            let process = session.start_process(CommandSpec::shell(text).background()).await.unwrap();
+            let begun = std::time::Instant::now();
+            if round % 2 == 0 {
+                process.kill(15, Duration::from_secs(20)).await.unwrap();
+            } else {
+                process.signal(15).await.unwrap();
+            }
+            let end = process.wait().await.unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(5), "{text}: {:?}", begun.elapsed());
+            assert_eq!(end.exit_code, Some(143), "{text}: {end:?}");
+        }
+    }
+    session.delete().await.unwrap();
+}
+
+/// One whose shell has not come to the session's state yet is ended at once, and its start says so.
+#[tokio::test]
+async fn a_process_of_a_session_is_ended_before_it_starts() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    // Takes a second or so to come back to.
+    session.run(CommandSpec::shell("a=({1..400000})")).await.unwrap();
+    let mut spec = CommandSpec::shell("echo no; sleep 60").background();
+    spec.id = Some(crate::support::id("early"));
+    let starting = {
+        let session = session.clone();
+        tokio::spawn(async move { session.start_process(spec).await })
+    };
+    let mut found = None;
+    eventually("it is known", || {
+        found = scene.engine.execution(&crate::support::id("early"));
+        found.is_some()
+    })
+    .await;
+    let process = found.unwrap();
+    let begun = std::time::Instant::now();
+    process.kill(15, Duration::from_secs(20)).await.unwrap();
+    let end = process.wait().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!((end.reason, end.exit_code), (EndReason::Killed, Some(143)), "{end:?}");
+    drop(starting.await.unwrap());
+    session.delete().await.unwrap();
+}

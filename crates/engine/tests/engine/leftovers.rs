@@ -214,3 +214,24 @@ async fn an_adopted_leftover_of_a_run_has_its_exit_code() {
         assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(7)));
     }
 }
+
+/// The record of an end is bounded, whatever those that are left call themselves.
+#[tokio::test]
+async fn names_that_are_not_text_do_not_hold_up_the_end() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let text = "n=$(head -c 100000 /dev/zero | tr '\\0' '\\377')
+            for i in {1..40}; do (exec -a \"$n\" sleep 31) & done
+            bash -c 'sleep 31; :' $(for i in {1..20}; do echo \"$n\"; done) &
+            sleep 0.3";
+        let mut spec = CommandSpec::shell(text);
+        spec.leftovers = LeftoverPolicy::Kill;
+        let running = scene.start(kind, spec).await;
+        let wait = tokio::time::timeout(Duration::from_secs(30), running.execution.wait());
+        let end = wait.await.unwrap().unwrap();
+        assert!(end.leftover_count >= 41, "{}", end.leftover_count);
+        assert_eq!(end.leftovers.len(), sandcrab_engine::MAX_LEFTOVERS);
+        assert!(end.leftovers.iter().all(|leftover| leftover.command.len() <= 256));
+        running.answers().await;
+    }
+}

@@ -228,3 +228,66 @@ async fn a_sessions_command_is_not_limited_in_what_only_a_process_can_be() {
     assert_eq!(session.run(CommandSpec::shell("echo $kept $$")).await.unwrap().stdout(), state);
     session.delete().await.unwrap();
 }
+
+#[tokio::test]
+async fn few_open_files_are_refused_or_enough() {
+    let scene = Scene::open().await;
+    for count in (1..=8).chain([15, 16, 17]) {
+        let limits = || Limits { open_files: Some(count), ..Limits::default() };
+        for spec in [CommandSpec::shell("ulimit -n; echo hi"), CommandSpec::argv(["echo", "hi"])] {
+            let is_text = matches!(spec.program, sandcrab_engine::Program::Shell(_));
+            let run = tokio::time::timeout(
+                std::time::Duration::from_secs(20),
+                scene.engine.run(spec.limits(limits())),
+            );
+            match run.await.unwrap() {
+                Ok(outcome) => {
+                    assert!(count >= 4, "{count}");
+                    let expected = if is_text { format!("{count}\nhi\n") } else { "hi\n".to_owned() };
+                    assert_eq!(outcome.stdout(), expected, "{count} {}", outcome.stderr());
+                }
+                Err(StartError::Limit(why)) => {
+                    assert!(count < 4 && why.contains("the minimum is 4"), "{count} {why}");
+                }
+                Err(e) => panic!("{count} {e}"),
+            }
+        }
+    }
+}
+
+/// A command may change the limits of its own supervisor. The next ones find them as they were, or are told what was done:
+/// raising a hard limit takes privileges.
+#[tokio::test]
+async fn a_supervisor_whose_limits_were_lowered_goes_on() {
+    let scene = Scene::open().await;
+    let lower = |limits: [&str; 3]| {
+        let [a, b, c] = limits;
+        let text = format!("for l in {a} {b} {c}; do prlimit --pid $PPID --$l || exit 9; done; echo lowered");
+        CommandSpec::shell(text)
+    };
+    let session = scene.session().await;
+    for _ in 0..3 {
+        let soft = || lower(["nofile=5:", "fsize=0:", "nproc=0:"]);
+        let echo = || CommandSpec::shell("echo hi | cat");
+        for (lowered, next) in [
+            (session.run(soft()).await.unwrap(), session.run(echo()).await.unwrap()),
+            (scene.engine.run(soft()).await.unwrap(), scene.engine.run(echo()).await.unwrap()),
+        ] {
+            assert_eq!(lowered.stdout(), "lowered\n", "{} {:?}", lowered.stderr(), lowered.end);
+            assert_eq!((next.stdout().as_str(), next.exit_code()), ("hi\n", 0), "{}", next.stderr());
+        }
+    }
+    for _ in 0..3 {
+        let hard = || lower(["nofile=5", "nproc=0", "nofile=5"]);
+        match session.run(hard()).await {
+            Ok(lowered) => assert_eq!(lowered.stdout(), "lowered\n", "{}", lowered.stderr()),
+            Err(StartError::Limit(why)) => assert!(why.contains("prlimit"), "{why}"),
+            Err(e) => panic!("{e}"),
+        }
+        let lowered = scene.engine.run(hard()).await.unwrap();
+        assert_eq!(lowered.stdout(), "lowered\n", "{}", lowered.stderr());
+        let next = scene.engine.run(CommandSpec::shell("echo hi | cat")).await.unwrap();
+        assert_eq!((next.stdout().as_str(), next.exit_code()), ("hi\n", 0), "{}", next.stderr());
+    }
+    session.delete().await.unwrap();
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, MAX_SHOWN_COMMAND_BYTES, Outcome, Status, Stdin};
+use sandcrab_engine::{CommandSpec, EndReason, MAX_SHOWN_COMMAND_BYTES, Outcome, ShellDriver, Status, Stdin};
 
 use crate::support::{Place, Scene, id};
 
@@ -190,4 +190,32 @@ async fn an_engine_says_where_it_is_what_runs_and_what_commands_start_from() {
     assert_eq!(scene.engine.env(), [("A".into(), "1".into())]);
     scene.engine.set_env(&[("A".into(), None), ("B".into(), Some("2".into()))]).await.unwrap();
     assert_eq!(scene.engine.env(), [("B".into(), "2".into())]);
+}
+
+/// Nothing of ours is open in a command's programs, however it is run.
+#[tokio::test]
+async fn a_program_has_no_descriptors_of_ours() {
+    let text = "ls /proc/self/fd".to_owned();
+    let long = format!("{text} #{}", "x".repeat(200 << 10));
+    for driver in [ShellDriver::Auto, ShellDriver::Portable] {
+        let scene = Scene::open_with(|config| config.shell_driver = driver).await;
+        let session = scene.session().await;
+        let mut seen = Vec::new();
+        for text in [&text, &long] {
+            seen.push(scene.engine.run(CommandSpec::shell(text.clone())).await.unwrap());
+            // Read by bash only when it starts.
+            let spec = CommandSpec::shell(text.clone()).env("BASH_ENV", "/dev/null");
+            seen.push(scene.engine.run(spec).await.unwrap());
+            seen.push(session.run(CommandSpec::shell(text.clone())).await.unwrap());
+            let process = session.start_process(CommandSpec::shell(text.clone()).background()).await.unwrap();
+            process.wait().await.unwrap();
+            assert_eq!(process.output(100).unwrap().stdout.bytes, b"0\n1\n2\n3\n", "{driver:?}");
+        }
+        seen.push(scene.engine.run(CommandSpec::argv(["ls", "/proc/self/fd"])).await.unwrap());
+        for (number, outcome) in seen.iter().enumerate() {
+            // The last is that of the folder itself.
+            assert_eq!(outcome.stdout(), "0\n1\n2\n3\n", "{driver:?} {number} {}", outcome.stderr());
+        }
+        session.delete().await.unwrap();
+    }
 }

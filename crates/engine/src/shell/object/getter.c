@@ -63,6 +63,7 @@ static void forget_commands(void)
 static void finish(int status, uint32_t how)
 {
     stop_running();
+    forget_early_signal();
     while (fflush(stdout) < 0 && errno == EINTR)
         ;
     __fpurge(stdout);
@@ -171,6 +172,8 @@ static void hand_on_state(int status, void *unused)
 /* As `bash -c` does it: the shell ends with the text. */
 static void run_once(char *text)
 {
+    if (is_session)
+        default_signals();
     is_session = 0;
     on_exit(report_exit, NULL);
     close(null);

@@ -89,6 +89,8 @@ void handle_interrupt(void (*handler)(int));
 void on_interrupt(int signal);
 void handle_signals(void);
 void handle_rare_signals(void);
+void forget_early_signal(void);
+void default_signals(void);
 
 /* --- changes.c ---------------------------------------------------------------------------------- */
 

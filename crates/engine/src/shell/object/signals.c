@@ -8,6 +8,8 @@
 #include "object.h"
 
 volatile sig_atomic_t running, unwinding, fatal;
+/* The signal that came last since a command was over. */
+static volatile sig_atomic_t early;
 
 static void unwind(int why)
 {
@@ -42,6 +44,8 @@ static void on_fatal(int signal)
     } else if (running && unwinding != INTERRUPTED) {
         fatal = signal;
         unwind(SIGNALED);
+    } else if (!running) {
+        early = signal;
     }
 }
 
@@ -61,12 +65,13 @@ void handle_interrupt(void (*handler)(int))
     sigaction(SIGRTMAX - 3, &action, NULL);
 }
 
+static const int fatals[] = {
+    SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
+};
+
 /* Before each command, since bash puts the default back with the last trap. */
 void handle_signals(void)
 {
-    static const int fatals[] = {
-        SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
-    };
     struct sigaction action = { .sa_handler = on_fatal };
     for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)
         if (!signal_is_trapped(fatals[i]))
@@ -97,4 +102,32 @@ void handle_rare_signals(void)
     for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
         if (signal != SIGRTMAX - 3 && is_default(signal))
             sigaction(signal, &plain, NULL);
+}
+
+void forget_early_signal(void)
+{
+    early = 0;
+}
+
+static void set_default(int signal)
+{
+    struct sigaction now, action = { .sa_handler = SIG_DFL };
+    if (!signal_is_trapped(signal) && sigaction(signal, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaction(signal, &action, NULL);
+}
+
+/* A shell that has run a text of ours becomes that of a single command, which a signal ends. The client may have sent one
+ * already: the command was said to run when it was given to this shell. */
+void default_signals(void)
+{
+    for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)
+        set_default(fatals[i]);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        set_default(crashes[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        set_default(others[i]);
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
+        set_default(signal);
+    if (early && !signal_is_trapped(early))
+        die_of(early);
 }

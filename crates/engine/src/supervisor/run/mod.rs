@@ -8,6 +8,8 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
+
 use super::core::{Core, EndRequest, JobProcesses, ShellEnv, kill_shell, scope_in_tree};
 use super::job::{Exit, Job, raw};
 use super::ready::Ready;
@@ -15,6 +17,7 @@ use super::role::Next;
 use super::session::STATE_TIMEOUT;
 use super::shell_input::{check_folder, is_root, path_of, shell_env};
 use super::stdio::Stdio;
+use crate::end::EndReason;
 use crate::journal::NewJournal;
 use crate::process_tree::{Plan, limits};
 use crate::protocol::{Answer, Command, Refusal, Stage, Variable, WireProgram};
@@ -114,7 +117,7 @@ impl Run {
         };
         let is_plain = job.command.env.iter().all(takes)
             && core.context.env.iter().all(|(name, value)| shell::is_taken_at_start(name, value));
-        if core.context.driver == Some(Driver::Loaded) && is_text && is_plain {
+        if core.context.driver == Some(Driver::Loaded) && is_text && is_plain && plan.suits_running_shell() {
             if has_prelude {
                 self.drop_shell();
                 self.shell = core.start_shell(ShellEnv::Empty).ok();
@@ -153,15 +156,13 @@ impl Run {
             let snapshot = Snapshot::from_bytes(prelude.0.clone()).map_err(io::Error::other)?;
             shell.restore(&snapshot)?;
             let until = now + STATE_TIMEOUT;
+            // The command is said to run when it does: a signal would reach a shell that is not the command's yet.
             self.prelude = stdio.take().map(|stdio| PendingPrelude { slot, stdio, until });
-        } else {
-            run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
-            job.record_start(pid);
-            self.reusable = *plan == Plan::default();
-            stdio.take().into_iter().for_each(|stdio| job.io.hold(stdio));
+            return Ok(());
         }
-        job.started(pid, now);
-        core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+        run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
+        self.reusable = *plan == Plan::default();
+        stdio.take().into_iter().for_each(|stdio| started(core, slot, pid, stdio, now));
         Ok(())
     }
 
@@ -178,7 +179,7 @@ impl Run {
     pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
         while let Some(Ok(Some(report))) = self.shell.as_mut().map(Shell::receive) {
             match report {
-                Report::Done(_) if self.prelude.is_some() => self.prelude_done(core),
+                Report::Done(_) if self.prelude.is_some() => self.prelude_done(core, now),
                 Report::Done(done) => self.command_done(core, &done, now),
                 Report::Ready | Report::Snapshot(_) => {}
             }
@@ -186,17 +187,30 @@ impl Run {
     }
 
     /// Goes on with the command when the state it starts from is there.
-    fn prelude_done(&mut self, core: &mut Core) {
+    fn prelude_done(&mut self, core: &mut Core, now: Instant) {
         let Some(PendingPrelude { slot, stdio, .. }) = self.prelude.take() else {
             return;
         };
-        if let Some(shell) = &mut self.shell
-            && let Some(job) = core.find(slot)
-            && run_once(shell, job, &stdio).is_err()
-        {
-            // Its death is the job's end.
-            kill_shell(shell);
+        let (Some(shell), Some(job)) = (&mut self.shell, core.find(slot)) else {
+            return;
+        };
+        let pid = shell.pid();
+        match run_once(shell, job, &stdio) {
+            Ok(()) => started(core, slot, pid, stdio, now),
+            Err(e) => {
+                self.drop_shell();
+                core.not_started(slot, Refusal::os(&e, "hand the command to the shell"), now);
+            }
         }
+    }
+
+    /// Ends a command whose prelude is still being run, as if the signal had ended it.
+    pub(super) fn end_unstarted(&mut self, core: &mut Core, slot: u32, signal: Signal, now: Instant) {
+        self.reusable = false;
+        self.prelude = None;
+        self.drop_shell();
+        let exit = Exit { signal: Some(signal.as_raw()), ..Exit::default() };
+        core.end_unstarted(slot, EndReason::Killed, exit, now);
     }
 
     /// The only command of the shell is over; the shell is about to end.
@@ -213,10 +227,11 @@ impl Run {
 
     /// Does what is due: lets a shell end whose only command is over, when its client has been told of it, and ends
     /// one that takes too long.
-    pub(super) fn advance(&mut self, now: Instant) {
-        if self.prelude.take_if(|prelude| prelude.until <= now).is_some() {
-            // It does not come to its state; its death is the command's end.
-            self.shell.iter().for_each(kill_shell);
+    pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
+        if let Some(prelude) = self.prelude.take_if(|prelude| prelude.until <= now) {
+            self.drop_shell();
+            let why = "the shell did not come to the session's state in time";
+            core.not_started(prelude.slot, Refusal::NoShell(why.into()), now);
         }
         let Some(ShellExit { is_told, .. }) = self.shell_exit.take_if(|exit| exit.due <= now) else {
             return;
@@ -238,12 +253,14 @@ impl Run {
         }
         if self.shell.take_if(|shell| shell.pid() == reaped.pid).is_some() {
             self.shell_exit = None;
+            if let Some(prelude) = self.prelude.take() {
+                let why = "the shell ended before it had the session's state";
+                core.not_started(prelude.slot, Refusal::NoShell(why.into()), now);
+            }
         }
     }
 
     pub(super) fn complete(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {
-        // The shell was killed before it had its state: nothing will be written to these.
-        drop(self.prelude.take_if(|prelude| prelude.slot == slot));
         exit.add_usage(&std::mem::take(&mut self.orphans));
         let scope = scope_in_tree(core.find(slot));
         let processes = JobProcesses { scope, shell: self.shell.as_ref().map(Shell::pid) };
@@ -264,7 +281,8 @@ impl Run {
             return Next::Continue;
         }
         let runs = self.runs + 1;
-        if self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some() {
+        let is_wanted = self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some();
+        if is_wanted && core.restore_limits() {
             return Next::Become(Ready::again(core, runs));
         }
         Next::End
@@ -274,6 +292,16 @@ impl Run {
         if let Some(shell) = self.shell.take() {
             kill_shell(&shell);
         }
+    }
+}
+
+/// The shell has been given the command of a job.
+fn started(core: &mut Core, slot: u32, pid: Pid, stdio: Stdio, now: Instant) {
+    if let Ok(job) = core.job(slot) {
+        job.io.hold(stdio);
+        job.record_start(pid);
+        job.started(pid, now);
+        core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
     }
 }
 

@@ -40,9 +40,9 @@ pub(super) fn start(
     let argv: Vec<OsString> = match &job.command.program {
         WireProgram::Argv(argv) => argv.iter().cloned().map(OsString::from).collect(),
         WireProgram::Shell(text) => {
-            let mut file = |bytes: &[u8], fd: i32| -> Result<(), Refusal> {
+            let mut file = |parts: &[&[u8]], fd: i32| -> Result<(), Refusal> {
                 let file =
-                    memory_file("text", &[bytes]).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
+                    memory_file("text", parts).map_err(|e| Refusal::os(&e.into(), "store the text"))?;
                 inherited.push((file, fd));
                 Ok(())
             };
@@ -50,11 +50,12 @@ pub(super) fn start(
             if let Some(prelude) = &job.command.prelude {
                 let snapshot = Snapshot::from_bytes(prelude.0.clone());
                 let text = snapshot.map_err(|e| Refusal::NoShell(e.to_string()))?.restore_text();
-                file(&text, PRELUDE_FD)?;
+                file(&[&text], PRELUDE_FD)?;
                 script.extend(format!(". /proc/self/fd/{PRELUDE_FD}; exec {PRELUDE_FD}<&-\n").bytes());
             }
             if text.0.len() > MAX_ARGUMENT {
-                file(&text.0, TEXT_FD)?;
+                // Bash reads the whole file before it runs its first line, which closes the descriptor.
+                file(&[format!("exec {TEXT_FD}<&-; ").as_bytes(), &text.0], TEXT_FD)?;
                 script.extend(format!(". /proc/self/fd/{TEXT_FD}").bytes());
             } else {
                 script.extend(&text.0);

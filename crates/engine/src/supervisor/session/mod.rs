@@ -338,7 +338,8 @@ impl Session {
         let jobs = core.jobs.iter().filter(|job| job.stage != Stage::Ended);
         let waiting: usize = texts.chain(jobs.map(|job| job.command.bytes())).sum();
         // Alone it may be as large as a request may be.
-        let full = self.queue.len() >= MAX_QUEUE || (waiting > 0 && waiting + bytes > MAX_QUEUE_BYTES);
+        let full = self.queue.len() + self.wanted.len() >= MAX_QUEUE
+            || (waiting > 0 && waiting + bytes > MAX_QUEUE_BYTES);
         if full { Err(Refusal::QueueFull) } else { Ok(()) }
     }
 
@@ -361,7 +362,17 @@ impl Session {
     }
 
     /// Replaces the shell, with or without its state; the request is answered when the next one is up.
-    pub(super) fn reset(&mut self, core: &mut Core, request: u64, restore: bool, now: Instant) {
+    pub(super) fn reset(
+        &mut self,
+        core: &mut Core,
+        request: u64,
+        restore: bool,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        // Also with a full queue: it is the way out.
+        if self.reset.as_ref().is_some_and(|reset| reset.requests.len() >= MAX_QUEUE) {
+            return Err(Refusal::QueueFull);
+        }
         let reset = self.reset.get_or_insert_with(|| Reset { requests: Vec::new(), restore });
         // One that is under way serves this one too; whoever wants the state gone gets that.
         reset.requests.push(request);
@@ -380,16 +391,13 @@ impl Session {
             };
             self.end_processes(core, request, now);
         }
+        Ok(())
     }
 
     /// Ends a command that never had its turn.
-    pub(super) fn end_unstarted(&mut self, core: &mut Core, slot: u32, now: Instant) {
+    pub(super) fn end_unstarted(&mut self, core: &mut Core, slot: u32, signal: Signal, now: Instant) {
         self.queue.retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
-        let Ok(job) = core.job(slot) else { return };
-        job.io.close_outputs();
-        let signal = job.cause.map_or(libc::SIGKILL, |(_, signal)| signal);
-        let exit = Exit { code: Some(128 + signal), ..Exit::default() };
-        job.pending_end = Some(job.end_of(exit, Vec::new(), now));
-        core.end_now(slot);
+        let exit = Exit { code: Some(128 + signal.as_raw()), ..Exit::default() };
+        core.end_unstarted(slot, EndReason::Killed, exit, now);
     }
 }

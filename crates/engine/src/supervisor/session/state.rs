@@ -218,6 +218,7 @@ impl Session {
 
     /// No shell can be had: everything that waits for one is told, the next request tries again.
     fn give_up(&mut self, core: &mut Core, why: &Refusal, now: Instant) {
+        core.log_failure(&format!("a session has no shell: {why:?}"));
         self.activity = Activity::Down;
         self.failed_starts = 0;
         let mut requests: Vec<u64> = self.opening.take().into_iter().collect();

@@ -1,0 +1,61 @@
+//! The log of supervisors that failed: the one trace that such a process leaves.
+//!
+//! A line says when, which process, and why. The file and the one before it are bounded, so that a
+//! supervisor that fails again and again does not fill the disk.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Mode, OFlags, fstat, openat, renameat};
+
+/// The name of the log, in the state directory.
+pub(crate) const FAILURES: &str = "supervisor-failures.log";
+/// Where its lines are when it was full.
+const OLDER_FAILURES: &str = "supervisor-failures.old.log";
+/// When it is full, in bytes.
+pub(crate) const MAX_FAILURE_LOG_BYTES: u64 = 64 << 10;
+/// The most bytes of one reason.
+const MAX_REASON_BYTES: usize = 500;
+
+/// Adds a line. `folder` is one of the state directory's folders.
+pub(crate) fn log_failure(folder: &OwnedFd, reason: &str) -> io::Result<()> {
+    let path = |name: &str| format!("../{name}");
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let open = || openat(folder, path(FAILURES), flags | OFlags::NONBLOCK, Mode::RUSR | Mode::WUSR);
+    let mut file = open()?;
+    if u64::try_from(fstat(&file)?.st_size).is_ok_and(|size| size >= MAX_FAILURE_LOG_BYTES) {
+        renameat(folder, path(FAILURES), folder, path(OLDER_FAILURES))?;
+        file = open()?;
+    }
+    let reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let line = format!("{seconds} supervisor {}: {reason}\n", std::process::id());
+    rustix::io::write(&file, line.as_bytes())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+
+    #[test]
+    fn lines_are_found_and_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("supervisors")).unwrap();
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY;
+        let folder = openat(CWD, dir.path().join("supervisors"), flags, Mode::empty()).unwrap();
+        log_failure(&folder, "first\nline").unwrap();
+        let text = std::fs::read_to_string(dir.path().join(FAILURES)).unwrap();
+        assert!(text.ends_with(&format!("supervisor {}: first line\n", std::process::id())), "{text}");
+        for _ in 0..1000 {
+            log_failure(&folder, &"ü".repeat(10_000)).unwrap();
+        }
+        for name in [FAILURES, OLDER_FAILURES] {
+            let size = std::fs::metadata(dir.path().join(name)).unwrap().len();
+            assert!((1..=MAX_FAILURE_LOG_BYTES + 1000).contains(&size), "{name}: {size}");
+        }
+    }
+}
