@@ -323,11 +323,24 @@ pub struct ExecuteResult {
     /// How old the restored state was, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_state_age: Option<f64>,
+    /// Where the restored state came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_from: Option<RestoredFrom>,
     /// Whether the command ended its session's shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_ended: Option<bool>,
     /// The cursor after the last byte.
     pub cursor: u64,
+}
+
+/// Where the state of a restored shell came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RestoredFrom {
+    /// The shell before it, when it ended: nothing is missing.
+    Exit,
+    /// The snapshot taken last, since the shell died without warning: what was done after it is missing.
+    Snapshot,
 }
 
 /// The answer to `execute`: the result, or with `background` the start. Only the document has this type.

@@ -121,6 +121,21 @@ pub struct End {
     /// How many processes it left running.
     #[n(7)]
     pub leftover_count: u32,
+    /// Where the restored state came from, if the shell was restored and this is known.
+    #[n(8)]
+    pub restored_from: Option<StateSource>,
+}
+
+/// Where the state of a session's new shell came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum StateSource {
+    /// The shell before it, when it ended: everything it had done is in it.
+    #[n(0)]
+    Exit,
+    /// The snapshot that was taken last, since the shell died without warning, or its supervisor did.
+    #[n(1)]
+    Snapshot,
 }
 
 /// One process that a kill ended.

@@ -154,7 +154,7 @@ pub use command::{
     MAX_NOTE_BYTES, MAX_SHOWN_COMMAND_BYTES, MAX_STDIN_BYTES, Overflow, Program, READER_GRACE,
     SessionEndPolicy, Stdin,
 };
-pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Usage};
+pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, Engine, EngineConfig, EngineEvent,
     Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health, Inspection, MAX_ENTRY_BYTES,

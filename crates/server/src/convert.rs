@@ -1,12 +1,20 @@
 //! From the engine's words to the wire's.
 
 use sandcrab_api::Timestamp;
-use sandcrab_api::execute::{End, EndReason, ProcessName, Usage};
+use sandcrab_api::execute::{End, EndReason, ProcessName, RestoredFrom, Usage};
 use sandcrab_api::process::{KilledProcess, Process, ProcessStatus};
-use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, Status};
+use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, StateSource, Status};
 
 /// The exit code where none is known.
 const UNKNOWN_EXIT_CODE: i32 = 255;
+
+/// Where the state of a restored shell came from.
+pub(crate) fn restored_from(source: StateSource) -> RestoredFrom {
+    match source {
+        StateSource::Exit => RestoredFrom::Exit,
+        StateSource::Snapshot => RestoredFrom::Snapshot,
+    }
+}
 
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     // To the microsecond, which is what is measured.

@@ -3,7 +3,7 @@
 pub(super) const EXECUTE: &str = "success:flag exitCode:int stdout:text stderr:text command:text duration:number \
      timestamp:time executionId:text end:object usage:object cursor:int args?:list sessionId?:text \
      invalidUtf8?:flag encoding?:text truncated?:object leftovers?:list leftoverCount?:int \
-     sessionRestarted?:flag restoredStateAge?:number shellEnded?:flag";
+     sessionRestarted?:flag restoredStateAge?:number restoredFrom?:text shellEnded?:flag";
 pub(super) const END: &str = "reason:text signal?:int";
 pub(super) const USAGE: &str = "userMs:number systemMs:number wallMs:number maxRssBytes:int";
 pub(super) const TRUNCATED: &str = "stdout:int stdoutAfter:int stderr:int stderrAfter:int";

@@ -64,9 +64,10 @@ pub(super) async fn any_text_works(target: Target) {
 
 /// 410 with what it did; then the shell is back as it was.
 pub(super) async fn ending_the_shell(target: Target) {
-    for (command, code) in
-        [("echo out; echo err >&2; exit 3", 3), ("echo out; echo err >&2; kill -9 $$", 137)]
-    {
+    for (command, code, from) in [
+        ("echo out; echo err >&2; exit 3", 3, "exit"),
+        ("echo out; echo err >&2; kill -9 $$", 137, "snapshot"),
+    ] {
         let session = target.new_session().await;
         target.in_session(&session, "cd /usr; x=kept; f() { echo f; }").await;
         let id = fresh("ends");
@@ -78,6 +79,7 @@ pub(super) async fn ending_the_shell(target: Target) {
         assert_eq!(context["sessionId"], session);
         let next = target.in_session(&session, "echo $PWD $x; f").await;
         assert_eq!((&next["stdout"], &next["sessionRestarted"]), (&json!("/usr kept\nf\n"), &json!(true)));
+        assert_eq!(next["restoredFrom"], from, "{next}");
         let after = target.in_session(&session, "true").await;
         assert_eq!(after.get("sessionRestarted"), None);
         let restarts = target.get(format!("/api/session/{session}")).await.ok()["session"]["restarts"].take();
@@ -102,12 +104,22 @@ pub(super) async fn ending_the_shell_in_a_stream(target: Target) {
 }
 
 pub(super) async fn other_ways_to_end_it(target: Target) {
-    for command in ["exec true", "set -e; false", "exec sleep 0.01"] {
+    for command in [
+        "exec true",
+        "set -e; false",
+        "exec sleep 0.01",
+        "set -u; echo $nope",
+        "echo ${q?m}",
+        "f() { exit 3; }; f",
+        "exec nonexistent",
+        "trap 'echo bye' EXIT; exit 4",
+    ] {
         let session = target.new_session().await;
         target.in_session(&session, "x=kept").await;
-        answer_of(&target, &session, command).await;
-        let next = target.in_session(&session, "echo $x").await;
-        assert_eq!(next["stdout"], "kept\n", "after {command:?}");
+        answer_of(&target, &session, &format!("v=1; cd /usr; {command}")).await;
+        let next = target.in_session(&session, "echo $x $v $PWD").await;
+        assert_eq!(next["stdout"], "kept 1 /usr\n", "after {command:?}");
+        assert_eq!((&next["sessionRestarted"], &next["restoredFrom"]), (&json!(true), &json!("exit")));
         target.delete_session(&session).await;
     }
 }

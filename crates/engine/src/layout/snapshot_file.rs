@@ -72,8 +72,14 @@ impl SnapshotFile {
         Ok(())
     }
 
+    /// Whether nothing was saved yet.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.written == 0
+    }
+
     /// Forgets what was saved; the next state is saved as before.
-    pub(crate) fn clear(&self, folder: &OwnedFd) {
+    pub(crate) fn clear(&mut self, folder: &OwnedFd) {
+        self.written = 0;
         Self::remove(folder, self.slot);
     }
 

@@ -73,6 +73,12 @@ impl Snapshot {
         Self::from_bytes(text).ok()
     }
 
+    /// The same state with another `$?`.
+    pub(crate) fn with_status(&self, status: i32) -> Self {
+        let rest = self.text.iter().position(|b| *b == b'\n').map_or(&[][..], |end| &self.text[end..]);
+        Self { text: [STATUS, status.to_string().as_bytes(), rest].concat() }
+    }
+
     /// The snapshot as it may be stored.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text

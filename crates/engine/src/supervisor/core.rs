@@ -1,5 +1,6 @@
 //! What every supervisor has, whatever its role: its connection, its jobs, and the processes that are being ended.
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
@@ -67,9 +68,11 @@ pub(super) struct JobProcesses {
 
 /// Which environment a shell starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ShellEnv {
+pub(super) enum ShellEnv<'a> {
     /// That of the sandbox.
     Sandbox,
+    /// This one.
+    Own(&'a [(OsString, OsString)]),
     /// None: a snapshot will set every variable.
     Empty,
 }
@@ -146,14 +149,18 @@ impl Core {
     }
 
     /// Starts a shell in the sandbox's working directory.
-    pub(super) fn start_shell(&self, env: ShellEnv) -> std::io::Result<Shell> {
+    pub(super) fn start_shell(&self, env: ShellEnv<'_>) -> std::io::Result<Shell> {
         let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
             return Err(std::io::ErrorKind::NotFound.into());
         };
         Shell::start(&ShellConfig {
             driver,
             bash,
-            env: if env == ShellEnv::Sandbox { &self.context.env } else { &[] },
+            env: match env {
+                ShellEnv::Sandbox => &self.context.env,
+                ShellEnv::Own(env) => env,
+                ShellEnv::Empty => &[],
+            },
             cwd: &self.context.cwd,
             setup: &self.process_setup(self.tags.of_no_command()),
         })

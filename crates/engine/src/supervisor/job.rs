@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use super::job_io::{BUSY_PIPE, JobIo, ReadResult, SMALL_READ};
 use super::reader_gate::ReaderGate;
 use super::stdio::{PipeSupply, Stdio};
-use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
+use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 use crate::journal::{JournalWriter, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
 use crate::protocol::{Command, Stage};
@@ -102,6 +102,14 @@ pub(crate) enum Pumped {
     Limit,
 }
 
+/// A shell that was restored before a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Restored {
+    /// How old its state was.
+    pub(crate) age: Duration,
+    pub(crate) from: StateSource,
+}
+
 /// One execution.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -112,7 +120,7 @@ pub(crate) struct Job {
     pub(crate) tag: Tag,
     /// Why the supervisor ended it, if it did, and with which signal.
     pub(crate) cause: Option<(EndReason, i32)>,
-    pub(crate) restored: Option<Duration>,
+    pub(crate) restored: Option<Restored>,
     /// When it started, in the kernel's reckoning.
     pub(crate) since: Option<StartTime>,
     /// A process that another command left behind, watched through this descriptor.
@@ -373,7 +381,8 @@ impl Job {
                 leftovers
             },
             shell_ended: exit.shell_ended,
-            restored: self.restored,
+            restored: self.restored.map(|restored| restored.age),
+            restored_from: self.restored.map(|restored| restored.from),
         }
     }
 

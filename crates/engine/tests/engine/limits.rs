@@ -124,8 +124,8 @@ async fn a_shell_that_dies_for_want_of_memory_comes_back() {
         return;
     }
     let (session, _) = with_state(&scene).await;
-    // Its state is saved when it has been idle for a moment, and before what may end it.
-    session.run(CommandSpec::shell("exec 3>&-")).await.unwrap();
+    // A fork starts from its state, which is saved for that.
+    session.fork(None).await.unwrap().delete().await.unwrap();
     let text = "x=$(head -c 200M /dev/zero | tr '\\0' a); echo no";
     let limited = session.run(CommandSpec::shell(text).limits(memory(60 << 20))).await.unwrap();
     assert_eq!((limited.end.reason, limited.end.shell_ended), (EndReason::Oom, true), "{:?}", limited.end);

@@ -21,6 +21,7 @@ mod previous;
 mod restart;
 mod retention;
 mod runs;
+mod session_state;
 mod sessions;
 mod soak;
 mod stop;

@@ -230,37 +230,6 @@ async fn it_is_known_that_a_command_has_ended_the_shell() {
 }
 
 #[tokio::test]
-async fn a_signal_to_the_shells_group_does_not_reach_the_fork_that_saves_its_state() {
-    let scene = Scene::open().await;
-    for round in 0..5 {
-        let session = scene.session().await;
-        session.run(CommandSpec::shell(format!("x={round}"))).await.unwrap();
-        let outcome = session.run(CommandSpec::shell("kill -9 0")).await.unwrap();
-        assert!(outcome.end.shell_ended);
-        assert_eq!(said(&session, "echo $x").await, format!("{round}\n"));
-        let begun = Instant::now();
-        session.run(CommandSpec::shell("x=again")).await.unwrap();
-        session.run(CommandSpec::shell("suspend -f")).await.unwrap();
-        assert_eq!(said(&session, "echo $x").await, "again\n");
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
-    }
-}
-
-#[tokio::test]
-async fn a_fork_that_saves_the_state_and_is_stopped_goes_on() {
-    let scene = Scene::open().await;
-    let session = scene.session().await;
-    // Large enough for the fork to be there still when the next command looks for it.
-    session.run(CommandSpec::shell("printf -v x '%030000000d' 0")).await.unwrap();
-    let text = "for p in $(</proc/$PPID/task/$PPID/children); do
-        [ $p = $$ ] || { kill -STOP $p && echo stopped; }; done; kill -9 $$";
-    let begun = Instant::now();
-    assert_eq!(said(&session, text).await, "stopped\n");
-    assert_eq!(said(&session, "echo ${#x}").await, "30000000\n");
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
-}
-
-#[tokio::test]
 async fn resets_at_the_same_time_are_one() {
     let scene = Scene::open().await;
     let session = scene.session().await;

@@ -156,6 +156,7 @@ async fn result(
         leftover_count: result.leftover_count,
         session_restarted: result.session_restarted,
         restored_state_age: None,
+        restored_from: None,
         shell_ended: None,
         cursor: logs.cursor,
     })

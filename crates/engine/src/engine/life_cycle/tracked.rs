@@ -339,6 +339,7 @@ pub(in crate::engine) fn lost_end() -> End {
         leftovers: Vec::new(),
         shell_ended: false,
         restored: None,
+        restored_from: None,
         leftover_count: 0,
     }
 }

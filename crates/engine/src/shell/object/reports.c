@@ -121,8 +121,13 @@ int receive(int fds[MAX_FDS])
             return count;
         while (count > 0)
             close(fds[--count]);
-        if (length >= (ssize_t)sizeof *request && request->magic == MAGIC)
-            send_report(REFUSED, EMFILE, 0);
+        if (length < (ssize_t)sizeof *request || request->magic != MAGIC)
+            continue;
+        /* There is no room for descriptors, and so no use for this shell; its state needs three. */
+        for (int fd = 0; fd < 3; fd++)
+            close(fd);
+        send_state(last_command_exit_value);
+        send_report(REFUSED, EMFILE, 0);
     }
 }
 

@@ -262,8 +262,10 @@ void send_state(int status)
         leave_strict_modes();
         write_state(file);
     }
-    wait_for_fork(pid, written[0], STATE_PATIENCE_MS);
-    try_report_with(STATE, 0, 0, file);
+    if (written[0] >= 0) { /* or it would not be whole */
+        wait_for_fork(pid, written[0], STATE_PATIENCE_MS);
+        try_report_with(STATE, 0, 0, file);
+    }
     close(file);
 }
 

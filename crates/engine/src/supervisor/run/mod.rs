@@ -2,10 +2,8 @@
 
 mod process;
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -15,12 +13,12 @@ use super::job::{Exit, Job, raw};
 use super::ready::Ready;
 use super::role::Next;
 use super::session::STATE_TIMEOUT;
-use super::shell_input::{check_folder, is_root, path_of, shell_env};
+use super::shell_input::{check_folder, is_root, path_of, shell_env, takes_changes};
 use super::stdio::Stdio;
 use crate::end::EndReason;
 use crate::journal::NewJournal;
 use crate::process_tree::{Plan, limits};
-use crate::protocol::{Answer, Command, Refusal, Stage, Variable, WireProgram};
+use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
 use crate::sys::Reaped;
 
@@ -111,11 +109,7 @@ impl Run {
         check_folder(job.command.cwd.as_ref())?;
         let has_prelude = job.command.prelude.is_some();
         let is_text = matches!(job.command.program, WireProgram::Shell(_));
-        let takes = |change: &Variable| {
-            let value = change.value.as_ref().map(|value| OsStr::from_bytes(&value.0));
-            shell::is_plain(OsStr::from_bytes(&change.name.0), value)
-        };
-        let is_plain = job.command.env.iter().all(takes)
+        let is_plain = takes_changes(&job.command.env)
             && core.context.env.iter().all(|(name, value)| shell::is_taken_at_start(name, value));
         if core.context.driver == Some(Driver::Loaded) && is_text && is_plain && plan.suits_running_shell() {
             if has_prelude {

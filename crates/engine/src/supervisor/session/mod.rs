@@ -1,6 +1,7 @@
 //! A supervisor as the owner of a session: one shell, one command at a time, and the means to bring
 //! the shell back.
 
+mod saved;
 mod state;
 mod turn;
 
@@ -10,20 +11,21 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::core::{Core, EndRequest, JobProcesses, Purpose};
-use super::job::{Exit, Job};
+use super::job::{Exit, Job, Restored};
 use super::ready::Ready;
 use super::role::Housekeeping;
 use super::setup::setup_text;
 use super::shell_input::check_folder;
 use super::spin::{FOR_ENGINE, FOR_SHELL, Spin, awake_for};
-use crate::end::EndReason;
+use crate::end::{EndReason, StateSource};
 use crate::journal::NewJournal;
 use crate::layout::SnapshotFile;
 use crate::process_tree::Scope;
 use crate::procfs;
 use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Stage, Variable};
-use crate::shell::{Shell, Snapshot};
+use crate::shell::{Driver, Shell, Snapshot};
 use crate::sys::Reaped;
+use saved::Saved;
 
 /// The most commands that wait for their turn.
 const MAX_QUEUE: usize = 1000;
@@ -96,13 +98,6 @@ struct Reset {
     restore: bool,
 }
 
-/// A shell's state, as text that brings it back.
-#[derive(Debug)]
-struct State {
-    snapshot: Snapshot,
-    taken: Instant,
-}
-
 /// A session.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -116,24 +111,16 @@ pub(super) struct Session {
     cwd: Option<Bytes>,
     activity: Activity,
     queue: VecDeque<Queued>,
-    state: Option<State>,
-    file: SnapshotFile,
-    /// Commands have run since the state was taken.
-    dirty: bool,
-    snapshot_due: Option<Instant>,
+    saved: Saved,
+    /// A command was run a moment ago, and its client may send the next.
+    warm_until: Option<Instant>,
+    /// The shell hands on its state when it ends.
+    is_caught: bool,
     /// The last command came soon after another.
     is_rapid: bool,
-    /// A snapshot was asked for and has not arrived; when it was asked for.
-    pending: Option<Instant>,
-    /// When it was opened: its first state is of that age.
-    opened: Instant,
-    /// Any command may end the shell: `set -e` and the like have been used.
-    strict: bool,
-    /// The command for which a snapshot was taken as a precaution.
-    guarded: Option<u32>,
     /// The command that a shell could not be given, and that the next one is.
     handed_on: Option<u32>,
-    /// Requests that are answered by the next snapshot.
+    /// Requests that are answered by the snapshot on its way.
     wanted: Vec<u64>,
     /// The request that is answered when the shell is up.
     opening: Option<u64>,
@@ -143,8 +130,10 @@ pub(super) struct Session {
     /// The last command ended the shell, and none has run in the next one yet.
     shell_ended: bool,
     failed_starts: u32,
-    /// How old the state was that the shell was brought back to, for the next command to say.
-    restored: Option<Duration>,
+    /// The last shell has died, and the next one is not up: where its state is from.
+    died: Option<StateSource>,
+    /// What the shell was brought back to, for the next command to say.
+    restored: Option<Restored>,
     reset: Option<Reset>,
 }
 
@@ -168,7 +157,7 @@ impl Session {
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let activity = match self.activity {
-            Activity::Idle => self.snapshot_due.filter(|_| self.pending.is_none()),
+            Activity::Idle => [self.saved.due(self.is_caught), self.warm_until].into_iter().flatten().min(),
             Activity::Command { unwinding, .. } => unwinding.map(|u| u.again.min(u.over_by)),
             Activity::State { until }
             | Activity::Env { until, .. }
@@ -177,7 +166,7 @@ impl Session {
             Activity::Recovering { again, until } => Some(again.min(until)),
             Activity::Dying | Activity::Down => None,
         };
-        let pending = self.pending.map(|asked| asked + STATE_TIMEOUT);
+        let pending = self.saved.asked().map(|asked| asked + STATE_TIMEOUT);
         [activity, pending].into_iter().flatten().min()
     }
 
@@ -191,8 +180,7 @@ impl Session {
     }
 
     pub(super) fn housekeeping(&self) -> Housekeeping {
-        // A command was run a moment ago, and its client may send the next. It is not for long: then the state is saved.
-        let is_warm = matches!(self.activity, Activity::Idle) && self.snapshot_due.is_some();
+        let is_warm = matches!(self.activity, Activity::Idle) && self.warm_until.is_some();
         // A command runs that came soon after another: so may the next.
         Housekeeping { close: !is_warm, prepare: self.is_rapid && self.is_busy() }
     }
@@ -271,6 +259,7 @@ impl Session {
             // The engine forgets its own copy once we are up, and we may be killed before the next is taken.
             drop(file.write(&core.context.folders.snapshots, &snapshot.0, age));
         }
+        let state = open.snapshot.and_then(|text| Snapshot::from_bytes(text.0).ok());
         let (shell, _) = ready.into_parts();
         let mut session = Self {
             slot: open.slot,
@@ -281,19 +270,11 @@ impl Session {
             cwd: open.cwd,
             activity: Activity::Down,
             queue: VecDeque::new(),
-            restored: open.snapshot_age,
-            state: open
-                .snapshot
-                .and_then(|text| Snapshot::from_bytes(text.0).ok())
-                .map(|snapshot| State { snapshot, taken }),
-            file,
-            dirty: false,
-            snapshot_due: None,
+            restored: open.snapshot_age.map(|age| Restored { age, from: StateSource::Snapshot }),
+            saved: Saved::new(file, state, taken),
+            warm_until: None,
+            is_caught: core.context.driver == Some(Driver::Loaded),
             is_rapid: false,
-            pending: None,
-            opened: taken,
-            strict: false,
-            guarded: None,
             handed_on: None,
             wanted: Vec::new(),
             opening: Some(request),
@@ -301,6 +282,7 @@ impl Session {
             restarts: 0,
             shell_ended: false,
             failed_starts: 0,
+            died: None,
             reset: None,
         };
         session.bring_up(core, now);
@@ -377,7 +359,7 @@ impl Session {
         // One that is under way serves this one too; whoever wants the state gone gets that.
         reset.requests.push(request);
         reset.restore &= restore;
-        if !restore && self.state.is_some() && matches!(self.activity, Activity::State { .. }) {
+        if !restore && self.saved.snapshot().is_some() && matches!(self.activity, Activity::State { .. }) {
             // It is being brought to the very state that is to go.
             self.activity = Activity::Dying;
             self.kill_shell();

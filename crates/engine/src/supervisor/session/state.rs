@@ -1,16 +1,20 @@
 //! The shell's state: saving it, and bringing a shell back with it.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
 
 use rustix::process::Pid;
 
+use super::super::context::apply;
 use super::super::core::{Core, ShellEnv, kill_shell};
-use super::super::job::Exit;
+use super::super::job::{Exit, Restored};
 use super::super::setup::setup_text;
-use super::{Activity, Queued, STATE_TIMEOUT, Session, State};
+use super::super::shell_input::takes_changes;
+use super::{Activity, Queued, STATE_TIMEOUT, Session};
+use crate::end::StateSource;
 use crate::process_tree::{Tag, walk};
-use crate::protocol::{Answer, Bytes, Refusal};
+use crate::protocol::{Answer, Bytes, Refusal, Variable};
 use crate::shell::{Driver, Hurry, Shell, Snapshot};
 
 /// How often in a row a shell may die while it comes up.
@@ -19,59 +23,47 @@ const MAX_FAILED_STARTS: u32 = 3;
 impl Session {
     pub(super) fn take_snapshot(&mut self, core: &mut Core, hurry: Hurry, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
-        self.snapshot_due = None;
-        // It has been idle for a while, or waits for this: nothing comes next that is in a hurry.
-        core.supply.release();
-        if shell.snapshot(hurry).is_err() {
-            // Not this time; the one before it stands.
-            self.dirty = false;
-            self.answer_wanted(core);
-            return;
-        }
-        self.dirty = false;
-        self.pending = Some(now);
-        if core.context.driver == Some(Driver::Portable) {
+        let asked = shell.snapshot(hurry);
+        self.saved.begin(now);
+        if asked.is_err() {
+            self.snapshot_arrived(core, None, now);
+        } else if core.context.driver == Some(Driver::Portable) {
             self.activity = Activity::Snapshot { until: now + STATE_TIMEOUT };
         }
     }
 
     pub(super) fn snapshot_arrived(&mut self, core: &mut Core, snapshot: Option<Snapshot>, now: Instant) {
-        let taken = self.pending.take().unwrap_or(now);
-        match snapshot {
-            Some(snapshot) => {
-                // In memory it serves this supervisor; on disk, the engine should we be killed.
-                let age = now.saturating_duration_since(taken);
-                drop(self.file.write(&core.context.folders.snapshots, snapshot.as_bytes(), age));
-                self.state = Some(State { snapshot, taken });
-            }
-            None => {
-                self.dirty = self.dirty || self.state.is_none();
-                // A reset that is to keep the state cannot be had then; asking again would go on for ever.
-                if self.state.is_none()
-                    && let Some(reset) = self.reset.take_if(|reset| reset.restore)
-                {
-                    let why = Refusal::NoShell("the shell did not give its state".into());
-                    for request in reset.requests {
-                        core.link.send(request, &Answer::Refused(why.clone()));
-                    }
-                }
-            }
+        let is_taken = snapshot.is_some();
+        self.saved.arrived(&core.context.folders.snapshots, snapshot, now);
+        if is_taken {
+            self.answer_wanted(core);
+        } else {
+            self.refuse_wanted(core);
         }
         if let Activity::Snapshot { .. } = self.activity {
             self.activity = Activity::Idle;
         }
-        let is_awaited = matches!(self.activity, Activity::AwaitingSnapshot { .. });
-        self.answer_wanted(core);
-        if is_awaited {
+        if matches!(self.activity, Activity::AwaitingSnapshot { .. }) {
             self.dead_shell = None;
             self.bring_up(core, now);
         }
     }
 
     pub(super) fn answer_wanted(&mut self, core: &mut Core) {
-        let text = self.state.as_ref().map(|state| Bytes(state.snapshot.as_bytes().to_vec()));
+        let text = self.saved.snapshot().map(|snapshot| Bytes(snapshot.as_bytes().to_vec()));
         for request in std::mem::take(&mut self.wanted) {
             core.link.send(request, &Answer::Snapshot(text.clone()));
+        }
+    }
+
+    /// The present state cannot be had, and an earlier one is not what was asked for. So a shell that was to be reset
+    /// with its state stays.
+    pub(super) fn refuse_wanted(&mut self, core: &mut Core) {
+        let why = Refusal::NoShell("the shell did not give its state".into());
+        let reset = self.reset.take_if(|reset| reset.restore);
+        let resets = reset.into_iter().flat_map(|reset| reset.requests);
+        for request in std::mem::take(&mut self.wanted).into_iter().chain(resets) {
+            core.link.send(request, &Answer::Refused(why.clone()));
         }
     }
 
@@ -82,7 +74,7 @@ impl Session {
     /// A shell that stops itself would never answer again, nor would a fork of it that is stopped while it writes
     /// the state.
     pub(in crate::supervisor) fn continue_stopped_shell(&self, core: &Core) {
-        let forks = if self.pending.is_some() { self.snapshot_forks(core) } else { Vec::new() };
+        let forks = if self.saved.is_pending() { self.snapshot_forks(core) } else { Vec::new() };
         let options = rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOHANG;
         for pid in self.shell.as_ref().map(Shell::pid).into_iter().chain(forks) {
             if let Ok(Some(status)) = rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
@@ -112,12 +104,7 @@ impl Session {
     /// The shell has died, of whatever.
     pub(in crate::supervisor) fn shell_ended(&mut self, core: &mut Core, exit: Exit, now: Instant) {
         let mut shell = self.shell.take();
-        if let Some(snapshot) = shell.as_mut().and_then(Shell::last_state) {
-            // It was caught on its way out: any other snapshot is older.
-            self.pending = None;
-            drop(self.file.write(&core.context.folders.snapshots, snapshot.as_bytes(), Duration::ZERO));
-            self.state = Some(State { snapshot, taken: now });
-        }
+        let last_state = shell.as_mut().and_then(Shell::last_state);
         let activity = std::mem::replace(&mut self.activity, Activity::Down);
         match activity {
             Activity::Command { slot, .. } => {
@@ -125,8 +112,7 @@ impl Session {
             }
             Activity::State { .. } => {
                 self.failed_starts += 1;
-                // A state that cannot be brought back must not keep the session from coming back.
-                self.state = None;
+                self.saved.drop_state();
             }
             Activity::Env { request, .. } => {
                 let why = Refusal::NoShell("it ended while its environment was changed".into());
@@ -137,12 +123,18 @@ impl Session {
         if core.quitting {
             return;
         }
-        if self.pending.is_some() && !matches!(activity, Activity::Snapshot { .. }) {
+        self.died = Some(StateSource::Snapshot);
+        if let Some(snapshot) = last_state {
+            // It was caught on its way out: any other snapshot is older.
+            self.died = Some(StateSource::Exit);
+            self.saved.replace(&core.context.folders.snapshots, snapshot.with_status(exit_status(exit)), now);
+            self.answer_wanted(core);
+        } else if self.saved.is_pending() && !matches!(activity, Activity::Snapshot { .. }) {
             self.dead_shell = shell;
             self.activity = Activity::AwaitingSnapshot { until: now + STATE_TIMEOUT };
             return;
         }
-        self.pending = None;
+        self.saved.give_up_pending();
         self.bring_up(core, now);
     }
 
@@ -154,12 +146,18 @@ impl Session {
         }
         // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
         if self.reset.as_ref().is_some_and(|reset| !reset.restore) {
-            self.state = None;
-            self.file.clear(&core.context.folders.snapshots);
+            self.saved.clear(&core.context.folders.snapshots);
         }
         let first = self.opening.is_some() && self.failed_starts == 0;
-        let env = if self.state.is_some() { ShellEnv::Empty } else { ShellEnv::Sandbox };
-        if env == ShellEnv::Empty
+        // What bash reads only when it starts cannot be given to a shell that is up.
+        let own_env = (self.saved.snapshot().is_none() && !takes_changes(&self.env))
+            .then(|| apply(core.context.env.clone(), &self.env));
+        let env = match &own_env {
+            _ if self.saved.snapshot().is_some() => ShellEnv::Empty,
+            Some(env) => ShellEnv::Own(env),
+            None => ShellEnv::Sandbox,
+        };
+        if env != ShellEnv::Sandbox
             && let Some(shell) = self.shell.take()
         {
             // One that was kept ready has the sandbox's environment already.
@@ -176,23 +174,24 @@ impl Session {
         }
         if !first {
             self.restarts += 1;
-            let taken = self.state.as_ref().map_or(self.opened, |state| state.taken);
             if self.reset.is_none() {
-                self.restored = Some(now.saturating_duration_since(taken));
+                let from = self.died.take().unwrap_or(StateSource::Snapshot);
+                self.restored =
+                    Some(Restored { age: now.saturating_duration_since(self.saved.taken()), from });
             }
             core.link.send(0, &Answer::Restarted(self.restarts));
         }
-        self.dirty = false;
-        self.snapshot_due = None;
+        self.saved.restart();
+        self.warm_until = None;
         let until = now + STATE_TIMEOUT;
-        if let (Some(state), Some(shell)) = (&self.state, &mut self.shell) {
+        if let (Some(snapshot), Some(shell)) = (self.saved.snapshot(), &mut self.shell) {
             self.activity = Activity::State { until };
-            if shell.restore(&state.snapshot).is_err() {
+            if shell.restore(snapshot).is_err() {
                 self.kill_shell();
             }
             return;
         }
-        let text = setup_text(&self.env, self.cwd.as_ref());
+        let text = self.first_text(core, own_env.is_some());
         if text.is_empty() {
             self.activity = Activity::Idle;
             self.shell_up(core);
@@ -202,6 +201,19 @@ impl Session {
         if self.shell.as_mut().is_none_or(|shell| shell.prepare(&text, 0).is_err()) {
             self.kill_shell();
         }
+    }
+
+    /// What a shell without a saved state runs first: changes to its environment, but for those it has started with, and
+    /// the way to its folder.
+    fn first_text(&self, core: &Core, has_env: bool) -> Vec<u8> {
+        let is_option = |name: &[u8]| matches!(name, b"SHELLOPTS" | b"BASHOPTS");
+        let of_sandbox = core.context.env.iter().filter(|(name, _)| is_option(name.as_bytes()));
+        let of_sandbox = of_sandbox.map(|(name, value)| Variable {
+            name: Bytes(name.as_bytes().to_vec()),
+            value: Some(Bytes(value.as_bytes().to_vec())),
+        });
+        let own = self.env.iter().filter(|change| !has_env || is_option(&change.name.0)).cloned();
+        setup_text(&of_sandbox.chain(own).collect::<Vec<_>>(), self.cwd.as_ref())
     }
 
     /// The shell is up and has its state.
@@ -234,6 +246,11 @@ impl Session {
             core.link.send(request, &Answer::Refused(why.clone()));
         }
     }
+}
+
+/// What `$?` is after a shell that has ended.
+fn exit_status(exit: Exit) -> i32 {
+    exit.code.or_else(|| exit.signal.map(|signal| 128 + signal)).unwrap_or(0)
 }
 
 /// Why a shell could not be started: the kernel's reason, if it was asked.

@@ -4,17 +4,18 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::super::core::Core;
-use super::super::job::{Exit, Job, raw};
-use super::super::setup::{looks_fatal, looks_strict, quoted};
+use super::super::job::{Exit, Restored, raw};
+use super::super::setup::quoted;
 use super::super::shell_input::{check_folder, is_root, path_of, shell_env};
 use super::{Activity, Queued, STATE_TIMEOUT, Session, Unwinding};
 use crate::command::Limits;
+use crate::end::StateSource;
 use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, WireProgram};
 use crate::shell::{self, Done, How, Hurry, Report, Shell};
 
-/// How long a session is idle before its state is saved.
-const SNAPSHOT_DELAY: Duration = Duration::from_millis(200);
+/// How long after a command the next one may come at once.
+const WARM_TIME: Duration = Duration::from_millis(200);
 /// How long a shell has to come back after it was interrupted and its children are gone.
 const SHELL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a shell that is to unwind is reminded.
@@ -28,7 +29,7 @@ impl Session {
         if core.quitting {
             return;
         }
-        if self.pending.is_some_and(|asked| asked + STATE_TIMEOUT <= now) {
+        if self.saved.asked().is_some_and(|asked| asked + STATE_TIMEOUT <= now) {
             self.end_snapshot_forks(core);
             self.snapshot_arrived(core, None, now);
         }
@@ -61,7 +62,8 @@ impl Session {
             }
             Activity::AwaitingSnapshot { until } if until <= now => {
                 self.dead_shell = None;
-                self.pending = None;
+                self.saved.give_up_pending();
+                self.refuse_wanted(core);
                 self.end_snapshot_forks(core);
                 self.bring_up(core, now);
             }
@@ -70,32 +72,46 @@ impl Session {
     }
 
     fn next_in_queue(&mut self, core: &mut Core, now: Instant) {
+        if self.warm_until.take_if(|until| *until <= now).is_some() {
+            // Nothing comes next that is in a hurry.
+            core.supply.release();
+        }
         while matches!(self.activity, Activity::Idle) {
             if let Some(reset) = &self.reset {
-                if reset.restore && self.dirty && self.pending.is_none() {
-                    self.take_snapshot(core, Hurry::Yes, now);
-                } else if self.pending.is_none() {
-                    self.activity = Activity::Dying;
-                    self.kill_shell();
-                }
-                return;
-            }
-            match self.queue.front() {
-                None => {
-                    if self.snapshot_due.is_some_and(|due| due <= now) && self.pending.is_none() {
-                        self.take_snapshot(core, Hurry::No, now);
-                    }
+                if self.saved.is_pending() {
                     return;
                 }
+                if reset.restore && !self.saved.is_current() {
+                    self.take_snapshot(core, Hurry::Yes, now);
+                    continue;
+                }
+                self.activity = Activity::Dying;
+                self.kill_shell();
+                return;
+            }
+            let is_command = matches!(self.queue.front(), Some(Queued::Command(_)));
+            if self.saved.due(self.is_caught).is_some_and(|due| due <= now)
+                || (is_command && self.saved.is_due_before_command(self.is_caught, now))
+            {
+                let hurry = if self.queue.is_empty() { Hurry::No } else { Hurry::Yes };
+                self.take_snapshot(core, hurry, now);
+                continue;
+            }
+            match self.queue.front() {
+                None => return,
                 Some(Queued::Snapshot { request }) => {
-                    self.wanted.push(*request);
+                    let request = *request;
+                    if self.saved.is_pending() && !self.saved.is_present_pending() && !self.wanted.is_empty()
+                    {
+                        // It is of an earlier state, for those who have asked for that.
+                        return;
+                    }
                     self.queue.pop_front();
-                    if self.dirty || self.state.is_none() {
-                        if self.pending.is_none() {
-                            self.take_snapshot(core, Hurry::Yes, now);
-                        }
-                    } else {
+                    self.wanted.push(request);
+                    if self.saved.is_current() {
                         self.answer_wanted(core);
+                    } else if !self.saved.is_present_pending() {
+                        self.take_snapshot(core, Hurry::Yes, now);
                     }
                 }
                 Some(Queued::Env { .. }) => {
@@ -106,24 +122,10 @@ impl Session {
                 }
                 Some(Queued::Command(slot)) => {
                     let slot = *slot;
-                    let Some(job) = core.jobs.iter().find(|job| job.slot == slot) else {
-                        self.queue.pop_front();
-                        continue;
-                    };
-                    // The state after the last command must be safe before this one can end the shell; if it
-                    // cannot be had, the one before it has to do.
-                    let tried = self.guarded == Some(slot);
-                    let may_end = self.strict || any_text(job, looks_fatal);
-                    if self.dirty && !tried && may_end {
-                        if self.pending.is_some() {
-                            // One of an earlier state is on its way; two at a time cannot be had.
-                            return;
-                        }
-                        self.guarded = Some(slot);
-                        self.take_snapshot(core, Hurry::Yes, now);
+                    self.queue.pop_front();
+                    if !core.jobs.iter().any(|job| job.slot == slot) {
                         continue;
                     }
-                    self.queue.pop_front();
                     if let Err(why) = self.run_command(core, slot, now) {
                         core.not_started(slot, why, now);
                     }
@@ -189,9 +191,7 @@ impl Session {
             Err(e) => return Err(Refusal::os(&e, "hand the command to the shell")),
         }
         self.activity = Activity::Command { slot, unwinding: None };
-        self.strict = self.strict || any_text(job, looks_strict);
-        self.dirty = true;
-        self.is_rapid = self.snapshot_due.take().is_some();
+        self.is_rapid = self.warm_until.take().is_some();
         if self.is_rapid {
             self.for_shell.begin();
         }
@@ -256,20 +256,20 @@ impl Session {
                 if self.is_rapid {
                     self.for_engine.begin();
                 }
-                self.snapshot_due = Some(now + SNAPSHOT_DELAY);
+                self.warm_until = Some(now + WARM_TIME);
+                self.saved.changed(now);
                 self.complete_command(core, slot, Exit::of(done), now);
                 if done.how == How::Exit {
                     self.shell_went_on(core);
                 }
             }
-            Activity::Recovering { .. } => self.snapshot_due = Some(now + SNAPSHOT_DELAY),
+            Activity::Recovering { .. } => self.saved.changed(now),
             Activity::State { .. } => {
                 self.failed_starts = 0;
                 self.shell_up(core);
             }
             Activity::Env { request, .. } => {
-                self.dirty = true;
-                self.snapshot_due = Some(now + SNAPSHOT_DELAY);
+                self.saved.changed(now);
                 core.link.send(request, &Answer::Done);
             }
             Activity::Dying => self.activity = Activity::Dying,
@@ -283,7 +283,7 @@ impl Session {
     /// The command has ended its shell, which goes on as the next one, with the state the command has left.
     fn shell_went_on(&mut self, core: &mut Core) {
         self.restarts += 1;
-        self.restored = Some(Duration::ZERO);
+        self.restored = Some(Restored { age: Duration::ZERO, from: StateSource::Exit });
         core.link.send(0, &Answer::Restarted(self.restarts));
     }
 
@@ -336,13 +336,4 @@ impl Session {
 fn is_hung_up(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
-}
-
-/// Whether a command looks like something. A guess that only decides when the state is saved: if it is
-/// wrong, the state that comes back is a little older, and says so.
-fn any_text(job: &Job, looks: fn(&[u8]) -> bool) -> bool {
-    match &job.command.program {
-        WireProgram::Shell(text) => looks(&text.0),
-        WireProgram::Argv(argv) => argv.iter().any(|word| looks(&word.0)),
-    }
 }
