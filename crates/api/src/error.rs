@@ -96,6 +96,8 @@ codes! {
     UpgradeRequired = "UPGRADE_REQUIRED", 426, 64;
     /// Too many of something, or the machine is out of something; the message says of what.
     LimitExceeded = "LIMIT_EXCEEDED", 429, 75;
+    /// The client cancelled the request. Only over a WebSocket, where such a client is still there.
+    RequestCancelled = "REQUEST_CANCELLED", 499, 75;
     /// Our bug.
     InternalError = "INTERNAL_ERROR", 500, 70;
     /// The command's supervisor was killed while it started it; it may or may not have run.

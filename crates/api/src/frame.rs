@@ -4,41 +4,44 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::ErrorCode;
+use crate::execute::Encoding;
 
-/// A request over the socket.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RequestFrame {
-    /// What answers refer to; unique among the requests under way.
-    pub id: String,
-    /// The HTTP method.
-    pub method: String,
-    /// The path, with its query.
-    pub path: String,
-    /// The JSON body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Value>,
-    /// Headers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headers: Option<BTreeMap<String, String>>,
-}
-
-/// Gives up a request.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CancelFrame {
-    /// The request.
-    pub id: String,
+/// What a client wants with a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientFrameKind {
+    /// Sends a request.
+    Request,
+    /// Cancels a request, as a client does that closes its connection.
+    Cancel,
 }
 
 /// What a client sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-pub enum ClientFrame {
-    /// Asks for something.
-    Request(RequestFrame),
-    /// Does not want the answer any more.
-    Cancel(CancelFrame),
+pub struct ClientFrame {
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: ClientFrameKind,
+    /// What the answer refers to; unique among the requests under way.
+    pub id: String,
+    /// The HTTP method. Required in a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The path, with its query. Required in a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The JSON body. The route gets exactly this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<RawValue>>,
+    /// With `base64`, `body` is a string, and the route gets the bytes it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+    /// Headers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<BTreeMap<String, String>>,
 }
 
 /// The answer to a request; the last frame of its id.
@@ -48,9 +51,12 @@ pub struct ResponseFrame {
     pub id: String,
     /// The HTTP status.
     pub status: u16,
-    /// The body, as JSON where it is JSON, else as text.
+    /// `base64` where the body is not text: `body` is then a string in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Value>,
+    pub encoding: Option<Encoding>,
+    /// The body: as it is where it is JSON, else as a string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<RawValue>>,
     /// Always true.
     pub done: bool,
 }
@@ -70,7 +76,7 @@ pub struct StreamFrame {
     pub event_id: Option<String>,
 }
 
-/// A request, or a frame, that could not be dealt with.
+/// A request or a frame that failed. With an id it is the last frame of that request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorFrame {
     /// The request, if it is known.

@@ -189,7 +189,7 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
 }
 
 /// Whether a request asks for a WebSocket.
-fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
+pub(crate) fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     let has = |name, wanted: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(wanted))

@@ -67,11 +67,12 @@ impl AnswerOutput {
         execution: &Execution,
         limit: u64,
         encoding: Encoding,
+        outgoing: &Outgoing,
     ) -> Result<(Self, u64), ReadError> {
         match execution.info().output_bytes {
             // A silent command's journal need not be read.
             0 => return Ok((Self::nothing(encoding), 0)),
-            bytes if bytes <= limit.min(PIECE_BYTES as u64) => {
+            bytes if bytes <= limit.min(outgoing.piece_bytes() as u64) => {
                 // One look at the journal brings all of it, unless more has come or some was dropped.
                 let Output { stdout, stderr, cursor } = execution.output(PIECE_BYTES)?;
                 if stdout.omitted + stderr.omitted == 0 {
@@ -323,6 +324,13 @@ impl<T: CarriesOutput> PieceSource for Writing<T> {
             self.step(about, &mut piece)?;
         }
         Ok(piece)
+    }
+
+    fn release(&mut self) {
+        self.buffer = Vec::new();
+        if let Source::Journal(reader, _) = &mut self.output.source {
+            reader.release();
+        }
     }
 }
 

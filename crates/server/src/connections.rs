@@ -37,9 +37,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long those have who came while the server was stopping, once it has nothing else to wait for.
 const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
 
+/// What an HTTP/1 connection gathers before it is written, and the longest head of a request.
+const CONNECTION_BUFFER_BYTES: usize = 64 << 10;
 /// The most requests at a time on one HTTP/2 connection, and how much of each answer waits to be taken.
 const MAX_STREAMS: u32 = 100;
-const STREAM_BUFFER_BYTES: usize = 64 << 10;
+const STREAM_BUFFER_BYTES: usize = 16 << 10;
+/// How often an HTTP/2 client is asked whether it is there, and how long it has to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIME: Duration = Duration::from_secs(40);
 /// How long after a connection has closed its memory is given back: others may close as well.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -221,11 +226,14 @@ fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(NEXT_REQUEST_TIME)
+        .max_buf_size(CONNECTION_BUFFER_BYTES)
         .keep_alive(keep == Keep::Open);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIME)
         .max_send_buf_size(STREAM_BUFFER_BYTES);
     builder
 }

@@ -101,10 +101,11 @@ fn schema<T: utoipa::PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
 }
 
-/// Every status a refusal may come with, but for our bugs.
+/// Every status a refusal may come with over HTTP, but for our bugs.
 fn refusals() -> Map<String, Value> {
     let mut found = Map::new();
-    for code in ErrorCode::ALL.iter().filter(|code| **code != ErrorCode::InternalError) {
+    let left_out = [ErrorCode::InternalError, ErrorCode::RequestCancelled];
+    for code in ErrorCode::ALL.iter().filter(|code| !left_out.contains(code)) {
         let entry = found.entry(code.status().to_string()).or_insert_with(|| {
             json!({
                 "description": "",

@@ -18,7 +18,7 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Held, Outgoing};
 use crate::summary;
 use crate::text::{Decoder, encode_base64};
 
@@ -36,6 +36,7 @@ pub(crate) enum StreamKind {
 pub(crate) struct Feed {
     app: App,
     outgoing: Outgoing,
+    read_ahead: Option<Held>,
     execution: Execution,
     follower: Follower,
     kind: StreamKind,
@@ -65,6 +66,7 @@ impl Feed {
         Ok(Self {
             app: app.clone(),
             outgoing: app.outgoing.clone(),
+            read_ahead: None,
             execution: execution.clone(),
             follower: execution.follow(cursor.position)?,
             kind,
@@ -83,8 +85,8 @@ impl Feed {
     pub(crate) fn into_events(self) -> EventStream {
         EventStream::new(stream::unfold(self, |mut feed| async move {
             let item = feed.next().await?;
-            // Other clients need the memory more than this one needs to read ahead.
-            if feed.outgoing.is_scarce() {
+            feed.follower.limit_entries(feed.outgoing.piece_bytes());
+            if !feed.outgoing.read_ahead(&mut feed.read_ahead) {
                 feed.follower.release();
             }
             Some((item, feed))
@@ -111,6 +113,8 @@ impl Feed {
             }
             let next = match self.follower.try_next() {
                 Ok(None) if self.follows => {
+                    // Nothing is read ahead by a stream that waits.
+                    self.read_ahead = None;
                     let stopping = self.app.stopping.clone();
                     tokio::select! {
                         biased;

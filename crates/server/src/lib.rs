@@ -41,6 +41,7 @@ mod routes;
 mod sandbox;
 mod server;
 mod signal;
+mod socket;
 mod stopping;
 mod summary;
 mod text;

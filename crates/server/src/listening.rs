@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use socket2::TcpKeepalive;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 
 use crate::config::Listen;
@@ -13,6 +15,13 @@ use crate::server::ServeError;
 
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
+/// The most bytes that wait in the kernel before they are sent.
+const MAX_UNSENT_BYTES: u32 = 128 << 10;
+/// How long a connection may be silent before the kernel asks the client's whether it is there; how often, and how many
+/// times without an answer.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
 
 /// A socket that clients can connect to.
 #[derive(Debug)]
@@ -88,8 +97,7 @@ impl Listening {
         match &self.socket {
             Socket::Tcp(socket) => {
                 let (stream, _) = socket.accept().await?;
-                // Answers are small and somebody waits for them. What cannot be set is only slower.
-                drop(stream.set_nodelay(true));
+                set_options(&stream);
                 Ok(Accepted::Tcp(stream))
             }
             Socket::Unix(socket) => Ok(Accepted::Unix(socket.accept().await?.0)),
@@ -103,6 +111,19 @@ impl Listening {
             drop(std::fs::remove_file(path));
         }
     }
+}
+
+/// Sets what a connection needs. What cannot be set only makes it slower, or its end later.
+fn set_options(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    // Answers are small, and a client waits for them.
+    drop(socket.set_tcp_nodelay(true));
+    // The kernel keeps what is under way to the client, and no more: a client that does not read gets no more than this
+    // beyond its own buffer.
+    drop(socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES));
+    // A client that has vanished without a word is noticed. One that is there but does not read is not cut off.
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
+    drop(socket.set_tcp_keepalive(&probes.with_retries(KEEPALIVE_PROBES)));
 }
 
 /// Makes sure that nothing is at the path but what a dead server left.

@@ -14,6 +14,9 @@ pub(crate) const PIECE_BYTES: usize = 64 << 10;
 /// The size of a piece when there is none.
 pub(crate) const SCARCE_PIECE_BYTES: usize = 4 << 10;
 
+/// What a reader of a journal holds at most while it reads ahead.
+const READ_AHEAD_BYTES: usize = 256 << 10;
+
 /// Counts what waits for clients. A handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
@@ -45,6 +48,16 @@ impl Outgoing {
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         Held { held: Arc::clone(&self.held), bytes }
+    }
+
+    /// Decides whether a body may read ahead until its next piece, and counts what it then holds.
+    pub(crate) fn read_ahead(&self, held: &mut Option<Held>) -> bool {
+        match held {
+            Some(_) if self.is_scarce() => *held = None,
+            None if !self.is_scarce() => *held = Some(self.hold(READ_AHEAD_BYTES)),
+            _ => {}
+        }
+        held.is_some()
     }
 
     /// How many bytes wait now.

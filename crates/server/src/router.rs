@@ -76,7 +76,7 @@ pub(crate) fn router(app: App) -> Router {
     let layer = axum::middleware::from_fn_with_state(app.clone(), layer::around);
     let router = router.layer(layer).with_state(app);
     // What comes over a socket takes the same way.
-    router.clone().layer(Extension(socket::Inside(router)))
+    router.clone().layer(Extension(crate::socket::Inside(router)))
 }
 
 async fn not_found(uri: Uri) -> ApiError {

@@ -28,7 +28,7 @@ pub(crate) fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<
     // It has run: a client that cannot get its result now can ask for it later.
     let unread = |e| ApiError::from(e).with("executionId", id.as_str());
     let (output, cursor) =
-        AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding).map_err(unread)?;
+        AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding, outgoing).map_err(unread)?;
     let ended_at = info.ended_at.map_or_else(Timestamp::now, Timestamp::from);
     let result = ExecuteResult {
         stdout: String::new(),

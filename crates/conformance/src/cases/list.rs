@@ -213,6 +213,11 @@ macro_rules! every_case {
                 streams_share_it
                 a_refused_stream
                 cancelling
+                a_cancelled_id_is_free
+                bytes_are_exact
+                one_key_over_both_transports
+                a_long_answer
+                messages_that_close_it
                 closing_harms_nothing
                 frames_that_are_none
                 odd_paths

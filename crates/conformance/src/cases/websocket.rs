@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::fresh;
+use super::ask::{encode, fresh};
 use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 
@@ -95,6 +95,107 @@ pub(super) async fn a_refused_stream(target: Target) {
     assert_eq!((events.len(), &end["type"], &end["status"]), (0, &json!("response"), &json!(404)));
 }
 
+/// Whether its answer was quicker or not, a cancelled request gets one last frame, and the next request with its id gets its
+/// own answer.
+pub(super) async fn a_cancelled_id_is_free(target: Target) {
+    let mut socket = target.socket().await;
+    let mut cancelled = 0;
+    for number in 0..200 {
+        let command = if number % 2 == 0 { "true" } else { "sleep 0.003" };
+        let route = if number % 3 == 0 { "/api/execute/stream" } else { "/api/execute" };
+        socket.request("same", "POST", route, json!({"command": command})).await;
+        if number % 4 > 1 {
+            target.get("/api/ping").await.ok();
+        }
+        socket.send(&json!({"type": "cancel", "id": "same"})).await;
+        socket.request("same", "GET", "/api/version", Value::Null).await;
+        let (_, last) = socket.events("same").await;
+        match last["type"].as_str() {
+            Some("error") => {
+                assert_eq!((&last["status"], &last["code"]), (&json!(499), &json!("REQUEST_CANCELLED")));
+                cancelled += 1;
+            }
+            _ => assert!(last["body"]["version"].is_null(), "the answer of the second came first: {last}"),
+        }
+        let second = socket.frame().await;
+        assert!(second["body"]["version"].is_string(), "not the answer of the second: {second}");
+    }
+    assert!(cancelled > 0, "every answer was quicker than its cancellation");
+}
+
+/// Bytes that are not text come in base64, and JSON as it is.
+pub(super) async fn bytes_are_exact(target: Target) {
+    let mut socket = target.socket().await;
+    let id = target.start(json!({"command": "printf 'a\\377\\0\\n'"})).await;
+    target.ended(&id).await;
+    socket.request("raw", "GET", &format!("/api/process/{id}/output"), Value::Null).await;
+    let frame = socket.response("raw").await;
+    assert_shape(&frame, "type:text id:text status:int encoding:text body:text done:flag");
+    assert_eq!((&frame["encoding"], &frame["body"]), (&json!("base64"), &json!(encode(b"a\xff\0\n"))));
+    socket.request("text", "GET", "/metrics", Value::Null).await;
+    let frame = socket.response("text").await;
+    assert!(frame["encoding"].is_null() && frame["body"].as_str().is_some_and(|text| text.contains("# EOF")));
+    let id = target.start(json!({"command": "cat", "keepStdinOpen": true})).await;
+    let frame = json!({"type": "request", "id": "stdin", "method": "POST", "encoding": "base64",
+        "path": format!("/api/process/{id}/stdin?close=true"), "body": encode(b"\xfe\0")});
+    socket.send(&frame).await;
+    assert_eq!(socket.response("stdin").await["body"]["written"], 2);
+    target.ended(&id).await;
+    let logs = target.get(format!("/api/process/{id}/logs?encoding=base64")).await.ok();
+    assert_eq!(logs["stdout"], encode(b"\xfe\0"));
+}
+
+/// The same text is the same request over HTTP and over the socket, however it is written.
+pub(super) async fn one_key_over_both_transports(target: Target) {
+    let mut socket = target.socket().await;
+    for (number, body) in [
+        r#"{"command":"echo 1"}"#,
+        r#"{ "command" : "echo \u0032" , "env" : {"B":"2", "A":"1"} }"#,
+        r#"{"env":{"A":"\ud83e\udd80"},"timeoutMs":10000,"command":"echo 3"}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = fresh("key");
+        let request = Request::new("POST", "/api/execute").body(body).header("idempotency-key", &key);
+        let first = target.send(request).await.ok();
+        let frame = format!(
+            r#"{{"type":"request","id":"{number}","method":"POST","path":"/api/execute","headers":{{"idempotency-key":"{key}"}},"body":{body}}}"#
+        );
+        socket.send_text(&frame).await;
+        let second = socket.response(&number.to_string()).await;
+        assert_eq!(
+            (&second["status"], &second["body"]["executionId"]),
+            (&json!(200), &first["executionId"]),
+            "{body}"
+        );
+    }
+}
+
+/// An answer is as long as it is.
+pub(super) async fn a_long_answer(target: Target) {
+    let mut socket = target.socket().await;
+    let size = 34 << 20;
+    let command = format!("head -c {size} /dev/zero | tr '\\0' x; echo end >&2");
+    let body = json!({"command": command, "maxOutputBytes": size});
+    socket.request("long", "POST", "/api/execute", body).await;
+    let frame = socket.response("long").await;
+    let (stdout, stderr) = (frame["body"]["stdout"].as_str().unwrap_or_default(), &frame["body"]["stderr"]);
+    assert_eq!((&frame["status"], stdout.len(), stderr), (&json!(200), size, &json!("end\n")));
+    assert!(stdout.bytes().all(|byte| byte == b'x') && frame["body"]["executionId"].is_string());
+}
+
+/// What cannot be read is answered with a close frame that says why.
+pub(super) async fn messages_that_close_it(target: Target) {
+    let mut socket = target.socket().await;
+    socket.send_bytes(vec![b' '; (8 << 20) + 1]).await;
+    let (code, reason) = socket.closed().await;
+    assert!(code == 1009 && reason.contains("8388608"), "{code} {reason}");
+    let mut socket = target.socket().await;
+    socket.send_bytes(b"\"\xff\"".to_vec()).await;
+    assert_eq!(socket.closed().await.0, 1007);
+}
+
 pub(super) async fn cancelling(target: Target) {
     let mut socket = target.socket().await;
     let (kept, killed) = (fresh("kept"), fresh("killed"));
@@ -104,6 +205,11 @@ pub(super) async fn cancelling(target: Target) {
         target.until("/api/process/list?all=true", |list| list.to_string().contains(id.as_str())).await;
         socket.send(&json!({"type": "cancel", "id": id})).await;
         socket.send(&json!({"type": "cancel", "id": id})).await;
+        let (_, last) = socket.events(id).await;
+        assert_eq!(
+            (&last["type"], &last["status"], &last["code"]),
+            (&json!("error"), &json!(499), &json!("REQUEST_CANCELLED"))
+        );
     }
     socket.send(&json!({"type": "cancel", "id": "nobody"})).await;
     assert_eq!(target.ended(&killed).await["end"]["reason"], "killed");

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -77,6 +79,25 @@ impl Socket {
                 }
                 Ok(Message::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
+            }
+        }
+    }
+
+    /// Sends bytes as a text message, whatever they are; `false` if the socket broke before it was sent whole.
+    pub async fn send_bytes(&mut self, bytes: Vec<u8>) -> bool {
+        let frame = Frame::message(bytes, OpCode::Data(Data::Text), true);
+        patiently("sending a frame", self.stream.send(Message::Frame(frame))).await.is_ok()
+    }
+
+    /// The code and the reason of the close frame that has to come next, past other frames.
+    pub async fn closed(&mut self) -> (u16, String) {
+        loop {
+            match patiently("a close frame", self.stream.next()).await {
+                Some(Ok(Message::Close(Some(frame)))) => {
+                    return (frame.code.into(), frame.reason.to_string());
+                }
+                Some(Ok(_)) => {}
+                other => panic!("the socket ended without a close frame that says why: {other:?}"),
             }
         }
     }

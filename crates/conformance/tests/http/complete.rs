@@ -8,8 +8,10 @@ use crate::support::ServerProcess;
 
 /// Codes that no request can provoke on a machine that works: our own faults, a machine without a shell, a supervisor
 /// that is killed while it is handed its command or is of an older version, and what only files will need.
-const NOT_PROVOKED: [ErrorCode; 5] = [
+const NOT_PROVOKED: [ErrorCode; 6] = [
     ErrorCode::InternalError,
+    // Not an answer to HTTP; `websocket::cancelling` expects it.
+    ErrorCode::RequestCancelled,
     ErrorCode::NoShell,
     ErrorCode::ExecutionLost,
     ErrorCode::NotSupported,

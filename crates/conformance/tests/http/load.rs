@@ -163,11 +163,7 @@ async fn never_reading(clients: usize) {
                 list["processes"].as_array().unwrap().is_empty()
             })
             .await;
-        for _ in 0..20 {
-            let since = Instant::now();
-            target.shell("true").await;
-            assert!(since.elapsed() < UNDELAYED, "{:?}", since.elapsed());
-        }
+        undelayed(&target, "true").await;
         silent
     })
     .await;
@@ -181,6 +177,105 @@ async fn clients_that_never_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn soak_clients_that_never_read() {
     never_reading(10).await;
+}
+
+/// Follows a process that has written a lot, on connections that are never read.
+async fn streams_never_read(clients: usize) {
+    // What may wait before pieces become small, and a little for each client.
+    measured((96 << 20) + clients as u64 * (32 << 10), async |target: Target| {
+        let id = target.start(json!({"command": "head -c 8000000 /dev/zero | tr '\\0' x"})).await;
+        target.ended(&id).await;
+        let mut silent: Vec<Connection> = Vec::new();
+        for path in [format!("/api/process/{id}/stream"), format!("/api/process/{id}/output")] {
+            for _ in 0..clients / 2 {
+                let mut connection = target.connect().await;
+                connection.send(&Request::get(&path)).await.unwrap();
+                silent.push(connection);
+            }
+        }
+        undelayed(&target, "true").await;
+        // One that reads gets everything meanwhile, if slowly.
+        let output = target.get(format!("/api/process/{id}/output")).await;
+        assert_eq!((output.status(), output.text().len()), (200, 8_000_000));
+        silent
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_are_never_read() {
+    streams_never_read(400).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_streams_that_are_never_read() {
+    streams_never_read(2_000).await;
+}
+
+/// Asks for 8 MB in each of 100 requests, over one WebSocket or over 100, and reads nothing.
+async fn sockets_never_read(sockets: usize) {
+    measured(96 << 20, async |target: Target| {
+        let mut silent = Vec::new();
+        for _ in 0..sockets {
+            silent.push(target.socket().await);
+        }
+        let body = json!({"command": "head -c 8000000 /dev/zero | tr '\\0' x", "maxOutputBytes": 8_000_000});
+        for number in 0..100 {
+            let route = if number % 4 == 0 { "/api/execute/stream" } else { "/api/execute" };
+            silent[number % sockets].request(&number.to_string(), "POST", route, body.clone()).await;
+        }
+        target
+            .until("/api/process/list?all=true", |list| {
+                let ended =
+                    list["processes"].as_array().unwrap().iter().filter(|p| p["status"] == "completed");
+                ended.count() >= 100
+            })
+            .await;
+        undelayed(&target, "true").await;
+        silent
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_that_are_never_read() {
+    sockets_never_read(100).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_that_is_never_read() {
+    sockets_never_read(1).await;
+}
+
+/// Requests on HTTP/2 connections whose answers are never read.
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_streams_that_are_never_read() {
+    measured(96 << 20, async |target: Target| {
+        let id = target.start(json!({"command": "head -c 8000000 /dev/zero | tr '\\0' x"})).await;
+        target.ended(&id).await;
+        let token = target.token().unwrap().to_owned();
+        let mut silent = Vec::new();
+        for _ in 0..4 {
+            let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+            for number in 0..100 {
+                let route = if number % 2 == 0 { "stream" } else { "output" };
+                let url = format!("http://{}/api/process/{id}/{route}", target.authority());
+                silent.push(client.get(url).bearer_auth(&token).send().await.unwrap());
+            }
+        }
+        undelayed(&target, "true").await;
+        silent
+    })
+    .await;
+}
+
+/// Commands of others are answered at once.
+async fn undelayed(target: &Target, command: &str) {
+    for _ in 0..20 {
+        let since = Instant::now();
+        target.shell(command).await;
+        assert!(since.elapsed() < UNDELAYED, "{:?}", since.elapsed());
+    }
 }
 
 /// `bytes` of body, in base64, become three quarters of that on standard input.

@@ -166,11 +166,13 @@ pub struct Follower {
     guard: Option<RecordGuard>,
     attached: Option<AttachedReader>,
     ended: bool,
+    /// The most output in one entry.
+    most: usize,
 }
 
 impl Follower {
     pub(super) fn new(reader: JournalReader, tracked: Arc<Tracked>, guard: RecordGuard) -> Self {
-        Self { reader, tracked, guard: Some(guard), attached: None, ended: false }
+        Self { reader, tracked, guard: Some(guard), attached: None, ended: false, most: MAX_ENTRY_BYTES }
     }
 
     /// The cursor to go on from.
@@ -197,9 +199,14 @@ impl Follower {
         self.reader.release();
     }
 
+    /// Sets the most output in one entry, up to [`MAX_ENTRY_BYTES`].
+    pub fn limit_entries(&mut self, bytes: usize) {
+        self.most = bytes.clamp(1, MAX_ENTRY_BYTES);
+    }
+
     /// The next entry that is there already. Output comes in pieces of [`MAX_ENTRY_BYTES`] at most.
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
-        while let Some(entry) = self.reader.next_within(MAX_ENTRY_BYTES)? {
+        while let Some(entry) = self.reader.next_within(self.most)? {
             let event = match entry.item {
                 Item::Output { stream, stream_position: position, bytes, .. } => {
                     Event::Output { stream: stream.into(), position, bytes: bytes.to_vec() }

@@ -38,6 +38,11 @@ impl OutputReader {
         Self { reader, _guard: guard }
     }
 
+    /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
+    pub fn release(&mut self) {
+        self.reader.release();
+    }
+
     /// How many bytes standard output and standard error have so far, dropped ones included.
     pub fn totals(&self) -> Result<(u64, u64), ReadError> {
         let totals = self.reader.totals()?;

@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
 
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Held, Outgoing};
 
 /// What a body is made of, piece by piece. Making a piece must not wait for anything but a disk.
 pub(crate) trait PieceSource: Send + Unpin + 'static {
@@ -16,17 +16,21 @@ pub(crate) trait PieceSource: Send + Unpin + 'static {
 
     /// The next piece, of about this many bytes; empty after the last.
     fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, Self::Error>;
+
+    /// Frees what was read ahead, since memory is scarce.
+    fn release(&mut self);
 }
 
 /// A body of pieces. The client sees an error as a body that breaks off.
 pub(crate) fn body(source: impl PieceSource, outgoing: Outgoing) -> Body {
-    Body::new(Pieces { source: Some(source), outgoing })
+    Body::new(Pieces { source: Some(source), outgoing, read_ahead: None })
 }
 
 struct Pieces<S> {
     /// `None` after the end, so that what the source holds is freed with its last piece.
     source: Option<S>,
     outgoing: Outgoing,
+    read_ahead: Option<Held>,
 }
 
 impl<S: PieceSource> hyper::body::Body for Pieces<S> {
@@ -37,16 +41,20 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, S::Error>>> {
-        let Self { source, outgoing } = &mut *self;
+        let Self { source, outgoing, read_ahead } = &mut *self;
         let Some(from) = source else { return Poll::Ready(None) };
-        Poll::Ready(match from.next_piece(outgoing.piece_bytes()) {
+        let piece = from.next_piece(outgoing.piece_bytes());
+        if !outgoing.read_ahead(read_ahead) {
+            from.release();
+        }
+        Poll::Ready(match piece {
             Ok(piece) if piece.is_empty() => {
-                *source = None;
+                (*source, *read_ahead) = (None, None);
                 None
             }
             Ok(piece) => Some(Ok(Frame::data(outgoing.count(piece)))),
             Err(error) => {
-                *source = None;
+                (*source, *read_ahead) = (None, None);
                 Some(Err(error))
             }
         })

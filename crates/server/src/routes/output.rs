@@ -123,4 +123,8 @@ impl PieceSource for StreamRanges {
             ReadAt::Gap { .. } | ReadAt::Nothing => Err(ReadError::Removed),
         }
     }
+
+    fn release(&mut self) {
+        self.reader.release();
+    }
 }

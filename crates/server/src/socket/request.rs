@@ -1,0 +1,93 @@
+//! From a frame to a request, and from a response to a reply.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
+use axum::response::Response;
+use base64::Engine as _;
+use sandcrab_api::ErrorCode;
+use sandcrab_api::execute::Encoding;
+use sandcrab_api::frame::{ClientFrame, ErrorFrame};
+
+use crate::access::Multiplexed;
+use crate::events::{EventStream, Items};
+
+/// An answer that waits to be written.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) content: Content,
+}
+
+/// What an answer carries.
+pub(super) enum Content {
+    Events(Items),
+    Body(Body, BodyKind),
+}
+
+/// How a body is written into a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyKind {
+    /// As it is.
+    Json,
+    /// As a string.
+    Text,
+    /// As a string in base64.
+    Bytes,
+}
+
+impl Reply {
+    pub(super) fn new(mut response: Response) -> Self {
+        let status = response.status().as_u16();
+        if let Some(items) = EventStream::take(&mut response) {
+            return Self { status, content: Content::Events(items) };
+        }
+        let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let kind = match kind {
+            Some(kind) if kind.starts_with(b"application/json") => BodyKind::Json,
+            Some(kind) if kind.starts_with(b"text/") => BodyKind::Text,
+            _ => BodyKind::Bytes,
+        };
+        Self { status, content: Content::Body(response.into_body(), kind) }
+    }
+}
+
+/// An error frame.
+pub(super) fn refusal(id: Option<String>, code: ErrorCode, message: &str) -> ErrorFrame {
+    ErrorFrame { id, code, message: message.into(), status: code.status(), context: None }
+}
+
+/// The request that a frame describes.
+pub(super) fn request(frame: ClientFrame) -> Result<Request, String> {
+    let (Some(method), Some(path)) = (frame.method, frame.path) else {
+        return Err("a request needs a method and a path".into());
+    };
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| "not a valid method".to_owned())?;
+    let uri: Uri = path.parse().map_err(|_| "not a valid path".to_owned())?;
+    // Only what a path can say: which server is meant was settled when the socket was opened.
+    let path = uri.path_and_query().filter(|path| path.as_str().starts_with('/'));
+    let path = path.ok_or("a path begins with /")?;
+    if path.path() == "/ws" {
+        return Err("a socket cannot be opened over a socket".into());
+    }
+    let body = match (frame.body, frame.encoding.unwrap_or_default()) {
+        (None, _) => Body::empty(),
+        // The text as it came: what is derived from it, as the digest of an Idempotency-Key, is the same as over HTTP.
+        (Some(body), Encoding::Utf8) => Body::from(Box::<str>::from(body).into_string()),
+        (Some(body), Encoding::Base64) => {
+            let text: String =
+                serde_json::from_str(body.get()).map_err(|_| "a body in base64 is a string".to_owned())?;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+            Body::from(bytes.map_err(|e| format!("the body is not base64: {e}"))?)
+        }
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = path.as_str().parse().map_err(|_| "not a valid path".to_owned())?;
+    for (name, value) in frame.headers.unwrap_or_default() {
+        let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a valid header"))?;
+        let value = HeaderValue::from_str(&value).map_err(|_| format!("the value of {name} is not valid"))?;
+        request.headers_mut().append(name, value);
+    }
+    request.extensions_mut().insert(Multiplexed);
+    Ok(request)
+}

@@ -1,0 +1,302 @@
+//! [`Writer`]: what a socket has to say, made as the socket takes it.
+//!
+//! Answers and streams take turns, message by message; streams take turns among each other. A message that has begun must
+//! be finished before the next one, which is what the protocol asks for; pings and the close frame come in between.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use futures_util::stream::{self, BoxStream, SelectAll, SplitSink};
+use futures_util::{Sink, SinkExt, Stream as _, StreamExt};
+use sandcrab_api::ErrorCode;
+use sandcrab_api::frame::{ErrorFrame, ResponseFrame, ServerFrame};
+use tokio::task::AbortHandle;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use super::message::{BrokeOff, OpenMessage};
+use super::request::{BodyKind, Content, Reply, refusal};
+use super::{Ending, Stream};
+use crate::error::ApiError;
+use crate::events::frames::stream_frame;
+use crate::events::{Item, Items};
+
+/// Error frames that may wait before no more frames are read.
+const MAX_WAITING_ERRORS: usize = 64;
+/// The longest reason of a close frame: a control frame has 125 bytes, two of them for the code.
+const MAX_REASON_BYTES: usize = 123;
+
+type Half = SplitSink<Stream, Message>;
+
+/// What stands behind an id.
+struct Request {
+    serial: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Its handler runs.
+    Running(AbortHandle),
+    /// Its answer waits to be written.
+    Waiting,
+    /// Its events are being written.
+    Streaming { status: u16, items: SharedItems, among: stream::AbortHandle },
+}
+
+/// An answer that waits.
+struct Answer {
+    id: Arc<str>,
+    status: u16,
+    body: Body,
+    kind: BodyKind,
+}
+
+/// An item of the stream that answers a request; `None` is its end.
+type StreamItem = (Arc<str>, u64, Option<Item>);
+
+/// What a socket has to say.
+pub(super) struct Writer {
+    sink: Half,
+    requests: HashMap<String, Request>,
+    serial: u64,
+    control: VecDeque<Message>,
+    errors: VecDeque<ErrorFrame>,
+    answers: VecDeque<Answer>,
+    streams: SelectAll<BoxStream<'static, StreamItem>>,
+    open: Option<OpenMessage>,
+    /// Whether it is the turn of an answer.
+    is_answers_turn: bool,
+    is_unflushed: bool,
+}
+
+impl Writer {
+    pub(super) fn new(sink: Half) -> Self {
+        Self {
+            sink,
+            requests: HashMap::new(),
+            serial: 0,
+            control: VecDeque::new(),
+            errors: VecDeque::new(),
+            answers: VecDeque::new(),
+            streams: SelectAll::new(),
+            open: None,
+            is_answers_turn: true,
+            is_unflushed: false,
+        }
+    }
+
+    pub(super) fn into_sink(self) -> Half {
+        self.sink
+    }
+
+    /// Whether another frame may be read, which may have to be refused.
+    pub(super) fn has_room(&self) -> bool {
+        self.errors.len() < MAX_WAITING_ERRORS
+    }
+
+    /// How many requests have not got their last frame.
+    pub(super) fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn is_under_way(&self, id: &str) -> bool {
+        self.requests.contains_key(id)
+    }
+
+    pub(super) fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// A request is being answered.
+    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle) {
+        self.requests.insert(id, Request { serial, stage: Stage::Running(task) });
+    }
+
+    /// A request was answered.
+    pub(super) fn reply(&mut self, id: &str, serial: u64, reply: Reply) {
+        // One that was cancelled is not there any more, though its id may be in use again.
+        let Some(request) = self.requests.get_mut(id).filter(|request| request.serial == serial) else {
+            return;
+        };
+        let (id, status) = (Arc::<str>::from(id), reply.status);
+        match reply.content {
+            Content::Events(items) => {
+                let items = SharedItems::new(items);
+                let (among, registration) = stream::AbortHandle::new_pair();
+                let whole = items.clone().map(Some).chain(stream::once(std::future::ready(None)));
+                let named = whole.map(move |item| (Arc::clone(&id), serial, item));
+                self.streams.push(stream::Abortable::new(named, registration).boxed());
+                request.stage = Stage::Streaming { status, items, among };
+            }
+            Content::Body(body, kind) => {
+                request.stage = Stage::Waiting;
+                self.answers.push_back(Answer { id, status, body, kind });
+            }
+        }
+    }
+
+    /// The task of a request panicked.
+    pub(super) fn panicked(&mut self, task: tokio::task::Id, payload: &(dyn Any + Send)) {
+        let is_its = |request: &Request| matches!(&request.stage, Stage::Running(own) if own.id() == task);
+        let found = self.requests.iter().find(|(_, request)| is_its(request));
+        let Some(id) = found.map(|(id, _)| id.clone()) else { return };
+        self.requests.remove(&id);
+        let error = ApiError::panic(payload);
+        tracing::error!(why = error.internal_message(), "a request over a WebSocket failed");
+        self.error(refusal(Some(id), error.code(), error.message()));
+    }
+
+    /// Drops a request as if its client had gone away, unless its last frame is already on its way.
+    pub(super) fn cancel(&mut self, id: String) {
+        let Some(request) = self.requests.remove(&id) else { return };
+        match request.stage {
+            Stage::Running(task) => task.abort(),
+            Stage::Waiting => self.answers.retain(|answer| *answer.id != *id),
+            Stage::Streaming { items, among, .. } => {
+                // At once, also if the socket takes nothing: the command may have to be killed.
+                drop(items.items().take());
+                among.abort();
+            }
+        }
+        self.error(refusal(Some(id), ErrorCode::RequestCancelled, "the request was cancelled"));
+    }
+
+    pub(super) fn error(&mut self, frame: ErrorFrame) {
+        self.errors.push_back(frame);
+    }
+
+    pub(super) fn ping(&mut self) {
+        self.control.push_back(Message::Ping(Vec::new().into()));
+    }
+
+    /// Writes until the socket fails, or must be closed.
+    pub(super) async fn drive(&mut self) -> Ending {
+        match poll_fn(|cx| self.poll_drive(cx)).await {
+            Ok(never) => match never {},
+            Err(ending) => ending,
+        }
+    }
+
+    fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Infallible, Ending>> {
+        let gone = |_| Ending::Gone;
+        loop {
+            ready!(Pin::new(&mut self.sink).poll_ready(cx)).map_err(gone)?;
+            let Poll::Ready(message) = self.poll_message(cx) else { break };
+            Pin::new(&mut self.sink).start_send(message?).map_err(gone)?;
+            self.is_unflushed = true;
+        }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.sink).poll_flush(cx)).map_err(gone)?;
+            self.is_unflushed = false;
+        }
+        Poll::Pending
+    }
+
+    /// The next thing to write.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, Ending>> {
+        loop {
+            if let Some(message) = self.control.pop_front() {
+                return Poll::Ready(Ok(message));
+            }
+            if let Some(open) = &mut self.open {
+                match ready!(open.poll_fragment(cx)) {
+                    Ok(Some(fragment)) => return Poll::Ready(Ok(fragment)),
+                    Ok(None) => self.open = None,
+                    Err(BrokeOff(why)) => {
+                        tracing::error!(why, "an answer over a WebSocket broke off");
+                        if let Some(id) = open.unanswered() {
+                            let error = ApiError::internal(why);
+                            let id = String::from(&**id);
+                            self.open = None;
+                            self.error(refusal(Some(id), error.code(), error.message()));
+                            continue;
+                        }
+                        let why = "an answer broke off; its output may have been removed meanwhile";
+                        return Poll::Ready(Err(Ending::Close(CloseCode::Error, why.into())));
+                    }
+                }
+            }
+            match self.poll_next(cx) {
+                Poll::Ready(message) => self.open = Some(message),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// The next message to begin.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<OpenMessage> {
+        if let Some(frame) = self.errors.pop_front() {
+            return Poll::Ready(whole(&ServerFrame::Error(frame)));
+        }
+        self.is_answers_turn = !self.is_answers_turn;
+        if self.is_answers_turn
+            && let Some(message) = self.next_answer()
+        {
+            return Poll::Ready(message);
+        }
+        while let Poll::Ready(Some((id, serial, item))) = Pin::new(&mut self.streams).poll_next(cx) {
+            let request = self.requests.get(&*id).filter(|request| request.serial == serial);
+            let Some(Request { stage: Stage::Streaming { status, .. }, .. }) = request else { continue };
+            let status = *status;
+            return Poll::Ready(match item {
+                Some(item) => whole(&stream_frame(&id, &item)),
+                None => {
+                    self.requests.remove(&*id);
+                    let (id, encoding, body) = (String::from(&*id), None, None);
+                    whole(&ServerFrame::Response(ResponseFrame { id, status, encoding, body, done: true }))
+                }
+            });
+        }
+        self.next_answer().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn next_answer(&mut self) -> Option<OpenMessage> {
+        let Answer { id, status, body, kind } = self.answers.pop_front()?;
+        self.requests.remove(&*id);
+        Some(OpenMessage::response(&id, status, body, kind))
+    }
+}
+
+fn whole(frame: &ServerFrame) -> OpenMessage {
+    // Never fails: the wire's types have string keys only.
+    OpenMessage::text(serde_json::to_vec(frame).unwrap_or_default())
+}
+
+/// Sends a close frame; says whether it could.
+pub(super) async fn close(sink: &mut Half, code: CloseCode, reason: &str) -> bool {
+    let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
+    sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await.is_ok()
+}
+
+/// A stream of events that can be dropped while it stands among others.
+#[derive(Clone)]
+struct SharedItems(Arc<Mutex<Option<Items>>>);
+
+impl SharedItems {
+    fn new(items: Items) -> Self {
+        Self(Arc::new(Mutex::new(Some(items))))
+    }
+
+    fn items(&self) -> MutexGuard<'_, Option<Items>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl futures_util::Stream for SharedItems {
+    type Item = Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        match &mut *self.items() {
+            Some(items) => items.as_mut().poll_next(cx),
+            None => Poll::Ready(None),
+        }
+    }
+}
