@@ -158,6 +158,7 @@ pub struct CommandRequest {
     pub idle_timeout_ms: Option<u64>,
     /// Grace period between SIGTERM at either deadline and SIGKILL. Default: 1,000; 0 kills at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 600000)]
     pub grace_ms: Option<u64>,
     /// Changes to its environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -177,3 +177,9 @@ pub fn init() {
 pub fn release_memory() {
     sys::release_memory();
 }
+
+/// How many descriptors this process may have open.
+pub fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}

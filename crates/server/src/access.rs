@@ -4,6 +4,8 @@
 //! is asked for: a request must name the server by an address or a name that cannot be pointed here by a stranger's DNS
 //! (`Host`), and must not come from another site's page (`Origin`, `Sec-Fetch-Site`).
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
@@ -14,6 +16,7 @@ use subtle::ConstantTimeEq;
 use crate::app::App;
 use crate::config::{Access, Listen};
 use crate::error::ApiError;
+use crate::newcomers::Standing;
 
 /// What a WebSocket's subprotocol starts with if it carries the token.
 pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
@@ -183,7 +186,12 @@ pub(crate) struct Multiplexed;
 pub(crate) async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
     let is_admitted = request.extensions().get::<Multiplexed>().is_some();
     match if is_admitted { Ok(()) } else { app.gate.check_token(request.headers()) } {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            if let Some(standing) = request.extensions().get::<Arc<Standing>>() {
+                standing.admit();
+            }
+            next.run(request).await
+        }
         Err(refusal) => refusal.into_response(),
     }
 }

@@ -62,6 +62,11 @@ impl AnswerOutput {
         Self { source: Source::Memory(Default::default()), encoding, truncated: None }
     }
 
+    /// Nothing of what there is.
+    pub(crate) fn left_out(encoding: Encoding, truncated: Truncated) -> Self {
+        Self { truncated: Some(truncated), ..Self::nothing(encoding) }
+    }
+
     /// What an execution has written, and the cursor after it: head and tail of both streams under a limit.
     pub(crate) fn of(
         execution: &Execution,

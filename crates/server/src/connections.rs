@@ -24,11 +24,14 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::dispatch::Dispatch;
 use crate::listening::{Accepted, Listening};
+use crate::newcomers::{Newcomers, Standing};
 use crate::own::Own;
 use crate::stopping::Stopping;
 
 /// How long the first request of a connection may take to arrive.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(30);
+/// How long a client that has shown no token yet keeps its place when places are scarce.
+const NEWCOMER_TIME: Duration = Duration::from_secs(1);
 /// How long the head of a later one may take, idling included: longer than clients keep idle connections, so that it
 /// is they who close them and no request meets a closed one.
 const NEXT_REQUEST_TIME: Duration = Duration::from_secs(120);
@@ -38,7 +41,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
 
 /// What an HTTP/1 connection gathers before it is written, and the longest head of a request.
-const CONNECTION_BUFFER_BYTES: usize = 64 << 10;
+const CONNECTION_BUFFER_BYTES: usize = 32 << 10;
 /// The most requests at a time on one HTTP/2 connection, and how much of each answer waits to be taken.
 const MAX_STREAMS: u32 = 100;
 const STREAM_BUFFER_BYTES: usize = 16 << 10;
@@ -76,13 +79,25 @@ pub(crate) struct Connections {
     stopping: Stopping,
     tasks: TaskTracker,
     closed: Arc<Notify>,
+    newcomers: Newcomers,
+    /// With this many places left, the oldest newcomer goes for each connection that comes.
+    scarce: usize,
 }
 
 impl Connections {
     /// Room for so many connections; `open` shows how many there are.
     pub(crate) fn new(dispatch: Dispatch, most: usize, open: Arc<AtomicUsize>, stopping: Stopping) -> Self {
-        let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { dispatch, places, open, stopping, tasks: TaskTracker::new(), closed: Arc::default() }
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            dispatch,
+            places: Arc::new(Semaphore::new(most)),
+            open,
+            stopping,
+            tasks: TaskTracker::new(),
+            closed: Arc::default(),
+            newcomers: Newcomers::default(),
+            scarce: most / 8,
+        }
     }
 
     /// Serves until `stop` is ready, then drains; in a hurry when `hurry` is ready.
@@ -150,15 +165,22 @@ impl Connections {
         let accepting = async {
             let mut is_failing = false;
             loop {
+                if self.places.available_permits() <= self.scarce {
+                    self.newcomers.evict_oldest(NEWCOMER_TIME);
+                }
+                // Looked at again after a while: newcomers are there for longer then.
+                let place = Arc::clone(&self.places).acquire_owned();
+                let Ok(place) = timeout(NEWCOMER_TIME, place).await else { continue };
                 // Never closed.
-                let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+                let Ok(place) = place else { return };
                 match listening.accept().await {
                     Ok(accepted) => {
                         is_failing = false;
                         self.open.fetch_add(1, Ordering::Relaxed);
                         let (open, closed) = (Arc::clone(&self.open), Arc::clone(&self.closed));
                         let open = Open { open, closed, _place: place, _socket: sockets.token() };
-                        self.serve(accepted, keep, open);
+                        let standing = self.newcomers.add(self.open.load(Ordering::Relaxed));
+                        self.serve(accepted, keep, open, standing);
                     }
                     Err(error) if is_of_one_client(&error) => {}
                     Err(error) => {
@@ -178,27 +200,16 @@ impl Connections {
         }
     }
 
-    fn serve(&self, accepted: Accepted, keep: Keep, open: Open) {
+    fn serve(&self, accepted: Accepted, keep: Keep, open: Open, standing: Arc<Standing>) {
         let (dispatch, stopping) = (self.dispatch.clone(), self.stopping.clone());
+        let serving = Serving { dispatch, stopping, keep, standing };
         let builder = builder(&self.tasks, keep);
         match accepted {
             Accepted::Tcp(stream) => {
-                self.tasks.spawn(serve_one(
-                    builder,
-                    Counted { stream, _open: open },
-                    dispatch,
-                    stopping,
-                    keep,
-                ));
+                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, serving));
             }
             Accepted::Unix(stream) => {
-                self.tasks.spawn(serve_one(
-                    builder,
-                    Counted { stream, _open: open },
-                    dispatch,
-                    stopping,
-                    keep,
-                ));
+                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, serving));
             }
         }
     }
@@ -238,26 +249,34 @@ fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
     builder
 }
 
-/// Serves one client until he is done, or the server's patience is over.
-async fn serve_one<S>(
-    builder: Builder<Tracked>,
-    stream: Counted<S>,
+/// What serves one connection.
+struct Serving {
     dispatch: Dispatch,
     stopping: Stopping,
     keep: Keep,
-) where
+    standing: Arc<Standing>,
+}
+
+/// Serves one client until it is done, or has to go.
+async fn serve_one<S>(builder: Builder<Tracked>, stream: Counted<S>, serving: Serving)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let Serving { dispatch, stopping, keep, standing } = serving;
     let has_asked = Arc::new(AtomicBool::new(false));
     let asks = Arc::clone(&has_asked);
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+    let shown = Arc::clone(&standing);
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         asks.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(Arc::clone(&shown));
         dispatch.clone().answer(request)
     });
     let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let (cut_off, begun) = (pin!(stopping.cut_off()), pin!(stopping.begun()));
     let mut connection = Own::new(connection);
     let (mut cut_off, mut begun) = (Own::new(cut_off), Own::new(begun));
+    let evicted = pin!(standing.evicted());
+    let mut evicted = Own::new(evicted);
     let mut is_told = keep == Keep::OneRequest;
     let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_TIME));
     let mut is_first_due = true;
@@ -266,6 +285,7 @@ async fn serve_one<S>(
         tokio::select! {
             // What goes wrong on a connection is its client's to know.
             _ = &mut connection => return,
+            () = &mut evicted => return,
             () = &mut cut_off, if cut_at.is_none() => {
                 // Whoever waits is told why he waits no longer.
                 is_told = true;

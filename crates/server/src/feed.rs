@@ -53,7 +53,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    pub(crate) fn new(
+    pub(crate) async fn new(
         app: &App,
         execution: &Execution,
         kind: StreamKind,
@@ -63,12 +63,13 @@ impl Feed {
     ) -> Result<Self, ApiError> {
         let cursor = since.unwrap_or_default();
         cursor.check(execution)?;
+        let follower = summary::patiently(|| execution.follow(cursor.position)).await?;
         Ok(Self {
             app: app.clone(),
             outgoing: app.outgoing.clone(),
             read_ahead: None,
             execution: execution.clone(),
-            follower: execution.follow(cursor.position)?,
+            follower,
             kind,
             encoding,
             decoders: Default::default(),
@@ -316,6 +317,20 @@ impl Feed {
         let held = std::array::from_fn(|at| self.decoders[at].held() + self.owed[at]);
         Cursor { position: self.follower.cursor(), held }
     }
+}
+
+/// The stream of a command that was started, but whose output cannot be read now.
+pub(crate) fn failed(execution: &Execution, error: &ApiError) -> EventStream {
+    let event = ExecuteEvent::Error(ErrorEvent {
+        error: error.message().into(),
+        data: error.message().into(),
+        code: error.code(),
+        exit_code: None,
+        execution_id: Some(execution.id().to_string()),
+        timestamp: Timestamp::now(),
+    });
+    let event = Event { id: Some(Cursor::default()), payload: event.into() };
+    EventStream::new(stream::iter([Item::Event(Box::new(event))]))
 }
 
 fn index(stream: Stream) -> usize {

@@ -26,6 +26,9 @@ use crate::sandbox::Sandbox;
 /// Words in paths below `/api/process`, which therefore are no ids.
 const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
 
+/// The longest grace period of a timeout.
+const MAX_TIMEOUT_GRACE: Duration = Duration::from_secs(600);
+
 /// How a command is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -139,7 +142,7 @@ fn spec(
     let some = |timeout: &Duration| !timeout.is_zero();
     spec.timeout = timeout.or(sandbox.defaults.timeout).filter(some);
     spec.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis).filter(some);
-    spec.timeout_grace = request.grace_ms.map_or(DEFAULT_TIMEOUT_GRACE, Duration::from_millis);
+    spec.timeout_grace = grace(request.grace_ms)?;
     spec.limits = limits(request.limits.as_ref().unwrap_or(&Limits::default()));
     spec.leftovers = match request.leftovers.unwrap_or_default() {
         Leftovers::Keep => LeftoverPolicy::Keep,
@@ -167,6 +170,16 @@ fn spec(
         spec.stdin = keep_open(spec.stdin);
     }
     Ok(spec)
+}
+
+/// The grace period of a timeout.
+fn grace(asked: Option<u64>) -> Result<Duration, ApiError> {
+    let grace = asked.map_or(DEFAULT_TIMEOUT_GRACE, Duration::from_millis);
+    if grace > MAX_TIMEOUT_GRACE {
+        let most = MAX_TIMEOUT_GRACE.as_millis();
+        return Err(ApiError::invalid("graceMs", format!("it may be {most} at most")));
+    }
+    Ok(grace)
 }
 
 fn id(request: &CommandRequest) -> Result<Option<ExecutionId>, ApiError> {

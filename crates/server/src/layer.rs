@@ -17,6 +17,7 @@ use crate::access::Multiplexed;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::events::{EventStream, sse};
+use crate::framing;
 
 /// The longest request id that is taken over from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -64,7 +65,7 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
     let mut response = if let Some(headers) = app.gate.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
     } else {
-        match if is_multiplexed { Ok(()) } else { app.gate.check_page(request.uri(), request.headers()) } {
+        match if is_multiplexed { Ok(()) } else { check(&app, &request) } {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
                 run(next, request).await
@@ -88,6 +89,12 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
     tracing::debug!(request = id.as_str(), %method, route, status = response.status().as_u16(), "answered");
     response.headers_mut().insert(REQUEST_ID_HEADER, id.0);
     response
+}
+
+/// What holds for every request over HTTP, whatever its route.
+fn check(app: &App, request: &Request) -> Result<(), ApiError> {
+    framing::check(request)?;
+    app.gate.check_page(request.uri(), request.headers())
 }
 
 /// Runs the handler. One that panics is answered like any other failure of the server's own.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 /// The size of a piece while there is room.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 /// The size of a piece when there is none.
-pub(crate) const SCARCE_PIECE_BYTES: usize = 4 << 10;
+pub(crate) const SCARCE_PIECE_BYTES: usize = 16 << 10;
 
 /// What a reader of a journal holds at most while it reads ahead.
 const READ_AHEAD_BYTES: usize = 256 << 10;

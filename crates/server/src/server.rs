@@ -17,6 +17,10 @@ use crate::listening::Listening;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
+/// Descriptors that connections leave to executions and sessions: a quarter of what the process may have, within these
+/// bounds.
+const MIN_RESERVED_DESCRIPTORS: usize = 256;
+const MAX_RESERVED_DESCRIPTORS: usize = 4_096;
 /// How long what goes on after its request has when the server stops.
 const LAST_TASKS_TIME: Duration = Duration::from_secs(1);
 
@@ -106,7 +110,7 @@ impl Server {
         let dispatch = Dispatch::new(crate::router::router(Arc::clone(&app)));
         let connections = Arc::clone(&app.connections);
         let clients =
-            Connections::new(dispatch, config.limits.connections, connections, app.stopping.clone());
+            Connections::new(dispatch, places(config.limits.connections), connections, app.stopping.clone());
         let drain = Drain {
             window: config.drain_window,
             first: end_executions(&app.sandbox.engine, SIGTERM, config.stop_executions),
@@ -121,6 +125,13 @@ impl Server {
         drop(tokio::time::timeout(LAST_TASKS_TIME, app.tasks.wait()).await);
         Ok(())
     }
+}
+
+/// How many connections there may be: as many as is configured, and only as many as leave descriptors for work.
+fn places(configured: usize) -> usize {
+    let limit = sandcrab_engine::descriptor_limit();
+    let reserved = (limit / 4).clamp(MIN_RESERVED_DESCRIPTORS, MAX_RESERVED_DESCRIPTORS).min(limit / 2);
+    configured.min(limit - reserved)
 }
 
 /// Opens the engine with the environment as it was changed last.

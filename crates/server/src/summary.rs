@@ -1,34 +1,38 @@
 //! What a command did, as its answer says it.
 
+use std::time::Duration;
+
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::Summary;
-use sandcrab_api::execute::{Encoding, ExecuteResult};
+use sandcrab_api::execute::{Encoding, ExecuteResult, Truncated};
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::{End, EndReason};
+use sandcrab_engine::{End, EndReason, ReadError};
+use tokio::time::Instant;
 
 use crate::answer::AnswerOutput;
 use crate::convert;
 use crate::error::ApiError;
 use crate::launch::Launch;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, SCARCE_PIECE_BYTES};
 use crate::text;
 
 /// The most bytes of each stream that an error carries.
-const ERROR_OUTPUT_BYTES: u64 = 1 << 20;
+const ERROR_OUTPUT_BYTES: usize = 1 << 20;
+
+/// How long reading is tried again when the machine is out of something, and how often.
+const READ_PATIENCE: Duration = Duration::from_secs(5);
+const READ_PAUSE: Duration = Duration::from_millis(20);
 
 /// The answer to a command that has ended.
-pub(crate) fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<Response, ApiError> {
+pub(crate) async fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<Response, ApiError> {
     if let Some(refusal) = refusal(&launch, end) {
-        return Ok(with_output(refusal, &launch)?.into_response());
+        return Ok(with_output(refusal, &launch, outgoing).await?.into_response());
     }
     let info = launch.execution.info();
     let encoding = launch.encoding;
     let id = launch.execution.id().to_string();
-    // It has run: a client that cannot get its result now can ask for it later.
-    let unread = |e| ApiError::from(e).with("executionId", id.as_str());
-    let (output, cursor) =
-        AnswerOutput::of(&launch.execution, launch.max_output_bytes, encoding, outgoing).map_err(unread)?;
+    let (output, cursor) = output(&launch, outgoing).await.map_err(|e| e.with("executionId", id.as_str()))?;
     let ended_at = info.ended_at.map_or_else(Timestamp::now, Timestamp::from);
     let result = ExecuteResult {
         stdout: String::new(),
@@ -55,6 +59,31 @@ pub(crate) fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<
         cursor,
     };
     Ok(output.respond(result, outgoing))
+}
+
+/// The output of a command that has ended. It has run, so there is an answer: where the machine has no descriptor left to
+/// read it with for a while, all of it is left out, and said to be.
+async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(AnswerOutput, u64), ApiError> {
+    let read = || AnswerOutput::of(&launch.execution, launch.max_output_bytes, launch.encoding, outgoing);
+    match patiently(read).await {
+        Err(ReadError::OutOf(_)) => {
+            let bytes = launch.execution.info().output_bytes;
+            let truncated = Truncated { stdout: bytes, ..Truncated::default() };
+            Ok((AnswerOutput::left_out(launch.encoding, truncated), 0))
+        }
+        read => Ok(read?),
+    }
+}
+
+/// Reads, and tries again for a while when the machine is out of descriptors or memory.
+pub(crate) async fn patiently<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    let deadline = Instant::now() + READ_PATIENCE;
+    loop {
+        match read() {
+            Err(ReadError::OutOf(_)) if Instant::now() < deadline => tokio::time::sleep(READ_PAUSE).await,
+            read => return read,
+        }
+    }
 }
 
 /// The same for the end of a stream.
@@ -94,9 +123,16 @@ pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
     Some(error.with("executionId", launch.execution.id().as_str()))
 }
 
-fn with_output(error: ApiError, launch: &Launch) -> Result<ApiError, ApiError> {
-    let limit = launch.max_output_bytes.min(ERROR_OUTPUT_BYTES);
-    let output = launch.execution.output(usize::try_from(limit).unwrap_or(usize::MAX))?;
+async fn with_output(error: ApiError, launch: &Launch, outgoing: &Outgoing) -> Result<ApiError, ApiError> {
+    // An error is made whole, so it gets less when memory is scarce.
+    let most = if outgoing.is_scarce() { SCARCE_PIECE_BYTES } else { ERROR_OUTPUT_BYTES };
+    let limit = usize::try_from(launch.max_output_bytes).unwrap_or(usize::MAX).min(most);
+    let output = match patiently(|| launch.execution.output(limit)).await {
+        Err(ReadError::OutOf(_)) => {
+            return Ok(error.with("truncatedBytes", launch.execution.info().output_bytes));
+        }
+        output => output?,
+    };
     let text = |bytes| text::encode(bytes, launch.encoding).0;
     let omitted = output.stdout.omitted + output.stderr.omitted;
     let error = error.with("stdout", text(output.stdout.bytes)).with("stderr", text(output.stderr.bytes));

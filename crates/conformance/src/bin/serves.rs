@@ -7,6 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandcrab_server::{Listen, Server, ServerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,6 +49,10 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             "retention-bytes" => config.engine.retention.max_total_bytes = number as u64,
             "requests-per-socket" => config.limits.requests_per_socket = number,
             "drain-ms" => config.drain_window = Duration::from_millis(number as u64),
+            "descriptors" => {
+                let limits = getrlimit(Resource::Nofile);
+                setrlimit(Resource::Nofile, Rlimit { current: Some(number as u64), ..limits })?;
+            }
             "keep-executions" => config.stop_executions = None,
             other => return Err(format!("there is no setting {other}").into()),
         }

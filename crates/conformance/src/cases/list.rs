@@ -105,6 +105,8 @@ macro_rules! every_case {
                 a_body_that_breaks_off
                 head_is_get_without_a_body
                 what_is_no_http
+                what_can_be_read_in_two_ways
+                one_token_in_its_place
                 odd_but_legal
                 half_a_request
             }

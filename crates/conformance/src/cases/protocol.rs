@@ -113,6 +113,67 @@ pub(super) async fn what_is_no_http(target: Target) {
     target.get("/api/ping").await.ok();
 }
 
+/// What a proxy on the way might read in another way is refused, and nothing of it is run.
+pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
+    let (host, folder) = (target.authority().to_owned(), target.folder().await);
+    let token = target.token().map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
+    let (length, chunk) = (body.len(), format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()));
+    let post = "POST /api/execute HTTP/1.1\r\n";
+    for bytes in [
+        format!("{post}host: {host}\r\n{token}transfer-encoding: gzip, chunked\r\n\r\n{chunk}"),
+        format!(
+            "{post}host: {host}\r\n{token}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n{chunk}"
+        ),
+        format!("{post}host: {host}\r\nhost: {host}\r\n{token}content-length: {length}\r\n\r\n{body}"),
+        format!("{post}host: {host}\r\n{token}x: y\r\n folded\r\ncontent-length: {length}\r\n\r\n{body}"),
+        format!("{post}host : {host}\r\n{token}content-length: {length}\r\n\r\n{body}"),
+        format!(
+            "POST http://other.localhost/api/execute HTTP/1.1\r\nhost: {host}\r\n{token}content-length: {length}\r\n\r\n{body}"
+        ),
+        format!(
+            "POST http://evil.example/api/execute HTTP/1.1\r\nhost: evil.example\r\n{token}content-length: {length}\r\n\r\n{body}"
+        ),
+    ] {
+        let mut connection = target.connect().await;
+        drop(connection.send_bytes(bytes.as_bytes()).await);
+        let answer = connection.answer().await.expect("an answer");
+        assert!((400..500).contains(&answer.status()), "{bytes:?}: {answer:?}");
+    }
+    assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
+    // Of two framings the chunks count, and nothing is read after them.
+    let both =
+        format!("{post}host: {host}\r\n{token}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n");
+    let mut connection = target.connect().await;
+    let smuggled = format!("{both}2\r\n{{}}\r\n0\r\n\r\n{post}host: {host}\r\n{token}\r\n");
+    connection.send_bytes(smuggled.as_bytes()).await.expect("sent");
+    let answer = connection.answer().await.expect("an answer");
+    assert_eq!((answer.status(), answer.header("connection")), (400, Some("close")), "{answer:?}");
+    // The same target and host are one and the same.
+    let whole = format!("GET http://{host}/api/ping HTTP/1.1\r\nhost: {host}\r\n{token}\r\n");
+    let mut connection = target.connect().await;
+    connection.send_bytes(whole.as_bytes()).await.expect("sent");
+    connection.answer().await.expect("an answer").ok();
+    target.remove(&folder).await;
+}
+
+/// A token counts once, and the one of a WebSocket only there.
+pub(super) async fn one_token_in_its_place(target: Target) {
+    let Some(token) = target.token().map(str::to_owned) else { return };
+    let open = target.with_token(None);
+    for (first, second) in [(token.as_str(), "wrong"), ("wrong", &token), (&token, &token)] {
+        let mut connection = open.connect().await;
+        let host = open.authority();
+        let head = format!("GET /api/ping HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {first}\r\n");
+        let head = format!("{head}authorization: Bearer {second}\r\n\r\n");
+        connection.send_bytes(head.as_bytes()).await.expect("sent");
+        connection.answer().await.expect("an answer").refused(401, "UNAUTHORIZED");
+    }
+    let offer = Request::get("/api/ping").header("sec-websocket-protocol", format!("bearer.{token}"));
+    open.send(offer.clone()).await.refused(401, "UNAUTHORIZED");
+    open.send(offer.header("upgrade", "websocket")).await.refused(401, "UNAUTHORIZED");
+}
+
 /// Many headers, long paths and odd bytes are refused or passed over.
 pub(super) async fn odd_but_legal(target: Target) {
     let mut request = Request::get("/api/ping");

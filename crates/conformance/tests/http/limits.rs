@@ -46,6 +46,41 @@ async fn finished_executions() {
     server.stop().await;
 }
 
+/// Silent strangers cannot keep clients with the token out, nor take the descriptors that commands need.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections() {
+    let server = ServerProcess::start(&["descriptors=600"]).await;
+    let target = server.target.clone();
+    let session = target.new_session().await;
+    let mut kept = target.connect().await;
+    kept.ask(&Request::get("/api/ping")).await.unwrap().ok();
+    let mut silent = Vec::new();
+    for _ in 0..700 {
+        silent.push(tokio::net::TcpStream::connect(target.authority()).await.unwrap());
+    }
+    for _ in 0..20 {
+        target.shell("true").await;
+        target.post("/api/execute", json!({"command": "echo hi", "sessionId": session})).await.ok();
+    }
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        let mut connection = target.connect().await;
+        connection
+            .send(&Request::post("/api/execute/stream", &json!({"command": "sleep 300"})))
+            .await
+            .unwrap();
+        streams.push(connection);
+    }
+    target
+        .until("/api/process/list?all=true&status=running", |list| {
+            list["processes"].as_array().unwrap().len() == 20
+        })
+        .await;
+    // One that was admitted stays.
+    kept.ask(&Request::get("/api/ping")).await.unwrap().ok();
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn sessions() {
     let server = ServerProcess::start(&["max-sessions=2"]).await;

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use axum::Router;
 use axum::routing::get;
+use axum::{Extension, Router};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -35,12 +35,16 @@ impl Scene {
         let (go, open) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let stopping = Stopping::default();
         let waits = Arc::clone(&go);
-        let slow = move || async move {
+        let slow = move |Extension(standing): Extension<Arc<Standing>>| async move {
+            standing.admit();
             waits.notified().await;
             "slow"
         };
         let knows = stopping.clone();
-        let quick = move || async move { if knows.is_stopping() { "stopping" } else { "quick" } };
+        let quick = move |Extension(standing): Extension<Arc<Standing>>| async move {
+            standing.admit();
+            if knows.is_stopping() { "stopping" } else { "quick" }
+        };
         let router = Router::new().route("/slow", get(slow)).route("/quick", get(quick));
         let clients = Connections::new(Dispatch::new(router), most, Arc::clone(&open), stopping.clone());
         let ((stop, stopped), (hurry, hurries)) = (oneshot::channel(), oneshot::channel());

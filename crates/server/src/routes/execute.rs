@@ -6,14 +6,14 @@ use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
 use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
 use sandcrab_api::process::ProcessStarted;
-use sandcrab_api::{IDEMPOTENCY_HEADER, Timestamp};
+use sandcrab_api::{ErrorCode, IDEMPOTENCY_HEADER, Timestamp};
 use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::EventStream;
-use crate::feed::{Feed, StreamKind};
+use crate::feed::{self, Feed, StreamKind};
 use crate::input::{Json, Params};
 use crate::launch::{Kind, Launch, launch_guarded};
 use crate::sandbox::Sandbox;
@@ -50,7 +50,7 @@ pub(crate) async fn execute(
     }
     let end = wait(&app, &launch).await?;
     guard.release();
-    summary::respond(launch, &end, &app.outgoing)
+    summary::respond(launch, &end, &app.outgoing).await
 }
 
 /// Waits for the end of a command; gives up when the server's patience is over.
@@ -120,5 +120,10 @@ pub(crate) async fn execute_stream(
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
     let kind = StreamKind::Command(Box::new((launch, guard)));
-    Ok(Feed::new(&app, &execution, kind, since, encoding, true)?.into_events())
+    match Feed::new(&app, &execution, kind, since, encoding, true).await {
+        Ok(feed) => Ok(feed.into_events()),
+        // It runs: refusing the request would say that it does not.
+        Err(e) if e.code() == ErrorCode::LimitExceeded => Ok(feed::failed(&execution, &e)),
+        Err(e) => Err(e),
+    }
 }

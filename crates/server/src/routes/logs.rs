@@ -222,5 +222,5 @@ pub(crate) async fn stream(
     let since = since(&headers, options.since.as_deref())?;
     let encoding = encoding(&execution, options.encoding);
     let follows = options.follow != Some(false);
-    Ok(Feed::new(&app, &execution, StreamKind::Process, since, encoding, follows)?.into_events())
+    Ok(Feed::new(&app, &execution, StreamKind::Process, since, encoding, follows).await?.into_events())
 }
