@@ -67,6 +67,7 @@ extern WEAK void reset_local_contexts(void);
 extern void dispose_var_context(struct scope *);
 extern int run_exit_trap(void), signal_is_trapped(int), change_flag(int, int);
 extern void run_trap_cleanup(int), restore_default_signal(int), set_pipestatus_from_exit(int), array_flush(void *);
+extern void pop_dollar_vars(void); /* does nothing if none are saved */
 extern void set_shellopts(void), set_bashopts(void);
 extern WEAK void seedrand(void), seedrand32(void);
 extern struct variable *find_variable(const char *), *find_global_variable_noref(const char *);

@@ -193,3 +193,19 @@ void leave_functions(void)
     }
     variable_context = 0;
 }
+
+enum { MAX_CALLS = 1 << 16 };
+
+/* Under errexit bash forgets the calls of functions instead of returning from them, and a shell that is about to end does not
+ * return from them either: the positional parameters around them are still saved, and what bash keeps of some local
+ * variables besides their values is still theirs. */
+void undo_forgotten_calls(void)
+{
+    static char *const kept[] = {
+        "IFS", "PATH", "LANG", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "TZ", "GLOBIGNORE",
+    };
+    for (int i = 0; i < MAX_CALLS; i++)
+        pop_dollar_vars();
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        stupidly_hack_special_variables(kept[i]);
+}

@@ -116,6 +116,8 @@ static void recover(int code)
     top_level_cleanup();
     reset_parser();
     leave_functions();
+    if (code == ERREXIT)
+        undo_forgotten_calls();
     evalnest = sourcelevel = 0;
     /* Some of bash's jumps out of a function do not pop its call stack. */
     static const char *const stacks[] = { "FUNCNAME", "BASH_SOURCE", "BASH_LINENO" };

@@ -97,6 +97,7 @@ void default_signals(void);
 char *apply_changes(char *body, uint32_t flags);
 void put_back(void);
 void leave_functions(void);
+void undo_forgotten_calls(void);
 char *map_body(int fd);
 
 /* --- snapshot.c --------------------------------------------------------------------------------- */

@@ -258,6 +258,7 @@ void send_state(int status)
             restore_default_signal(0);
         }
         leave_functions();
+        undo_forgotten_calls();
         put_back();
         leave_strict_modes();
         write_state(file);

@@ -55,6 +55,75 @@ fn a_shell_that_exits_goes_on_with_its_state() {
     }
 }
 
+/// Wherever in the shell it was left, nothing of that place stays.
+#[test]
+fn a_shell_that_exits_anywhere_is_whole() {
+    let endings = [
+        "trap 'exit 3' USR1; kill -USR1 $$; sleep 0.1",
+        "trap 'exit 3' ERR; false",
+        "trap 'exit 3' DEBUG; true",
+        "set -T; trap 'exit 3' RETURN; f() { :; }; f",
+        "trap 'trap - EXIT; exit 3' EXIT; exit 1",
+        "trap 'trap \"exit 3\" USR1; kill -USR1 $$' EXIT; exit 1",
+        "f() { exit 3; }; f x y z",
+        "echo 'exit 3' >s.sh; . ./s.sh x y z",
+        "f() { set -- q; exit 3; }; f x",
+        "f() { local IFS=: PATH=/nonexistent LC_ALL=C OPTIND=7; exit 3; }; f",
+        "IFS=: PATH=/nonexistent eval 'exit 3'",
+        "f() { exit 3; }; IFS=: f",
+        "f() { local -; set -f; exit 3; }; f",
+        "while read -r l; do exit 3; done <<<a",
+        "shopt -s lastpipe; echo a | while read -r l; do exit 3; done",
+        "for i in 1 2; do for j in 1 2; do exit 3; done; done",
+        "case x in x) exit 3 ;; esac",
+        "{ exit 3; } 5>/dev/null 2>/dev/null",
+        "until exit 3; do :; done",
+        "[[ -n $(exit 3) ]] || exit 3",
+        "x=$(exit 3) || { (exit 4); exit 3; }",
+        "coproc cat; exit 3",
+        "command exit 3",
+        "builtin exit 3",
+        "time exit 3",
+        "! exit 3",
+        "mapfile -C 'exit 3 #' -c 1 m <<<a",
+        "set -e; f() { g x; }; g() { (exit 3); }; f",
+        "echo '(exit 3)' >s.sh; set -e; . ./s.sh x y z",
+        "set -eE; trap 'echo err' ERR; f() { local IFS=:; (exit 3); }; f",
+        "g() { exit 3; }; complete -F g foo; exit 3",
+        "read -t 5 l < <(sleep 0); exit 3",
+        "set -o posix; f() { exit 3; }; f; ",
+        "printf -v x %s y; set -x; exit 3",
+        "exec 3>/dev/null; { exit 3; } >&3",
+        "eval 'eval \"f() { exit 3; }; f\"'",
+        "function f { trap 'echo r' RETURN; exit 3; }; f",
+    ];
+    let mut differences = Vec::new();
+    for ending in endings {
+        let mut session = Session::new(Driver::Loaded);
+        session.run("set -- a b; fds=(/proc/$$/fd/*)");
+        let outcome = session.run(ending);
+        if !matches!(outcome.ended, Ended::Done { status: 3, how: How::Exit }) {
+            differences.push(format!("\n{ending}: {:?} {}", outcome.ended, outcome.err()));
+            continue;
+        }
+        let text = "set +x +o posix +E +T; shopt -u lastpipe; trap - DEBUG ERR RETURN USR1; unset COPROC
+            v=p:q; echo $# $1 $v $- ${#FUNCNAME[@]} ${OPTIND} ${LC_ALL-none}; ls /dev/null
+            trap 'echo t' USR2; kill -USR2 $$; echo after; break 2>/dev/null; f() { return 4; }; f; echo $?
+            [[ $PATH == */bin* ]] && echo path; echo x | { read -r y; echo $y; }; (exit 5); echo $? $BASH_SUBSHELL";
+        let after = session.run(text);
+        let expected = "2 a p:q hBs 0 1 none\n/dev/null\nt\nafter\n4\npath\nx\n5 0\n";
+        if after.out() != expected {
+            differences.push(format!("\n{ending}: then {:?} {}", after.out(), after.err()));
+        }
+        let after = session.run("now=(/proc/$$/fd/*); echo $((${#now[@]} - ${#fds[@]}))");
+        let opened = i32::from(ending.contains("exec 3")) + 2 * i32::from(ending.contains("coproc"));
+        if after.out() != format!("{opened}\n") {
+            differences.push(format!("\n{ending}: descriptors {:?}", after.out()));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.concat());
+}
+
 fn restored(snapshot: &Snapshot) -> Session {
     let mut session = Session::empty(Driver::Loaded);
     session.restore(snapshot);
@@ -67,14 +136,14 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
     let endings = [
         ("exec true", 0),
         ("exec sh -c 'exit 3'", 3),
-        ("f() { local v=2; exec true; }; f", 0),
+        ("f() { local v=2; exec true; }; f x y z", 0),
         ("command exec true", 0),
         ("builtin exec -a name true", 0),
         ("eval 'exec true' >/dev/null", 0),
         ("exec /nonexistent/x", 127),
         ("exec nonexistent", 127),
         ("exec /etc/passwd", 126),
-        ("f() { local v=2; exec nonexistent; }; f", 127),
+        ("f() { local v=2; set -- q; exec nonexistent; }; f x", 127),
         ("set -e; eval ')'", 2),
         ("set -e; readonly r=1; r=2", 1),
         ("trap 'echo bye' EXIT; exec nonexistent", if bash_version() < (5, 2) { 0 } else { 127 }),
@@ -84,15 +153,16 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
             continue; // which does not say that it is `exec`: the session has its last snapshot
         }
         let mut session = Session::new(Driver::Loaded);
-        session.run("w=kept; alias hi='echo hello'; declare -r ro=1; exec 3>/dev/null; echo $SHLVL");
+        session
+            .run("w=kept; alias hi='echo hello'; declare -r ro=1; exec 3>/dev/null; echo $SHLVL; set -- a b");
         let run = Run { env: &[set("ONLY", "once")], ..Run::default() };
         let text = format!("v=1; cd /usr; declare -A map=([k]=x); g() {{ echo g; }}; {ending}");
         let outcome = session.run_with(text.as_bytes(), run);
         assert_eq!(outcome.ended, Ended::Died(status), "{ending}: {}", outcome.err());
         let state = session.shell.last_state();
         let mut next = restored(&state.unwrap_or_else(|| panic!("{ending}: no state")));
-        let after = next.run("echo $v $w $PWD ${map[k]} ${ONLY-gone} $SHLVL $-; g; hi; trap -p EXIT");
-        assert_eq!(after.out(), "1 kept /usr x gone 1 hBs\ng\nhello\n", "{ending}: {}", after.err());
+        let after = next.run("echo $v $w $PWD ${map[k]} ${ONLY-gone} $SHLVL $- $# $1; g; hi; trap -p EXIT");
+        assert_eq!(after.out(), "1 kept /usr x gone 1 hBs 2 a\ng\nhello\n", "{ending}: {}", after.err());
     }
 }
 
