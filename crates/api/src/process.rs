@@ -67,9 +67,12 @@ pub struct Process {
     /// What it used, so far. Only in the answer about one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// What it left running when it ended; the first 32 of them. Only in the answer about one process.
+    /// What it left when it ended and is still running; the first 32 of them. `DELETE` ends them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<ProcessName>>,
+    /// How many processes that it left are still running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftover_count: Option<u32>,
 }
 
 /// A process that has started.

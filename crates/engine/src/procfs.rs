@@ -77,6 +77,9 @@ impl fmt::Display for StartTime {
 }
 
 impl StartTime {
+    /// Earlier than that of any process.
+    pub(crate) const EARLIEST: Self = Self(0);
+
     /// The start time of a process that starts now.
     pub(crate) fn now() -> Self {
         let now = clock_gettime(ClockId::Boottime);
@@ -93,6 +96,8 @@ pub(crate) struct Stat {
     pub(crate) parent: Option<Pid>,
     /// Whether it has ended and only waits to be reaped.
     pub(crate) ended: bool,
+    /// Whether it runs, or would if there were a processor for it; also while it waits for a disk.
+    pub(crate) running: bool,
     /// Whether it was stopped by a signal.
     pub(crate) stopped: bool,
     pub(crate) threads: u32,
@@ -116,6 +121,7 @@ impl Stat {
             parent: Pid::from_raw(parent),
             // A first thread that has ended shows as a zombie while the others go on.
             ended: matches!(state, "Z" | "X" | "x") && threads <= 1,
+            running: matches!(state, "R" | "D"),
             stopped: state == "T",
             threads,
             start: StartTime(start),

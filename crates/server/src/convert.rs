@@ -99,5 +99,6 @@ pub(crate) fn process(info: &ExecutionInfo) -> Process {
         waiting: None,
         usage: None,
         leftovers: None,
+        leftover_count: None,
     }
 }

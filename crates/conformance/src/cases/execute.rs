@@ -175,7 +175,20 @@ pub(super) async fn what_it_left_running(target: Target) {
     assert_shape(leftover, "pid:int command:text");
     assert_eq!(format!("{}\n", leftover["pid"]), kept["stdout"].as_str().unwrap_or_default());
     assert!(target.is_alive(&leftover["pid"]).await, "it should have been kept");
-    target.shell(&format!("kill -9 {}", leftover["pid"])).await;
+    // It is listed with its execution, which is not removed meanwhile, and ended by its id.
+    let id = kept["executionId"].as_str().expect("an id");
+    let list = target.get("/api/process/list?all=true").await.ok();
+    let all = list["processes"].as_array().expect("a list");
+    let own = all.iter().find(|process| process["id"] == id).expect("it is listed");
+    assert_eq!((&own["leftoverCount"], &own["leftovers"][0]["pid"]), (&json!(1), &leftover["pid"]), "{own}");
+    assert_eq!(own["leftovers"][0]["command"], "sleep 300", "{own}");
+    target.post("/api/process/cleanup", json!({})).await.ok();
+    assert!(target.is_alive(&leftover["pid"]).await, "a record was removed, not a process ended");
+    let answer = target.delete(format!("/api/process/{id}")).await.ok();
+    assert_eq!(answer["killed"][0]["pid"], leftover["pid"], "{answer}");
+    target.until_gone(&leftover["pid"]).await;
+    let again = target.delete(format!("/api/process/{id}")).await.ok();
+    assert_eq!(again["killed"], json!([]), "{again}");
 
     let killed = target.run(json!({"command": command, "leftovers": "kill"})).await;
     let pid: Value = killed["stdout"].as_str().unwrap_or_default().trim().parse().expect("a pid");

@@ -10,7 +10,7 @@ pub(super) const TRUNCATED: &str = "stdout:int stdoutAfter:int stderr:int stderr
 pub(super) const STARTED: &str =
     "success:flag processId:text executionId:text pid?:int command:text timestamp:time";
 pub(super) const PROCESS: &str = "id:text pid?:int command:text status:text startTime:time endTime?:time exitCode?:int \
-     end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list";
+     end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list leftoverCount?:int";
 pub(super) const ONE_PROCESS: &str = "success:flag process:object timestamp:time";
 pub(super) const PROCESSES: &str = "success:flag processes:list timestamp:time";
 pub(super) const KILLED: &str = "success:flag processId:text killed:list survivors:list timestamp:time";

@@ -168,8 +168,14 @@ impl Inner {
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
             self.execution_started(tracked, pid);
         }
-        if held.stage == Stage::Ended && tracked.end().is_none() {
+        if matches!(held.stage, Stage::Ended | Stage::Left) && tracked.end().is_none() {
             self.reread_end(tracked);
+        }
+        if held.stage == Stage::Left || tracked.end().is_some_and(|end| end.leftover_count > 0) {
+            self.execution_has_left(tracked);
+        }
+        if held.stage == Stage::Left {
+            self.execution_closed(tracked, 0);
         }
         // It may have ended, or been let go of, between its word and this.
         if link.is_over() {
@@ -194,6 +200,7 @@ impl Inner {
                 }
                 if stage.is_none() && link.untrack(tracked.slot()) {
                     self.execution_closed(&tracked, 0);
+                    self.execution_leftovers_gone(&tracked);
                 }
             }
         }

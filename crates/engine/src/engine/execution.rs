@@ -10,7 +10,7 @@ use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::{ReadError, StartError};
-use crate::end::{End, EndReason, KillReceipt, Usage};
+use crate::end::{End, EndReason, KillReceipt, Leftover, Usage};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::JournalReader;
 use crate::protocol::{Answer, Bytes, Request};
@@ -69,6 +69,8 @@ pub struct ExecutionInfo {
     pub status: Status,
     /// How many bytes it has written, dropped ones included, as far as is known without a look.
     pub output_bytes: u64,
+    /// Whether something that it left when it ended is still running. [`Execution::leftovers`] looks at what.
+    pub has_leftovers: bool,
     /// What the caller has put there; see [`CommandSpec::note`](crate::CommandSpec::note).
     pub note: Option<Arc<[u8]>>,
 }
@@ -146,14 +148,21 @@ impl Execution {
         drop(states.wait_for(|state| state.closed).await);
     }
 
+    /// Its supervisor, unless nothing of it is left.
     fn link(&self) -> Result<Arc<Link>, ControlError> {
-        if self.tracked.end().is_some() {
-            return Err(ControlError::Ended);
-        }
         lock(&self.tracked.link).clone().ok_or(ControlError::Ended)
     }
 
+    /// Asks for something that is done to what runs of it.
     async fn ask(&self, request: &Request) -> Result<Answer, ControlError> {
+        if self.tracked.end().is_some() {
+            return Err(ControlError::Ended);
+        }
+        self.ask_of_any(request).await
+    }
+
+    /// Asks for something that is done to what it left running as well.
+    async fn ask_of_any(&self, request: &Request) -> Result<Answer, ControlError> {
         match self.link()?.ask(request).await {
             Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
             Ok(answer) => Ok(answer),
@@ -163,11 +172,11 @@ impl Execution {
     }
 
     /// Ends the whole tree: `signal` first, SIGKILL after `grace` for what is still there. The
-    /// receipt lists what was ended. On an execution that has ended it does nothing.
+    /// receipt lists what was ended. Of an execution that has ended it ends what that left running.
     pub async fn kill(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
         let request = Request::Kill { slot: self.tracked.slot(), signal, grace };
-        match self.ask(&request).await {
+        match self.ask_of_any(&request).await {
             Ok(Answer::Receipt(receipt)) => Ok(receipt),
             Ok(_) => Ok(KillReceipt::default()),
             Err(ControlError::Ended) => Ok(KillReceipt::default()),
@@ -175,10 +184,10 @@ impl Execution {
         }
     }
 
-    /// Sends a signal to every process of it, and does nothing more.
+    /// Sends a signal to every process of it, or that it left running when it ended, and does nothing more.
     pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
         check_signal(signal)?;
-        match self.ask(&Request::Signal { slot: self.tracked.slot(), signal }).await {
+        match self.ask_of_any(&Request::Signal { slot: self.tracked.slot(), signal }).await {
             // Looked at after the answer: whoever waits then has waited before.
             Err(ControlError::Ended) if self.status() == Status::Starting => Err(ControlError::NotStarted),
             answer => answer.map(drop),
@@ -229,6 +238,18 @@ impl Execution {
     fn open_journal(&self) -> Result<(JournalReader, RecordGuard), ReadError> {
         let guard = self.tracked.guard().ok_or(ReadError::Removed)?;
         Ok((self.engine.reader(self.tracked.journal)?, guard))
+    }
+
+    /// What it left when it ended and is running now, by a look: the first
+    /// [`MAX_LEFTOVERS`](crate::MAX_LEFTOVERS) processes, and how many there are.
+    pub async fn leftovers(&self) -> (Vec<Leftover>, usize) {
+        if self.tracked.end().is_none() {
+            return Default::default();
+        }
+        match self.ask_of_any(&Request::Inspect(self.tracked.slot())).await {
+            Ok(Answer::Inspected(found)) => (found.leftovers.unwrap_or_default(), found.pids.len()),
+            _ => Default::default(),
+        }
     }
 
     /// What it has written so far, at most `limit` bytes of each stream: the head and the tail.

@@ -74,6 +74,8 @@ pub(super) struct Link {
     serves: AtomicBool,
     /// It is of a version that takes a command's journal with it.
     takes_journals: AtomicBool,
+    /// It is of a version that reports when nothing is left of what an execution left running.
+    reports_leftovers: AtomicBool,
     renewing: AtomicBool,
     /// Told once its shell is up.
     ready: AtomicBool,
@@ -117,6 +119,7 @@ impl Link {
             over: AtomicBool::new(false),
             serves: AtomicBool::new(false),
             takes_journals: AtomicBool::new(true),
+            reports_leftovers: AtomicBool::new(true),
             renewing: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
@@ -212,6 +215,11 @@ impl Link {
     /// Notes which version of the protocol an adopted supervisor speaks.
     pub(super) fn is_version(&self, version: u16) {
         self.takes_journals.store(version >= 3, Ordering::Release);
+        self.reports_leftovers.store(version >= 4, Ordering::Release);
+    }
+
+    pub(super) fn reports_leftovers(&self) -> bool {
+        self.reports_leftovers.load(Ordering::Acquire)
     }
 
     /// Makes it the engine's connection to this supervisor.
@@ -450,12 +458,20 @@ impl Link {
             }
             Answer::Closed { slot, position } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
-                    self.untrack(slot);
+                    if !execution.has_leftovers() {
+                        self.untrack(slot);
+                    }
                     engine.execution_closed(&execution, position);
                     let left_nothing = execution.end().is_some_and(|end| end.leftover_count == 0);
                     if left_nothing && execution.fixed.session.is_none() {
                         engine.renewing(self);
                     }
+                }
+            }
+            Answer::Gone { slot } => {
+                if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
+                    self.untrack(slot);
+                    engine.execution_leftovers_gone(&execution);
                 }
             }
             Answer::Restarted(_) => {

@@ -195,13 +195,13 @@ impl Inner {
     pub(super) fn link_over(self: &Arc<Self>, link: &Arc<Link>) {
         self.not_renewing(link);
         let tracked = link.tracked();
-        let unfinished: Vec<_> = tracked
-            .into_iter()
-            .filter(|tracked| link.untrack(tracked.slot()))
-            .filter(|tracked| !self.ended_by_itself(tracked))
-            .collect();
+        let mut unfinished: Vec<_> =
+            tracked.into_iter().filter(|tracked| link.untrack(tracked.slot())).collect();
+        let has_left = self.has_left(link.nonce);
+        // Of what has left something it has to be found out whether that is still there, unless all is gone.
+        unfinished.retain(|tracked| !has_left && tracked.has_leftovers() || !self.ended_by_itself(tracked));
         self.recoveries.forget(link.nonce);
-        if !(unfinished.is_empty() && self.has_left(link.nonce)) {
+        if !(unfinished.is_empty() && has_left) {
             self.recover(link.nonce, unfinished);
         }
     }
@@ -211,6 +211,7 @@ impl Inner {
         let ended = tracked.end().is_some() || self.reread_end(tracked);
         if ended {
             self.execution_closed(tracked, 0);
+            self.execution_leftovers_gone(tracked);
         }
         ended
     }

@@ -57,7 +57,7 @@ impl Inner {
 
     /// Ends every supervisor of a run of which something is left; the number of processes that still are.
     async fn quit_runs(self: &Arc<Self>) -> usize {
-        let open = self.find(|tracked| !tracked.is_closed());
+        let open = self.find(|tracked| !tracked.is_closed() || tracked.has_leftovers());
         let links: HashMap<u64, Arc<Link>> = open
             .iter()
             .filter_map(|execution| lock(&execution.tracked.link).clone())

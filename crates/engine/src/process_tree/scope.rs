@@ -25,6 +25,8 @@ pub(crate) enum Scope {
         /// it they are nobody's. Start times have a grain of 10 ms, so a process of an earlier
         /// command is mistaken only if it also lost its tag and started within that time.
         since: Option<StartTime>,
+        /// When the command ended, if it has: what started later is not the command's.
+        until: Option<StartTime>,
     },
     /// Everything on the machine that carries a tag of this supervisor, and what is below; for
     /// cleaning up after one that was killed. Never this process.
@@ -56,14 +58,15 @@ impl Scope {
         }
         match self {
             Self::Tree | Self::Orphans => facts.parent == Some(me) || facts.parent_is_member,
-            Self::Command { tag, shell, since } => {
+            Self::Command { tag, shell, since, until } => {
                 facts.pid != *shell
                     && match facts.tag {
                         Some(own) if own.nonce() == tag.nonce() => own == *tag,
                         Some(other) => facts.parent_is_member || adopted.contains(&other.nonce()),
                         None => {
                             let orphan = facts.parent == Some(me) || facts.parent == Some(*shell);
-                            let recent = since.is_some_and(|since| facts.start >= since);
+                            let recent = since.is_some_and(|since| facts.start >= since)
+                                && until.is_none_or(|until| facts.start <= until);
                             facts.parent_is_member || orphan && recent
                         }
                     }
@@ -88,7 +91,7 @@ mod tests {
     fn a_command_holds_its_own_and_never_anothers() {
         let (mine, foreign) = (Nonce::random(), Nonce::random());
         let (me, shell, since) = (pid(10), pid(11), StartTime::now());
-        let scope = Scope::Command { tag: Tag::new(mine, 5), shell, since: Some(since) };
+        let scope = Scope::Command { tag: Tag::new(mine, 5), shell, since: Some(since), until: None };
         let facts = |tag, parent, parent_is_member| Facts {
             pid: pid(99),
             parent: Some(parent),
@@ -110,7 +113,7 @@ mod tests {
         assert!(!holds(facts(None, pid(50), false)));
         let own_shell = Facts { pid: shell, ..facts(Some(Tag::new(mine, 5)), me, false) };
         assert!(!holds(own_shell));
-        let careful = Scope::Command { tag: Tag::new(mine, 5), shell, since: None };
+        let careful = Scope::Command { tag: Tag::new(mine, 5), shell, since: None, until: None };
         assert!(!careful.holds(me, &facts(None, shell, false), &[]));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use minicbor::{Decode, Encode};
 
 use super::{Bytes, Command, OpenSession, Variable};
-use crate::end::{End, KillReceipt, Usage};
+use crate::end::{End, KillReceipt, Leftover, Usage};
 use crate::wire;
 
 /// From engine to supervisor.
@@ -109,6 +109,9 @@ pub(crate) enum Stage {
     Running,
     #[n(2)]
     Ended,
+    /// It is closed, and something that it left is running. Since version 4.
+    #[n(70)]
+    Left,
 }
 
 /// An execution a supervisor holds.
@@ -251,6 +254,12 @@ pub(crate) enum Answer {
     /// The run is over and nothing is left of it; another shell is up, for another run. Since version 2.
     #[n(14)]
     Renewed,
+    /// Nothing is left any more of an execution that left something when it ended. It comes after `Closed`. Since version 4.
+    #[n(70)]
+    Gone {
+        #[n(0)]
+        slot: u32,
+    },
 }
 
 /// A look at a running execution or session.
@@ -281,4 +290,7 @@ pub(crate) struct Inspection {
     /// though not of its first supervisors.
     #[n(7)]
     pub(crate) shell_ended: Option<bool>,
+    /// What an execution that has ended left running, by a look; the first of them. Since version 4.
+    #[n(8)]
+    pub(crate) leftovers: Option<Vec<Leftover>>,
 }

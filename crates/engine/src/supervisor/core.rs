@@ -10,18 +10,24 @@ use super::job::{Exit, Job, raw};
 use super::leftover_probe::LeftoverProbe;
 use super::link::Link;
 use super::own_limits::OwnLimits;
+use super::remains::Remains;
 use super::stdio::PipeSupply;
 use crate::command::{LeftoverPolicy, Limits};
-use crate::end::{End, EndReason, Leftover, Usage};
+use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::journal::{JournalWriter, NewJournal, Slot, kind};
 use crate::layout::log_failure;
-use crate::process_tree::{Cgroup, Ending, Nonce, Scope, Tag, Tags, walk};
+use crate::process_tree::{Cgroup, Ending, Nonce, Scope, StartTime, Tag, Tags, walk};
+use crate::procfs::{self, Stat};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram, WireStdin};
 use crate::shell::{Driver, Shell, ShellConfig};
 use crate::spawn::ProcessSetup;
 
 /// How long the processes of a command have to die of SIGINT before they are killed, with the portable driver.
 const PORTABLE_GRACE: Duration = Duration::from_millis(15);
+
+/// How often, and how many times, a process that was just forked is looked at for the name of its program.
+const NAME_INTERVAL: Duration = Duration::from_micros(500);
+const NAME_LOOKS: u32 = 60;
 
 /// Why processes are being ended, and so what follows when they are gone.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +102,8 @@ pub(super) struct Core {
     pub(super) quitting: bool,
     leftover_probe: LeftoverProbe,
     pub(super) own_limits: OwnLimits,
+    /// What executions that are closed have left running.
+    pub(super) remains: Vec<Remains>,
     tags: Tags,
 }
 
@@ -114,6 +122,7 @@ impl Core {
             quitting: false,
             leftover_probe: LeftoverProbe::open()?,
             own_limits: OwnLimits::now(),
+            remains: Vec::new(),
             tags: Tags::new(nonce),
         };
         core.cgroup = core.make_cgroup("", &Limits::default()).ok();
@@ -276,6 +285,8 @@ impl Core {
         if limited {
             job.cause.get_or_insert((EndReason::OutputLimit, libc::SIGKILL));
         }
+        job.has_left = !leftovers.is_empty();
+        job.until = Some(StartTime::now());
         let end = job.end_of(exit, leftovers, now);
         let kill = (limited || job.command.leftovers == LeftoverPolicy::Kill) && !end.leftovers.is_empty();
         job.pending_end = Some(end);
@@ -314,7 +325,29 @@ impl Core {
         let mut members = scope.members();
         // A shell whose only command is over is about to end.
         members.retain(|pid| Some(*pid) != shell);
+        self.wait_for_names(&members);
         members.into_iter().map(|pid| Leftover { pid: raw(pid), command: walk::command_line(pid) }).collect()
+    }
+
+    /// A child that bash has just forked has bash's name until it has become another program. That is waited for a moment,
+    /// since the name is recorded for good; but not for a child that sleeps, which is a subshell.
+    fn wait_for_names(&self, pids: &[Pid]) {
+        let Some(bash) = self.context.bash.as_ref().and_then(|path| rustix::fs::stat(path).ok()) else {
+            return;
+        };
+        // In the middle of becoming another program it has no arguments.
+        let is_unnamed = |pid: &Pid| {
+            let program = rustix::fs::stat(format!("/proc/{pid}/exe"));
+            let is_bash =
+                program.is_ok_and(|program| (program.st_dev, program.st_ino) == (bash.st_dev, bash.st_ino));
+            (is_bash || procfs::arguments(*pid).is_empty()) && Stat::of(*pid).is_some_and(|stat| stat.running)
+        };
+        for _ in 0..NAME_LOOKS {
+            if !pids.iter().take(MAX_LEFTOVERS).any(is_unnamed) {
+                return;
+            }
+            std::thread::sleep(NAME_INTERVAL);
+        }
     }
 
     /// Ends a job because its session ends.
@@ -392,7 +425,7 @@ impl Core {
 pub(super) fn scope_in_tree(job: Option<&Job>) -> Scope {
     match job {
         Some(job) if job.adopted.is_some() => {
-            Scope::Command { tag: job.tag, shell: rustix::process::getpid(), since: None }
+            Scope::Command { tag: job.tag, shell: rustix::process::getpid(), since: None, until: None }
         }
         _ => Scope::Tree,
     }

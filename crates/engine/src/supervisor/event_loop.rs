@@ -16,6 +16,7 @@ use super::core::{Core, EndRequest, Purpose, kill_shell};
 use super::job::{Exit, Job, Pumped, raw};
 use super::link::Link;
 use super::ready::Ready;
+use super::remains::Remains;
 use super::role::{Housekeeping, Next, Role};
 use super::zygote::SUPERVISOR;
 use crate::end::{EndReason, KillReceipt};
@@ -58,6 +59,7 @@ enum Source {
     Stdin(u32),
     Ending,
     Adopted(u32),
+    Remains(u32),
 }
 
 impl Source {
@@ -152,6 +154,11 @@ impl Supervisor {
                 // The step that follows every turn looks at it.
                 Source::Ending => {}
                 Source::Adopted(slot) => self.adopted_ended(slot, now),
+                Source::Remains(slot) => {
+                    if let Some(left) = self.core.remains.iter_mut().find(|left| left.slot == slot) {
+                        left.look_soon(now);
+                    }
+                }
             }
         }
         self.follow_up(Instant::now());
@@ -187,6 +194,11 @@ impl Supervisor {
         }
         for fd in core.endings.iter().flat_map(|task| task.ending.poll_fds()) {
             watch(Source::Ending, fd, PollFlags::IN);
+        }
+        for left in &core.remains {
+            if let Some(fd) = left.watched() {
+                watch(Source::Remains(left.slot), fd, PollFlags::IN);
+            }
         }
         watch(Source::Signals, self.signals.as_fd(), PollFlags::IN);
         if let Role::Ready(ready) = &self.role
@@ -234,6 +246,7 @@ impl Supervisor {
             .chain(self.role.wake_at())
             .chain(retry)
             .chain(self.orphan_check)
+            .chain(core.remains.iter().filter_map(Remains::wake_at))
             .chain(core.link.wake_at())
             .chain(self.role.shell().and_then(Shell::wake_at))
             .min()
@@ -254,7 +267,8 @@ impl Supervisor {
         self.step_endings(now);
         self.role.advance(&mut self.core, now);
         self.report_growth();
-        self.close_finished();
+        self.close_finished(now);
+        self.core.check_remains(&self.role, now);
         self.check_orphaned(now);
         self.core.link.flush_due();
         self.tidy_up();
@@ -340,6 +354,9 @@ impl Supervisor {
             Purpose::Kill { request } => {
                 // The leader's end is found by reaping; it is there when the receipt is.
                 self.reap(now);
+                // So that the engine hears first of executions of which nothing is left.
+                self.core.look_for_remains_soon(now);
+                self.core.check_remains(&self.role, now);
                 self.core.link.send(request, &Answer::Receipt(receipt));
             }
             Purpose::Cause => self.reap(now),
@@ -382,7 +399,7 @@ impl Supervisor {
     }
 
     /// Takes out jobs that have ended and of which nothing more will come.
-    fn close_finished(&mut self) {
+    fn close_finished(&mut self, now: Instant) {
         let core = &mut self.core;
         let mut index = 0;
         while index < core.jobs.len() {
@@ -394,6 +411,9 @@ impl Supervisor {
             }
             let mut job = core.jobs.remove(index);
             core.link.send(0, &Answer::Closed { slot: job.slot, position: job.position() });
+            if job.has_left {
+                core.remains.push(Remains::of(&job, now));
+            }
             // One that is not empty yet is removed when a later command ends, or at the very end.
             core.old_cgroups.extend(job.cgroup.take());
             core.old_cgroups.retain_mut(|cgroup| cgroup.remove().is_err());
@@ -468,11 +488,13 @@ impl Supervisor {
             stage: job.stage,
             pid: job.pid.map(raw),
         });
+        let left = self.core.remains.iter().map(|left| left.slot);
+        let left = left.map(|slot| crate::protocol::Held { slot, stage: Stage::Left, pid: None });
         Answer::Welcome {
             version: crate::protocol::VERSION,
             pid: raw(rustix::process::getpid()),
             role: self.role.to_wire(),
-            held: held.collect(),
+            held: held.chain(left).collect(),
         }
     }
 }

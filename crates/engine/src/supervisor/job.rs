@@ -123,6 +123,10 @@ pub(crate) struct Job {
     pub(crate) restored: Option<Restored>,
     /// When it started, in the kernel's reckoning.
     pub(crate) since: Option<StartTime>,
+    /// When its program returned, likewise.
+    pub(crate) until: Option<StartTime>,
+    /// Something of it was running when its program returned.
+    pub(crate) has_left: bool,
     /// A process that another command left behind, watched through this descriptor.
     pub(crate) adopted: Option<OwnedFd>,
     /// A cgroup of this command alone, for its limits.
@@ -157,6 +161,8 @@ impl Job {
             cause: None,
             restored: None,
             since: None,
+            until: None,
+            has_left: false,
             adopted: None,
             cgroup: None,
             oom_kills: (0, 0),

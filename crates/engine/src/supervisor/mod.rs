@@ -5,6 +5,7 @@
 //!   request.
 //! - [`role`]: what it is for: [`ready`], [`run`] or [`session`], each with its own fields, deadlines and end.
 //! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: the reader it may wait for; [`stdio`]: where pipes come from.
+//! - [`remains`]: what executions have left running; [`keeper`]: what supervisors have.
 //! - [`spin`]: when it stays awake for the end of a command; [`link`]: its connection to the engine.
 
 pub(crate) mod context;
@@ -18,6 +19,7 @@ mod link;
 mod own_limits;
 mod reader_gate;
 mod ready;
+mod remains;
 mod requests;
 mod role;
 mod run;

@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::core::{Core, EndRequest, Purpose};
+use super::core::{Core, EndRequest, EndingTask, Purpose};
 use super::event_loop::Supervisor;
 use super::job::raw;
 use super::link::Incoming;
+use super::remains::named;
 use super::role::Role;
 use super::session::Session;
 use crate::end::{EndReason, KillReceipt, Usage};
-use crate::process_tree::{Waiting, usage_of, waits_for_input};
+use crate::process_tree::{Ending, Waiting, usage_of, waits_for_input};
 use crate::protocol::{Answer, Envelope, Inspection, Refusal, Request, Stage};
 
 /// The most kills under way at a time: each looks at every process below.
@@ -99,6 +100,15 @@ impl Supervisor {
         let Some(signal) = Signal::from_named_raw(signal) else {
             return Some(Answer::Refused(Refusal::Unsupported));
         };
+        if let Some(left) = self.core.left_by(slot) {
+            if self.core.endings.len() >= MAX_ENDINGS {
+                return Some(Answer::Refused(Refusal::QueueFull));
+            }
+            let ending = Ending::new(left.scope(&self.role), signal, grace, None);
+            let purpose = Purpose::Kill { request };
+            self.core.endings.push(EndingTask { ending, purpose, command: None, wake_at: now });
+            return None;
+        }
         let Some(job) = self.core.find(slot) else {
             return Some(Answer::Receipt(KillReceipt::default()));
         };
@@ -106,7 +116,7 @@ impl Supervisor {
             (Stage::Running, _) if self.core.endings.len() >= MAX_ENDINGS => {
                 Some(Answer::Refused(Refusal::QueueFull))
             }
-            (Stage::Ended, _) => Some(Answer::Receipt(KillReceipt::default())),
+            (Stage::Ended | Stage::Left, _) => Some(Answer::Receipt(KillReceipt::default())),
             (Stage::Queued, role) => {
                 match role {
                     Role::Session(session) => session.end_unstarted(&mut self.core, slot, signal, now),
@@ -126,13 +136,17 @@ impl Supervisor {
 
     fn signal(&self, slot: u32, signal: i32) -> Answer {
         let job = self.core.find(slot).filter(|job| job.stage == Stage::Running);
-        if job.is_none() {
-            return Answer::Refused(Refusal::NoSuchExecution);
-        }
+        let scope = match (job, self.core.left_by(slot)) {
+            (Some(_), _) => self.role.scope_of(job),
+            (None, Some(left)) => left.scope(&self.role),
+            (None, None) => return Answer::Refused(Refusal::NoSuchExecution),
+        };
         let Some(signal) = Signal::from_named_raw(signal) else {
             return Answer::Refused(Refusal::Unsupported);
         };
-        match self.role.scope_of(job).signal(signal) {
+        match scope.signal(signal) {
+            // Of an execution that has ended there may be nothing.
+            Ok(0) if job.is_none() => Answer::Refused(Refusal::NoSuchExecution),
             Ok(_) => Answer::Done,
             Err(e) => Answer::Refused(Refusal::os(&e, "send the signal")),
         }
@@ -156,6 +170,12 @@ impl Supervisor {
                     Waiting::Unknown => None,
                 },
             };
+        }
+        if let Some(left) = self.core.left_by(slot) {
+            let members = left.scope(&self.role).members();
+            inspection.pids = members.iter().map(|pid| raw(*pid)).collect();
+            inspection.usage = Some(usage_of(&members));
+            inspection.leftovers = Some(named(&members));
         }
         Answer::Inspected(inspection)
     }

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sandcrab_engine::{CommandSpec, EndReason, Event, Execution, LeftoverPolicy, Status};
+use sandcrab_engine::{
+    CommandSpec, ControlError, EndReason, Event, Execution, LeftoverPolicy, StartError, Status,
+};
 
-use crate::support::{BOTH, Kind, Running, Scene, Seen, eventually, running_in};
+use crate::support::{BOTH, Kind, Place, Running, Scene, Seen, eventually, eventually_async, id, running_in};
 
 #[tokio::test]
 async fn a_command_returns_before_its_background_child() {
@@ -234,4 +236,109 @@ async fn names_that_are_not_text_do_not_hold_up_the_end() {
         assert!(end.leftovers.iter().all(|leftover| leftover.command.len() <= 256));
         running.answers().await;
     }
+}
+
+/// Leaves something that has closed its pipes, and something that has also lost its tag.
+const LEAVES: &str = "setsid sleep 60 </dev/null >/dev/null 2>&1 & \
+    (ulimit -SR 1000000; exec setsid sleep 61 </dev/null >/dev/null 2>&1) & echo up";
+
+async fn names(execution: &Execution) -> Vec<String> {
+    let (mut found, count) = execution.leftovers().await;
+    assert_eq!(found.len(), count);
+    found.sort_by_key(|left| left.command.clone());
+    found.into_iter().map(|left| left.command).collect()
+}
+
+#[tokio::test]
+async fn what_an_execution_left_is_listed_kept_and_ended_by_its_id() {
+    for kind in BOTH {
+        let place = Place::new();
+        let engine = place.open().await;
+        let session = match kind {
+            Kind::Run => None,
+            Kind::Session => Some(engine.create_session(Default::default()).await.unwrap()),
+        };
+        let start = async |spec: CommandSpec| match &session {
+            Some(session) => session.start(spec).await.unwrap(),
+            None => engine.start(spec).await.unwrap(),
+        };
+        let other = start(CommandSpec::shell(LEAVES)).await;
+        let execution = start(CommandSpec::shell(LEAVES).id(id("leaves"))).await;
+        for execution in [&other, &execution] {
+            execution.wait_closed().await;
+            assert!(execution.info().has_leftovers, "{kind:?}");
+            eventually_async("both are up", async || names(execution).await == ["sleep 60", "sleep 61"])
+                .await;
+        }
+        assert!(engine.forget(&id("leaves")).is_err());
+        let again = engine.start(CommandSpec::shell("true").id(id("leaves"))).await;
+        assert!(matches!(again, Err(StartError::AlreadyExists(_))), "{again:?}");
+        // The next engine knows as much.
+        let other_id = other.id().clone();
+        drop((other, execution, session, engine));
+        let engine = place.open().await;
+        let (execution, other) =
+            (engine.execution(&id("leaves")).unwrap(), engine.execution(&other_id).unwrap());
+        assert!(execution.info().has_leftovers && engine.forget(&id("leaves")).is_err());
+        assert_eq!(execution.status().end().unwrap().exit_code, Some(0));
+        let receipt = execution.kill(libc::SIGTERM, Duration::from_secs(5)).await.unwrap();
+        let mut killed: Vec<_> = receipt.killed.iter().map(|killed| killed.command.as_str()).collect();
+        killed.sort_unstable();
+        assert_eq!((killed, receipt.survivors.len()), (vec!["sleep 60", "sleep 61"], 0), "{kind:?}");
+        assert!(receipt.killed.iter().all(|killed| Seen::of(killed.pid).is_none()));
+        assert!(!execution.info().has_leftovers);
+        assert_eq!(names(&execution).await, [""; 0]);
+        assert_eq!(execution.kill(9, Duration::ZERO).await.unwrap().killed, []);
+        engine.forget(&id("leaves")).unwrap();
+        // Nothing else was touched.
+        assert_eq!(names(&other).await, ["sleep 60", "sleep 61"], "{kind:?}");
+        other.signal(libc::SIGINT).await.unwrap();
+        assert!(other.info().has_leftovers, "background processes ignore it");
+        other.signal(libc::SIGTERM).await.unwrap();
+        eventually("the engine hears of it", || !other.info().has_leftovers).await;
+        assert!(matches!(other.signal(libc::SIGTERM).await, Err(ControlError::Ended)));
+    }
+}
+
+#[tokio::test]
+async fn retention_keeps_what_has_left_something() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.retention.max_count = 1).await;
+    let execution = engine.start(CommandSpec::shell(LEAVES).id(id("leaves"))).await.unwrap();
+    execution.wait_closed().await;
+    for _ in 0..40 {
+        engine.run(CommandSpec::shell("true")).await.unwrap();
+    }
+    assert!(engine.execution(&id("leaves")).is_some());
+    assert_eq!(execution.kill(9, Duration::ZERO).await.unwrap().killed.len(), 2);
+}
+
+#[tokio::test]
+async fn a_leftover_is_named_after_its_program() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        for _ in 0..10 {
+            let running = scene.start(kind, CommandSpec::shell("sleep 60 &")).await;
+            let end = running.execution.wait().await.unwrap();
+            assert_eq!(end.leftovers[0].command, "sleep 60", "{kind:?}");
+            let receipt = running.execution.kill(9, Duration::ZERO).await.unwrap();
+            assert_eq!(receipt.killed.len(), 1, "{kind:?} {receipt:?}");
+            running.answers().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_not_text_are_shown() {
+    let scene = Scene::open().await;
+    let text = "exec -a $'\\xff\\xfe\\x01' sleep 60 &";
+    let running = scene.start(Kind::Run, CommandSpec::shell(text)).await;
+    let end = running.execution.wait().await.unwrap();
+    assert_eq!(end.leftovers.len(), 1);
+    eventually_async("it is up", async || {
+        let (found, _) = running.execution.leftovers().await;
+        found[0].command == "\u{fffd}\u{fffd}\u{1} 60"
+    })
+    .await;
+    assert_eq!(running.execution.kill(9, Duration::ZERO).await.unwrap().killed.len(), 1);
 }

@@ -15,7 +15,8 @@ use crate::table;
 
 /// List what runs.
 ///
-/// Commands of `run`, `exec` and sessions are listed as well as processes that were started in the background.
+/// Commands of `run`, `exec` and sessions are listed as well as processes that were started in the background. A command that has
+/// ended is listed while something that it left is running (LEFT: how many processes); `sandcrab kill` ends that.
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
     /// Also list what has ended.
@@ -30,14 +31,19 @@ pub(crate) async fn run(args: PsArgs, global: &GlobalOptions, output: Output) ->
     let filter = ProcessFilter { all: true, status: None, session_id: args.session };
     let mut list = global.client()?.processes(&filter).await?;
     if !args.all {
-        list.processes.retain(|process| process.end_time.is_none() && process.exit_code.is_none());
+        list.processes.retain(|process| {
+            let ended = process.end_time.is_some() || process.exit_code.is_some();
+            !ended || process.leftover_count.is_some()
+        });
     }
     if output.json {
         output.document(&list)?;
         return Ok(0);
     }
-    let mut table =
-        table::table(output, &["ID", "PID", "STATUS", "EXIT", "STARTED", "TOOK", "SESSION", "COMMAND"]);
+    let mut table = table::table(
+        output,
+        &["ID", "PID", "STATUS", "EXIT", "STARTED", "TOOK", "LEFT", "SESSION", "COMMAND"],
+    );
     for process in &list.processes {
         table.add_row(row(process));
     }
@@ -58,6 +64,7 @@ fn row(process: &Process) -> Vec<Cell> {
         text(process.exit_code.map(|code| code.to_string())),
         Cell::new(format!("{} ago", table::duration(since(process.start_time, now)))),
         Cell::new(table::duration(since(process.start_time, end))),
+        text(process.leftover_count.map(|count| count.to_string())),
         text(process.session_id.clone()),
         Cell::new(table::plain(&process.command)),
     ]

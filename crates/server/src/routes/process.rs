@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
+use futures_util::StreamExt;
 use sandcrab_api::execute::CommandRequest;
 use sandcrab_api::process::{
     CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted,
@@ -22,6 +23,8 @@ use crate::routes::execute::{CommandHeaders, started};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
+/// How many executions are looked at at a time for what they left.
+const LOOKS_AT_ONCE: usize = 64;
 /// How many processes are ended at a time.
 const KILLS_AT_ONCE: usize = 64;
 
@@ -66,9 +69,28 @@ pub(crate) async fn list(
             && filter.status.is_none_or(|status| process.status == status)
             && filter.session_id.as_ref().is_none_or(|id| process.session_id.as_ref() == Some(id))
     };
-    let executions = sandbox.engine.executions();
-    let processes = executions.iter().map(|execution| convert::process(&execution.info())).filter(wanted);
-    Ok(axum::Json(ProcessList { success: true, processes: processes.collect(), timestamp: Timestamp::now() }))
+    let listed = sandbox.engine.executions().into_iter().filter_map(|execution| {
+        let info = execution.info();
+        let process = convert::process(&info);
+        wanted(&process).then_some((process, info.has_leftovers.then_some(execution)))
+    });
+    let looks = listed.map(|(mut process, left)| async move {
+        if let Some(execution) = left {
+            look_at_leftovers(&execution, &mut process).await;
+        }
+        process
+    });
+    let processes = futures_util::stream::iter(looks).buffered(LOOKS_AT_ONCE).collect().await;
+    Ok(axum::Json(ProcessList { success: true, processes, timestamp: Timestamp::now() }))
+}
+
+/// Adds what an execution that has ended left running, as it is now.
+async fn look_at_leftovers(execution: &Execution, process: &mut Process) {
+    let (leftovers, count) = execution.leftovers().await;
+    if count > 0 {
+        process.leftovers = Some(convert::names(&leftovers));
+        process.leftover_count = u32::try_from(count).ok();
+    }
 }
 
 /// One process, with what can only be found out by looking at it.
@@ -83,7 +105,7 @@ async fn answer(execution: &Execution) -> ProcessAnswer {
     let mut process = convert::process(&execution.info());
     if let Some(end) = execution.status().end() {
         process.usage = Some(convert::usage(&end.usage));
-        process.leftovers = (end.leftover_count > 0).then(|| convert::names(&end.leftovers));
+        look_at_leftovers(execution, &mut process).await;
     } else if let Ok(found) = execution.inspect().await {
         // It may end at any moment, which is no reason to fail.
         process.waiting = (found.waiting_for_input == Some(true)).then_some(Waiting::Input);
@@ -103,10 +125,10 @@ pub(crate) struct KillOptions {
     grace_ms: Option<u64>,
 }
 
-/// Ends a process and everything below it.
+/// Ends a process and everything below it; of one that has ended, what it left running.
 #[utoipa::path(delete, path = "/api/process/{id}", operation_id = "killProcess", tag = "processes",
     params(("id" = String, Path, description = "Its id, or that of any execution."), KillOptions),
-    responses((status = 200, description = "Nobody is left; or it had ended already.", body = KillAnswer)))]
+    responses((status = 200, description = "Nothing of it is left. Of one that had ended, what it left running was ended.", body = KillAnswer)))]
 pub(crate) async fn kill(
     OfProcess(execution): OfProcess,
     Params(options): Params<KillOptions>,
@@ -139,7 +161,6 @@ pub(crate) async fn kill_all(
     sandbox: Sandbox,
     Params(of): Params<OfWhom>,
 ) -> Result<axum::Json<CleanedAnswer>, ApiError> {
-    use futures_util::StreamExt;
     let wanted = |execution: &Execution| {
         let info = execution.info();
         let session = info.session.as_ref().map(sandcrab_engine::SessionId::as_str);

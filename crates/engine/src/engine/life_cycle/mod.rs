@@ -34,7 +34,7 @@ pub(super) use table::Table;
 pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
 
 use super::events::EngineEvent;
-use super::link::lock;
+use super::link::{Link, lock};
 use super::{ControlError, Inner, StartError};
 use crate::command::{CommandSpec, LeftoverPolicy, Overflow};
 use crate::end::End;
@@ -141,9 +141,13 @@ impl Inner {
 
     /// An execution has ended.
     pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>, end: End, position: u64) {
+        let left = end.leftover_count > 0;
         let mut table = lock(&self.executions);
         if !tracked.set_ended(end, position) {
             return;
+        }
+        if left {
+            self.execution_has_left(tracked);
         }
         table.count_finished();
         drop(table);
@@ -166,6 +170,23 @@ impl Inner {
         if tracked.set_closed(position, bytes) {
             table.finish(tracked);
             drop(table);
+            self.clean_if_due();
+        }
+    }
+
+    /// An execution has ended and left something running. Its supervisor reports when nothing is, unless it is of an older
+    /// version.
+    pub(super) fn execution_has_left(&self, tracked: &Tracked) {
+        let reports = |link: &Arc<Link>| link.reports_leftovers() && !link.is_over();
+        if lock(&tracked.link).as_ref().is_some_and(reports) {
+            tracked.set_has_leftovers();
+        }
+    }
+
+    /// Nothing is left of what an execution left running.
+    pub(super) fn execution_leftovers_gone(self: &Arc<Self>, tracked: &Arc<Tracked>) {
+        tracked.set_leftovers_gone();
+        if tracked.is_closed() {
             self.clean_if_due();
         }
     }

@@ -46,7 +46,7 @@ impl Table {
         match (&spec.digest, &tracked.fixed.digest) {
             (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
             (Some(_), Some(_)) => Err(StartError::Conflict(id.clone())),
-            _ if tracked.is_closed() => Ok(None),
+            _ if tracked.is_closed() && !tracked.has_leftovers() => Ok(None),
             _ => Err(StartError::AlreadyExists(id.clone())),
         }
     }

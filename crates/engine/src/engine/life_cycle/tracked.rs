@@ -82,6 +82,8 @@ pub(in crate::engine) struct Tracked {
     bytes_on_disk: AtomicU64,
     /// How many readers and waiters use its record; [`REMOVED`] when none ever will.
     users: AtomicU32,
+    /// Something that it left is running, as far as is known. Its supervisor reports when nothing is.
+    has_leftovers: AtomicBool,
     /// When it was closed, or the last reader or waiter had done.
     last_used: Mutex<Option<Instant>>,
     pub(super) readers: Mutex<Readers>,
@@ -126,6 +128,7 @@ impl Tracked {
             writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
             users: AtomicU32::new(0),
+            has_leftovers: AtomicBool::new(false),
             last_used: Mutex::new(None),
             readers: Mutex::default(),
         }
@@ -257,12 +260,13 @@ impl Tracked {
 
     /// Makes sure that its record is not used any more; `false` if it is used now.
     pub(super) fn begin_removal(&self) -> bool {
-        self.users.compare_exchange(0, REMOVED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        !self.has_leftovers()
+            && self.users.compare_exchange(0, REMOVED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether its record is read or waited for.
+    /// Whether its record is read or waited for, or something that it left is running.
     pub(super) fn is_in_use(&self) -> bool {
-        self.users.load(Ordering::Acquire) > 0
+        self.has_leftovers() || self.users.load(Ordering::Acquire) > 0
     }
 
     /// Whether its record was used so recently.
@@ -272,7 +276,9 @@ impl Tracked {
 
     /// Nothing more will come; whether that is new.
     pub(super) fn set_closed(&self, position: u64, bytes_on_disk: u64) -> bool {
-        *lock(&self.link) = None;
+        if !self.has_leftovers() {
+            *lock(&self.link) = None;
+        }
         self.grew(position);
         self.bytes_on_disk.store(bytes_on_disk, Ordering::Release);
         lock(&self.last_used).get_or_insert_with(Instant::now);
@@ -285,6 +291,24 @@ impl Tracked {
         self.report_readers_again();
         self.armed.store(false, Ordering::Release);
         self.position.send_modify(|_| ());
+    }
+
+    /// Whether something that it left is running, as far as is known.
+    pub(in crate::engine) fn has_leftovers(&self) -> bool {
+        self.has_leftovers.load(Ordering::Acquire)
+    }
+
+    /// Something that it left is running, and its supervisor reports when nothing is.
+    pub(super) fn set_has_leftovers(&self) {
+        self.has_leftovers.store(true, Ordering::Release);
+    }
+
+    /// Nothing that it left is running.
+    pub(super) fn set_leftovers_gone(&self) {
+        self.has_leftovers.store(false, Ordering::Release);
+        if self.is_closed() {
+            *lock(&self.link) = None;
+        }
     }
 
     /// Its journal has reached a position.
@@ -324,6 +348,7 @@ impl Tracked {
             pid: state.pid,
             status: state.status.clone(),
             output_bytes: *self.position.borrow(),
+            has_leftovers: self.has_leftovers(),
             note: self.fixed.note.clone(),
         }
     }

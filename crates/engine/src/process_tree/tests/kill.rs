@@ -45,7 +45,7 @@ fn one_command(
         ready(&own)
     };
     until("the command is up", || started(&commands()));
-    let scope = Scope::Command { tag, shell, since: None };
+    let scope = Scope::Command { tag, shell, since: None, until: None };
     let receipt = end(scope, how.0, how.1, cgroup);
     check(&receipt, how, name);
     assert_eq!(live().len(), 5, "{name} {how:?}: {:?}", commands());
@@ -153,7 +153,7 @@ alone! {
         let since = StartTime::now();
         start("bash -c 'ulimit -S -R 2000000; (sleep 32 &); sleep 33; :'; :", Some(tag), None);
         until("the command is up", || count(&commands(), "sleep") == 4);
-        let receipt = end(Scope::Command { tag, shell, since: Some(since) }, Signal::TERM, Duration::from_secs(1), None);
+        let receipt = end(Scope::Command { tag, shell, since: Some(since), until: None }, Signal::TERM, Duration::from_secs(1), None);
         let mut killed = receipt.killed.iter().filter(|k| k.command.starts_with("sleep")).map(|k| k.command.as_str()).collect::<Vec<_>>();
         killed.sort_unstable();
         assert_eq!(killed, ["sleep 32", "sleep 33"]);

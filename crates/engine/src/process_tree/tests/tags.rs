@@ -35,12 +35,12 @@ alone! {
         assert_eq!(numbers, [4, 5, 1, 3, 4, 5, 1, 3, 4, 5]);
         // Killing a command of a later round spares the daemon of an earlier one.
         let later = tags.next().unwrap();
-        let scope = Scope::Command { tag: later, shell: getpid(), since: None };
+        let scope = Scope::Command { tag: later, shell: getpid(), since: None, until: None };
         start("exec sleep 31", Some(later), None);
         until("it is up", || commands().contains(&"sleep 31".to_owned()));
         assert_eq!(end(scope, Signal::KILL, Duration::ZERO, None).killed.len(), 1);
         assert_eq!(commands(), ["sleep 30"; 3]);
-        let scope = Scope::Command { tag: own[1], shell: getpid(), since: None };
+        let scope = Scope::Command { tag: own[1], shell: getpid(), since: None, until: None };
         assert_eq!(end(scope, Signal::KILL, Duration::ZERO, None).killed.len(), 1);
         let numbers: Vec<_> = (0..8).map(|_| tags.next().unwrap().command()).collect();
         assert_eq!(numbers, [3, 4, 5, 1, 2, 3, 4, 5]);

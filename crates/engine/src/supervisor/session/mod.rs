@@ -213,7 +213,7 @@ impl Session {
     pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
         let Some(job) = job else { return Scope::Tree };
         let shell = self.shell.as_ref().map_or_else(rustix::process::getpid, Shell::pid);
-        Scope::Command { tag: job.tag, shell, since: job.since }
+        Scope::Command { tag: job.tag, shell, since: job.since, until: job.until }
     }
 
     /// Unwinds a command and starts to end its processes; the shell stays.

@@ -1,0 +1,121 @@
+//! What executions that are over have left running.
+//!
+//! A job is closed when its pipes are; a daemon that closed them may run on for days. The engine keeps the execution's record
+//! meanwhile, and can have what is left listed, signalled and ended. Nothing here asks the kernel again and again: one
+//! process of each execution is watched, and when it ends, the others are looked for.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+
+use super::core::Core;
+use super::job::{Job, raw};
+use super::role::Role;
+use crate::end::{Leftover, MAX_LEFTOVERS};
+use crate::process_tree::{Scope, StartTime, Tag, walk};
+use crate::protocol::{Answer, Stage};
+
+/// How often what is left is looked for where no process of it can be watched.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one execution has left running.
+#[derive(Debug)]
+pub(super) struct Remains {
+    pub(super) slot: u32,
+    processes: Left,
+    /// A process of it that lives, or lived when it was last looked for.
+    watched: Option<OwnedFd>,
+    /// When it is looked for, though nothing is known to have ended.
+    look_at: Option<Instant>,
+}
+
+/// What tells the processes that a job has left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    tag: Tag,
+    since: Option<StartTime>,
+    until: Option<StartTime>,
+}
+
+impl Left {
+    pub(super) fn of(job: &Job) -> Self {
+        Self { tag: job.tag, since: job.since, until: job.until }
+    }
+
+    /// Which processes these are. A session's shell has run other commands since; in a run everything that is not another
+    /// execution's belongs to it.
+    pub(super) fn scope(self, role: &Role) -> Scope {
+        let shell = role.shell().map_or_else(getpid, |shell| shell.pid());
+        let (since, until) = match role {
+            Role::Session(_) => (self.since, self.until),
+            Role::Ready(_) | Role::Run(_) => (Some(StartTime::EARLIEST), None),
+        };
+        Scope::Command { tag: self.tag, shell, since, until }
+    }
+}
+
+impl Remains {
+    /// What a job has left that is closed; to be looked for.
+    pub(super) fn of(job: &Job, now: Instant) -> Self {
+        Self { slot: job.slot, processes: Left::of(job), watched: None, look_at: Some(now) }
+    }
+
+    pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.watched.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// The process that was watched has ended.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        self.watched = None;
+        self.look_at = Some(now);
+    }
+
+    /// Looks for what is left, if that is due; whether there is anything.
+    fn look(&mut self, role: &Role, now: Instant) -> bool {
+        if self.look_at.is_none_or(|at| at > now) {
+            return true;
+        }
+        // A process that ends between the look and this makes the next look come at once.
+        let members = self.processes.scope(role).members();
+        self.watched = members.iter().find_map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok());
+        self.look_at = self.watched.is_none().then_some(now + LOOK_INTERVAL);
+        !members.is_empty()
+    }
+}
+
+impl Core {
+    /// What an execution that has ended left running, if it is known here.
+    pub(super) fn left_by(&self, slot: u32) -> Option<Left> {
+        let ended = self.find(slot).filter(|job| job.stage == Stage::Ended).map(Left::of);
+        ended.or_else(|| self.remains.iter().find(|left| left.slot == slot).map(|left| left.processes))
+    }
+
+    /// Reports executions of which nothing is left any more.
+    pub(super) fn check_remains(&mut self, role: &Role, now: Instant) {
+        let mut index = 0;
+        while index < self.remains.len() {
+            if self.remains[index].look(role, now) {
+                index += 1;
+                continue;
+            }
+            let slot = self.remains.remove(index).slot;
+            self.link.send(0, &Answer::Gone { slot });
+        }
+    }
+
+    /// Looks for everything that is left when the next turn begins.
+    pub(super) fn look_for_remains_soon(&mut self, now: Instant) {
+        self.remains.iter_mut().for_each(|left| left.look_soon(now));
+    }
+}
+
+/// Processes by their names; a bounded number of them.
+pub(super) fn named(pids: &[Pid]) -> Vec<Leftover> {
+    let first = pids.iter().take(MAX_LEFTOVERS);
+    first.map(|pid| Leftover { pid: raw(*pid), command: walk::command_line(*pid) }).collect()
+}
