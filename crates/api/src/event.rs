@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::execute::{End, ProcessName, Usage};
+use crate::execute::{End, ProcessName, Replaced, Usage};
 use crate::process::{Process, ProcessStatus};
 use crate::{ErrorCode, Timestamp};
 
@@ -22,6 +22,9 @@ pub struct StartEvent {
     /// Its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// The finished execution that had the same id before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
     /// When.
     pub timestamp: Timestamp,
 }

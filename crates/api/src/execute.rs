@@ -48,6 +48,17 @@ pub enum OnDisconnect {
     Kill,
 }
 
+/// What becomes of output that was not read yet when the journal is full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Overflow {
+    /// The oldest of it is dropped, and a `gap` event says so.
+    #[default]
+    Drop,
+    /// The command waits for the slowest client that streams its output. 30 s after the last one has gone, output is dropped.
+    Wait,
+}
+
 /// What becomes of a process that was started from a session when the session is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -185,6 +196,10 @@ pub struct CommandRequest {
     /// The most bytes of each stream in the answer: head and tail are kept. The journal has the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
+    /// What becomes of output that a stream has not read yet when the journal is full. Not for `execute`, whose answer
+    /// does not come before the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<Overflow>,
     /// Limits on what it may use.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub limits: Option<Limits>,
@@ -200,6 +215,16 @@ pub struct CommandRequest {
     /// `false` keeps the finished record until it is cleaned up explicitly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_cleanup: Option<bool>,
+}
+
+/// A finished execution whose id was used again, and whose record is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replaced {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// How it ended.
+    pub end: End,
 }
 
 /// Why an execution ended.
@@ -330,6 +355,9 @@ pub struct ExecuteResult {
     /// Whether the command ended its session's shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_ended: Option<bool>,
+    /// The finished execution that had the same id before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
     /// The cursor after the last byte.
     pub cursor: u64,
 }

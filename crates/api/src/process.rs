@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Timestamp;
-use crate::execute::{Encoding, End, ProcessName, Truncated, Usage};
+use crate::execute::{Encoding, End, ProcessName, Replaced, Truncated, Usage};
 
 /// Where a process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -90,6 +90,9 @@ pub struct ProcessStarted {
     pub pid: Option<u32>,
     /// The command.
     pub command: String,
+    /// The finished execution that had the same id before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
     /// When.
     pub timestamp: Timestamp,
 }

@@ -64,6 +64,18 @@ impl Failure {
         }
     }
 
+    /// Output of a command that the server did not keep: what was written is not what the command wrote.
+    pub(crate) fn missing(bytes: u64) -> Self {
+        Self::Own {
+            message: format!("{bytes} bytes of the command's output are missing"),
+            hint: Some(
+                "the server drops output when its disk is full, or 30 seconds after the connection was lost"
+                    .to_owned(),
+            ),
+            exit_code: EXIT_IO,
+        }
+    }
+
     /// Standard input that cannot be read.
     pub(crate) fn stdin(error: &io::Error) -> Self {
         Self::Own {

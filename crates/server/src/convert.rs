@@ -1,7 +1,7 @@
 //! From the engine's words to the wire's.
 
 use sandcrab_api::Timestamp;
-use sandcrab_api::execute::{End, EndReason, ProcessName, RestoredFrom, Usage};
+use sandcrab_api::execute::{End, EndReason, ProcessName, Replaced, RestoredFrom, Usage};
 use sandcrab_api::process::{KilledProcess, Process, ProcessStatus};
 use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, StateSource, Status};
 
@@ -39,6 +39,11 @@ pub(crate) fn reason(reason: sandcrab_engine::EndReason) -> EndReason {
 
 pub(crate) fn end(end: &sandcrab_engine::End) -> End {
     End { reason: reason(end.reason), signal: end.signal }
+}
+
+/// The execution that had the id of this one before.
+pub(crate) fn replaced(info: &ExecutionInfo) -> Option<Replaced> {
+    info.replaced.as_ref().map(|before| Replaced { exit_code: exit_code(before), end: end(before) })
 }
 
 pub(crate) fn exit_code(end: &sandcrab_engine::End) -> i32 {

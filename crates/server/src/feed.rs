@@ -63,7 +63,10 @@ impl Feed {
     ) -> Result<Self, ApiError> {
         let cursor = since.unwrap_or_default();
         cursor.check(execution)?;
-        let follower = summary::patiently(|| execution.follow(cursor.position)).await?;
+        let mut follower = summary::patiently(|| execution.follow(cursor.position)).await?;
+        if follows {
+            follower.attach();
+        }
         Ok(Self {
             app: app.clone(),
             outgoing: app.outgoing.clone(),
@@ -160,6 +163,7 @@ impl Feed {
                         execution_id: self.execution.id().to_string(),
                         pid: Some(pid),
                         session_id: launch.session.clone(),
+                        replaced: convert::replaced(&self.execution.info()),
                         timestamp,
                     }));
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use base64::Engine as _;
 use sandcrab_api::execute::{
-    CommandRequest, Encoding, Leftovers, Limits, OnDisconnect, OnSessionEnd, Variables,
+    CommandRequest, Encoding, Leftovers, Limits, OnDisconnect, OnSessionEnd, Overflow, Variables,
 };
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
@@ -148,6 +148,10 @@ fn spec(
         Leftovers::Keep => LeftoverPolicy::Keep,
         Leftovers::Kill => LeftoverPolicy::Kill,
         Leftovers::Adopt => LeftoverPolicy::Adopt,
+    };
+    spec.overflow = match request.overflow.unwrap_or_default() {
+        Overflow::Drop => sandcrab_engine::Overflow::Drop,
+        Overflow::Wait => sandcrab_engine::Overflow::Wait,
     };
     spec.on_session_end = match request.on_session_end.unwrap_or_default() {
         OnSessionEnd::Kill => SessionEndPolicy::Kill,

@@ -56,6 +56,7 @@ pub(crate) async fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> R
         restored_state_age: end.restored.map(convert::millis),
         restored_from: end.restored_from.map(convert::restored_from),
         shell_ended: end.shell_ended.then_some(true),
+        replaced: convert::replaced(&info),
         cursor,
     };
     Ok(output.respond(result, outgoing))

@@ -81,6 +81,7 @@ macro_rules! every_case {
                 long_lines_of_both_streams
             }
             process {
+                an_id_used_again
                 every_field_is_there
                 every_status
                 the_list
@@ -186,6 +187,8 @@ macro_rules! every_case {
                 more_than_a_pipe
             }
             stream {
+                a_command_that_waits_for_its_reader
+                output_after_the_end
                 of_a_command
                 of_a_process
                 it_is_live

@@ -243,3 +243,18 @@ pub(super) async fn one_that_waits_for_its_turn(target: Target) {
     target.kill(&id).await;
     target.delete_session(&session).await;
 }
+
+/// The id of a finished process may be used again; the answer says whose it was.
+pub(super) async fn an_id_used_again(target: Target) {
+    let id = fresh("again");
+    let start = json!({"command": "exit 3", "processId": id});
+    let first = target.post("/api/process/start", start.clone()).await.ok();
+    assert!(first["replaced"].is_null(), "{first}");
+    target.ended(&id).await;
+    target.until(&format!("/api/process/{id}"), |answer| answer["process"]["status"] == "failed").await;
+    let second = target.post("/api/process/start", start).await.ok();
+    assert_eq!(second["replaced"], json!({"exitCode": 3, "end": {"reason": "exited"}}));
+    target.ended(&id).await;
+    let run = target.run(json!({"command": "true", "executionId": id})).await;
+    assert_eq!(run["replaced"]["exitCode"], 3);
+}

@@ -3,12 +3,12 @@
 pub(super) const EXECUTE: &str = "success:flag exitCode:int stdout:text stderr:text command:text duration:number \
      timestamp:time executionId:text end:object usage:object cursor:int args?:list sessionId?:text \
      invalidUtf8?:flag encoding?:text truncated?:object leftovers?:list leftoverCount?:int \
-     sessionRestarted?:flag restoredStateAge?:number restoredFrom?:text shellEnded?:flag";
+     sessionRestarted?:flag restoredStateAge?:number restoredFrom?:text shellEnded?:flag replaced?:object";
 pub(super) const END: &str = "reason:text signal?:int";
 pub(super) const USAGE: &str = "userMs:number systemMs:number wallMs:number maxRssBytes:int";
 pub(super) const TRUNCATED: &str = "stdout:int stdoutAfter:int stderr:int stderrAfter:int";
 pub(super) const STARTED: &str =
-    "success:flag processId:text executionId:text pid?:int command:text timestamp:time";
+    "success:flag processId:text executionId:text pid?:int command:text replaced?:object timestamp:time";
 pub(super) const PROCESS: &str = "id:text pid?:int command:text status:text startTime:time endTime?:time exitCode?:int \
      end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list leftoverCount?:int";
 pub(super) const ONE_PROCESS: &str = "success:flag process:object timestamp:time";

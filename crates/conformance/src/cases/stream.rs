@@ -27,6 +27,52 @@ async fn stream(target: &Target, body: Value) -> EventStream {
     target.stream(Request::post("/api/execute/stream", &body)).await
 }
 
+/// More than a journal holds, and a client that begins to read late: the command waits, nothing is missing.
+pub(super) async fn a_command_that_waits_for_its_reader(target: Target) {
+    let bytes = 90_000_000;
+    let command = format!("yes 0123456789abcde | head -c {bytes}");
+    let mut events = stream(&target, json!({"command": command, "overflow": "wait"})).await;
+    // A command that does not wait has written everything by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (mut count, mut kind) = (0, String::new());
+    while let Some(event) = events.try_next().await.unwrap() {
+        event.kind().clone_into(&mut kind);
+        assert_ne!(kind, "gap", "{:?}", event.data);
+        count += if kind == "stdout" { text(&event.data["data"]).len() } else { 0 };
+    }
+    assert_eq!((count, kind.as_str()), (bytes, "complete"));
+    let body = json!({"command": "true", "overflow": "wait"});
+    target.post("/api/execute", body.clone()).await.refused(400, "VALIDATION_FAILED");
+    target.post("/api/process/start", body).await.ok();
+    for path in ["/api/execute", "/api/execute/stream", "/api/process/start"] {
+        let body = json!({"command": "true", "overflow": "later"});
+        target.post(path, body).await.refused(400, "VALIDATION_FAILED");
+    }
+}
+
+/// What leftovers write after the end comes before the terminal event of later streams, and can be resumed for.
+pub(super) async fn output_after_the_end(target: Target) {
+    let folder = target.folder().await;
+    let (id, gate) = (fresh("late"), format!("{folder}/gate"));
+    let command = format!("echo early; (until [ -e {gate} ]; do sleep 0.01; done; echo late) & true");
+    let live = stream(&target, json!({"command": command, "executionId": id})).await.rest().await;
+    assert_eq!(kinds(&live), ["start", "stdout", "complete"]);
+    let last = live.last().and_then(|event| event.id.clone()).unwrap();
+    target.shell(&format!("touch {gate}")).await;
+    let logs = format!("/api/process/{id}/logs");
+    target.until(&logs, |logs| logs["stdout"] == "early\nlate\n").await;
+    for follow in [true, false] {
+        let path = format!("/api/process/{id}/stream?follow={follow}");
+        let all = target.stream(Request::get(&path)).await.rest().await;
+        assert_eq!(kinds(&all), ["process_info", "stdout", "exit"]);
+        assert_eq!(joined(&all, "stdout"), "early\nlate\n");
+        let resumed = target.stream(Request::get(&path).header("last-event-id", &last)).await.rest().await;
+        assert_eq!(kinds(&resumed), ["stdout", "exit"]);
+        assert_eq!(joined(&resumed, "stdout"), "late\n");
+    }
+    target.remove(&folder).await;
+}
+
 pub(super) async fn of_a_command(target: Target) {
     let id = fresh("streamed");
     let command = "echo out; sleep 0.1; echo err >&2; exit 3";
@@ -37,7 +83,7 @@ pub(super) async fn of_a_command(target: Target) {
     let [start, out, err, complete] = &all[..] else { panic!("{all:?}") };
     assert_shape(
         &start.data,
-        "type:text command:text executionId:text pid?:int sessionId?:text timestamp:time",
+        "type:text command:text executionId:text pid?:int sessionId?:text replaced?:object timestamp:time",
     );
     assert_eq!((&start.data["executionId"], &start.data["command"]), (&json!(id), &json!(command)));
     assert_shape(&out.data, "type:text data:text timestamp:time");

@@ -73,6 +73,9 @@ pub struct ExecutionInfo {
     pub has_leftovers: bool,
     /// What the caller has put there; see [`CommandSpec::note`](crate::CommandSpec::note).
     pub note: Option<Arc<[u8]>>,
+    /// The end of a finished execution that had the same id, and whose record this one replaced. Not known after a restart
+    /// of the engine.
+    pub replaced: Option<Arc<End>>,
 }
 
 /// A look at the processes of a running execution.

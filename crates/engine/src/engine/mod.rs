@@ -95,6 +95,8 @@ struct Inner {
     capabilities: Capabilities,
     /// The environment that commands start from, as it is now.
     env: Mutex<Vec<(OsString, OsString)>>,
+    /// Held while it changes.
+    env_change: tokio::sync::Mutex<()>,
     cleanup: Cleanup,
     state: StateDir,
 }
@@ -186,6 +188,7 @@ impl Engine {
         let (zygote, capabilities) = Zygote::start(&config.supervisor, &state.path, settings).await?;
         let inner = Arc::new(Inner {
             env: Mutex::new(config.env.clone()),
+            env_change: tokio::sync::Mutex::default(),
             config,
             state,
             store: Mutex::new(store),
@@ -272,6 +275,8 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         let changes = variables(changes);
         let done = self.inner.complete(async move {
+            // Each change starts from the one before.
+            let _alone = inner.env_change.lock().await;
             let env = crate::supervisor::context::apply(lock(&inner.env).clone(), &changes);
             let set = inner.zygote.configure(settings(&inner.config, &env)).await;
             set.map_err(|e| StartError::os("change the environment", e))?;

@@ -165,6 +165,10 @@ pub struct Follower {
     /// Keeps the record.
     guard: Option<RecordGuard>,
     attached: Option<AttachedReader>,
+    /// The end, read and not returned yet: output that stood behind it by then comes first.
+    end: Option<Entry>,
+    /// Where the output ended when the first of it was found behind the end.
+    late_until: Option<u64>,
     ended: bool,
     /// The most output in one entry.
     most: usize,
@@ -172,7 +176,16 @@ pub struct Follower {
 
 impl Follower {
     pub(super) fn new(reader: JournalReader, tracked: Arc<Tracked>, guard: RecordGuard) -> Self {
-        Self { reader, tracked, guard: Some(guard), attached: None, ended: false, most: MAX_ENTRY_BYTES }
+        Self {
+            reader,
+            tracked,
+            guard: Some(guard),
+            attached: None,
+            end: None,
+            late_until: None,
+            ended: false,
+            most: MAX_ENTRY_BYTES,
+        }
     }
 
     /// The cursor to go on from.
@@ -205,8 +218,40 @@ impl Follower {
     }
 
     /// The next entry that is there already. Output comes in pieces of [`MAX_ENTRY_BYTES`] at most.
+    ///
+    /// The end comes after all output that is there when it is read, also what leftovers have written behind it. What they
+    /// write later comes after it.
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
+        // Leftovers may write faster than this reads.
+        if self.late_until.is_some_and(|until| until <= self.reader.cursor()) {
+            return Ok(self.take_end());
+        }
+        let Some(entry) = self.read_next()? else {
+            if let Some(attached) = &mut self.attached {
+                attached.caught_up(self.reader.cursor());
+            }
+            return Ok(self.take_end());
+        };
+        if self.end.is_some() && self.late_until.is_none() {
+            self.late_until = Some(self.reader.totals()?.total());
+        }
+        if let Some(attached) = &mut self.attached {
+            attached.advance(entry.cursor);
+        }
+        Ok(Some(entry))
+    }
+
+    fn take_end(&mut self) -> Option<Entry> {
+        self.late_until = None;
+        let end = self.end.take()?;
+        self.ended = true;
+        Some(Entry { cursor: self.reader.cursor(), ..end })
+    }
+
+    /// The next entry in the journal; an end is put aside.
+    fn read_next(&mut self) -> Result<Option<Entry>, ReadError> {
         while let Some(entry) = self.reader.next_within(self.most)? {
+            let (cursor, time) = (entry.cursor_after, entry.time);
             let event = match entry.item {
                 Item::Output { stream, stream_position: position, bytes, .. } => {
                     Event::Output { stream: stream.into(), position, bytes: bytes.to_vec() }
@@ -222,18 +267,12 @@ impl Follower {
                     let Ok(end) = minicbor::decode(payload) else {
                         continue;
                     };
-                    self.ended = true;
-                    Event::Ended(Arc::new(end))
+                    self.end = Some(Entry { cursor, time, event: Event::Ended(Arc::new(end)) });
+                    continue;
                 }
                 Item::Event { .. } => continue,
             };
-            if let Some(attached) = &mut self.attached {
-                attached.advance(entry.cursor_after);
-            }
-            return Ok(Some(Entry { cursor: entry.cursor_after, time: entry.time, event }));
-        }
-        if let Some(attached) = &mut self.attached {
-            attached.caught_up(self.reader.cursor());
+            return Ok(Some(Entry { cursor, time, event }));
         }
         Ok(None)
     }

@@ -7,7 +7,7 @@ use sandcrab_engine::{
     CgroupUse, CommandSpec, EndReason, ExecutionId, IdError, SessionError, SessionId, SessionSpec, StartError,
 };
 
-use crate::support::{Place, eventually, id};
+use crate::support::{Place, Scene, eventually, id};
 
 #[tokio::test]
 async fn two_hundred_equal_requests_are_one_execution() {
@@ -236,4 +236,38 @@ async fn a_refused_start_that_nobody_waits_for_leaves_nothing_unfinished() {
     eventually("they are taken back", || engine.health().running == queued + 1).await;
     session.delete().await.unwrap();
     eventually("all have ended", || engine.health().running == 0).await;
+}
+
+/// A start with the id of a finished execution replaces its record, and says so.
+#[tokio::test]
+async fn a_replaced_record_is_reported() {
+    let scene = Scene::open().await;
+    let start = |text: &str| scene.engine.run(CommandSpec::shell(text).id(id("again")));
+    let first = start("exit 7").await.unwrap();
+    first.execution.wait_closed().await;
+    assert_eq!(first.execution.info().replaced, None);
+    let second = start("echo two").await.unwrap();
+    assert_eq!(second.execution.info().replaced.unwrap().exit_code, Some(7));
+    assert_eq!(second.stdout(), "two\n");
+    second.execution.wait_closed().await;
+    // Not while a client reads it.
+    let mut follower = second.execution.follow(0).unwrap();
+    assert!(matches!(start("true").await, Err(StartError::InUse(taken)) if taken == id("again")));
+    follower.finish();
+    assert_eq!(start("true").await.unwrap().execution.info().replaced.unwrap().exit_code, Some(0));
+}
+
+#[tokio::test]
+async fn changes_of_the_environment_at_the_same_time_all_count() {
+    let scene = Scene::open().await;
+    let mut changes = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let engine = scene.engine.clone();
+        changes.spawn(async move {
+            engine.set_env(&[(format!("V{number}").into(), Some("x".into()))]).await.unwrap();
+        });
+    }
+    changes.join_all().await;
+    let outcome = scene.engine.run(CommandSpec::shell("env | grep -c '^V[0-9]*=x$'")).await.unwrap();
+    assert_eq!(outcome.stdout(), "20\n");
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sandcrab_engine::{
-    CommandSpec, ControlError, EndReason, Event, Execution, LeftoverPolicy, StartError, Status,
+    CommandSpec, ControlError, EndReason, Entry, Event, Execution, LeftoverPolicy, StartError, Status,
 };
 
 use crate::support::{BOTH, Kind, Place, Running, Scene, Seen, eventually, eventually_async, id, running_in};
@@ -341,4 +341,48 @@ async fn names_that_are_not_text_are_shown() {
     })
     .await;
     assert_eq!(running.execution.kill(9, Duration::ZERO).await.unwrap().killed.len(), 1);
+}
+
+/// A follower that is there at the end gets the end at once; a later one gets all there is, then the end.
+#[tokio::test]
+async fn late_output_comes_before_the_end_of_later_followers() {
+    let scene = Scene::open().await;
+    let gate = scene.place.file("gate");
+    let text = format!(
+        "echo early; (until [ -e '{0}' ]; do sleep 0.01; done; echo late; until [ -e '{0}2' ]; do sleep 0.01; done) & true",
+        gate.display()
+    );
+    let execution = scene.engine.start(CommandSpec::shell(text)).await.unwrap();
+    let mut live = execution.follow(0).unwrap();
+    let output_of = |entry: &Entry| match &entry.event {
+        Event::Output { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Event::Ended(_) => Some("end".into()),
+        _ => None,
+    };
+    let mut seen = Vec::new();
+    while let Some(entry) = live.next().await.unwrap() {
+        seen.extend(output_of(&entry).map(|output| (output, entry.cursor)));
+    }
+    assert_eq!(seen, [("early\n".to_owned(), 6), ("end".to_owned(), 6)]);
+    std::fs::write(&gate, "").unwrap();
+    // It goes on with what comes behind the end.
+    let late = live.next_late().await.unwrap().unwrap();
+    assert_eq!((output_of(&late), late.cursor), (Some("late\n".to_owned()), 11));
+    // The same while what it left runs, when all is over, and from behind the end.
+    for closed in [false, true] {
+        if closed {
+            std::fs::write(gate.with_file_name("gate2"), "").unwrap();
+            execution.wait_closed().await;
+        }
+        for (cursor, expected) in
+            [(0, vec!["early\n", "late\n", "end"]), (6, vec!["late\n", "end"]), (11, vec!["end"])]
+        {
+            let mut follower = execution.follow(cursor).unwrap();
+            let mut seen = Vec::new();
+            while let Some(entry) = follower.next().await.unwrap() {
+                seen.extend(output_of(&entry));
+            }
+            assert_eq!((seen, follower.cursor()), (expected.into_iter().map(str::to_owned).collect(), 11));
+        }
+    }
 }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use sandcrab_engine::{
-    CommandSpec, Engine, Event, Execution, ReadAt, ReadError, SessionSpec, Status, Stdin, Stream, StreamPlan,
+    CommandSpec, ControlError, Engine, Event, Execution, ReadAt, ReadError, SessionSpec, Status, Stdin,
+    Stream, StreamPlan,
 };
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -300,9 +301,11 @@ async fn a_reader_sees_what_comes_and_that_the_record_goes() {
     assert_eq!(plan, StreamPlan { head: 0..2, tail: 2..2, omitted: 0, total: 2 });
 
     execution.wait_closed().await;
+    // Not while it is read.
+    assert!(matches!(scene.engine.forget(execution.id()), Err(ControlError::InUse)));
+    assert_eq!(reader.totals().unwrap(), (6, 2));
+    drop(reader);
     scene.engine.forget(execution.id()).unwrap();
-    assert!(matches!(reader.totals(), Err(ReadError::Removed)));
-    assert!(matches!(reader.plan(Stream::Stdout, 4), Err(ReadError::Removed)));
     assert!(matches!(execution.reader(), Err(ReadError::Removed)));
 }
 

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
 use sandcrab_api::event::{CompleteEvent, ExecuteEvent};
-use sandcrab_api::execute::{CommandRequest, Encoding, ExecuteResult};
+use sandcrab_api::execute::{CommandRequest, Encoding, ExecuteResult, Overflow};
 use sandcrab_client::{Client, KillOptions, LogOptions};
 use tokio::sync::watch;
 
@@ -40,6 +40,8 @@ pub(crate) async fn relay(
     let id = request.execution_id.get_or_insert_with(new_id).clone();
     // Exact bytes, whatever they are.
     request.encoding = Some(Encoding::Base64);
+    // A slow reader of ours must not lose any.
+    request.overflow = Some(Overflow::Wait).filter(|_| !output.json);
     let stdin = Stdin::of_this_program();
     request.keep_stdin_open = stdin.is_some().then_some(true);
     let interrupts = Interrupts::listen()?;
@@ -58,7 +60,8 @@ pub(crate) async fn relay(
     match shown {
         // Whatever it made of the signal: who sent it wants to see that it worked.
         Ok(_) if let Some(code) = interrupted.get() => Ok(code),
-        Ok(complete) => {
+        Ok(Shown { missing, .. }) if missing > 0 => Err(Failure::missing(missing)),
+        Ok(Shown { complete, .. }) => {
             let code = u8::try_from(complete.exit_code & 0xff).unwrap_or(u8::MAX);
             if output.json {
                 output.document(&result(client, &request, *complete).await?)?;
@@ -82,15 +85,24 @@ fn new_id() -> String {
     format!("cli-{:016x}", part())
 }
 
+/// What was shown of a command.
+#[derive(Debug)]
+struct Shown {
+    complete: Box<CompleteEvent>,
+    /// How many bytes of its output the server did not keep.
+    missing: u64,
+}
+
 /// Starts the command and writes what it writes, until it ends.
 async fn show(
     client: &Client,
     request: &CommandRequest,
     progress: &watch::Sender<Progress>,
     output: Output,
-) -> Result<Box<CompleteEvent>, Failure> {
+) -> Result<Shown, Failure> {
     let mut events = client.execute_stream(request).await?;
     progress.send_replace(Progress::Accepted);
+    let mut missing = 0;
     while let Some(event) = events.next().await? {
         match event {
             ExecuteEvent::Start(_) => drop(progress.send_replace(Progress::Running)),
@@ -103,8 +115,13 @@ async fn show(
                 let bytes = client.decode(&event.data)?;
                 write(move || output.error_bytes(&bytes)).await?;
             }
-            ExecuteEvent::Gap(gap) => output.note(&gap_note(gap.from, gap.to)),
-            ExecuteEvent::Complete(complete) => return Ok(complete),
+            // With JSON the result has the head and the tail, and says what is missing.
+            ExecuteEvent::Gap(_) if output.json => (),
+            ExecuteEvent::Gap(gap) => {
+                missing += gap.to.saturating_sub(gap.from);
+                output.note(&gap_note(gap.from, gap.to));
+            }
+            ExecuteEvent::Complete(complete) => return Ok(Shown { complete, missing }),
             ExecuteEvent::Error(error) => return Err(Failure::Event(error)),
         }
     }
@@ -159,5 +176,6 @@ async fn result(
         restored_from: None,
         shell_ended: None,
         cursor: logs.cursor,
+        replaced: None,
     })
 }

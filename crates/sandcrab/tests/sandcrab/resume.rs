@@ -64,6 +64,44 @@ fn logs_and_wait_go_on_after_the_server_was_killed() {
     program.finish().with_code(5);
 }
 
+/// More than a journal holds, read by a program that takes its time: the command waits for it.
+#[test]
+fn a_slow_reader_gets_every_byte() {
+    use std::io::Read;
+    let mut scene = Scene::new();
+    let last = 12_000_000_u64;
+    let mut command = scene.sandcrab(&["exec", "--", "seq", "1", &last.to_string()]);
+    let mut child =
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // Long enough for the command to write all it has, if it does not wait.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let (mut next, mut line, mut read) = (1_u64, 0_u64, 0_usize);
+    let mut buffer = vec![0; 1 << 16];
+    let mut kills = [20_000_000, 50_000_000].into_iter().peekable();
+    loop {
+        let count = stdout.read(&mut buffer).unwrap();
+        if count == 0 {
+            break;
+        }
+        for byte in &buffer[..count] {
+            if *byte == b'\n' {
+                assert_eq!(line, next, "after {read} bytes");
+                (next, line) = (next + 1, 0);
+            } else {
+                line = line * 10 + u64::from(byte - b'0');
+            }
+        }
+        read += count;
+        if kills.next_if(|at| read >= *at).is_some() {
+            scene.kill();
+            scene.start();
+        }
+    }
+    assert_eq!(next, last + 1);
+    assert!(child.wait().unwrap().success());
+}
+
 /// Passes connections on, and cuts each after some bytes of the answer.
 async fn cutting_proxy(
     to: SocketAddr,

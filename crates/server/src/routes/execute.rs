@@ -4,7 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
-use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
+use sandcrab_api::execute::{CommandRequest, ExecuteAnswer, Overflow};
 use sandcrab_api::process::ProcessStarted;
 use sandcrab_api::{ErrorCode, IDEMPOTENCY_HEADER, Timestamp};
 use utoipa::IntoParams;
@@ -43,6 +43,10 @@ pub(crate) async fn execute(
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<Response, ApiError> {
+    if request.value.overflow == Some(Overflow::Wait) && request.value.background != Some(true) {
+        let why = "\"wait\" needs a client that reads while the command runs; use POST /api/execute/stream";
+        return Err(ApiError::invalid("overflow", why));
+    }
     let (launch, mut guard) = launch_guarded(&app, &sandbox, request, &headers, query.as_deref()).await?;
     if launch.kind == Kind::Process {
         guard.release();
@@ -68,12 +72,14 @@ async fn wait(app: &App, launch: &Launch) -> Result<std::sync::Arc<sandcrab_engi
 
 /// The answer to a start.
 pub(crate) fn started(launch: &Launch) -> ProcessStarted {
+    let info = launch.execution.info();
     ProcessStarted {
         success: true,
         process_id: launch.execution.id().to_string(),
         execution_id: launch.execution.id().to_string(),
-        pid: launch.execution.info().pid,
+        pid: info.pid,
         command: launch.command.clone(),
+        replaced: crate::convert::replaced(&info),
         timestamp: Timestamp::now(),
     }
 }

@@ -60,6 +60,7 @@ impl Inner {
             return Err(StartError::TooManyExecutions(self.config.max_executions));
         }
         let record = ExecutionRecord::new(id.to_string(), nonce, session.map(ToString::to_string), spec);
+        let before = table.get(&id).cloned();
         let fixed = Fixed {
             id,
             session: session.cloned(),
@@ -75,8 +76,8 @@ impl Inner {
             created_at: SystemTime::now(),
             note: record.note.clone().map(|note| note.0),
             waits_for_reader: spec.overflow == Overflow::Wait,
+            replaced: before.as_ref().and_then(|before| before.end()),
         };
-        let before = table.get(&fixed.id).cloned();
         let in_use = || StartError::InUse(fixed.id.clone());
         if before.as_ref().is_some_and(|before| before.is_in_use()) {
             return Err(in_use());

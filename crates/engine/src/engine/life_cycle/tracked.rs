@@ -38,6 +38,8 @@ pub(in crate::engine) struct Fixed {
     pub(in crate::engine) note: Option<Arc<[u8]>>,
     /// It waits for its readers instead of having unread output dropped.
     pub(in crate::engine) waits_for_reader: bool,
+    /// The end of the execution that had its id before, and whose record it replaced.
+    pub(in crate::engine) replaced: Option<Arc<End>>,
 }
 
 impl Fixed {
@@ -151,6 +153,7 @@ impl Tracked {
             created_at: journal.claimed_at,
             note: record.note.map(|note| note.0),
             waits_for_reader: record.waits_for_reader == Some(true),
+            replaced: None,
         };
         let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
         let state = State {
@@ -350,6 +353,7 @@ impl Tracked {
             output_bytes: *self.position.borrow(),
             has_leftovers: self.has_leftovers(),
             note: self.fixed.note.clone(),
+            replaced: self.fixed.replaced.clone(),
         }
     }
 }
