@@ -135,7 +135,7 @@ impl Members {
     /// A member with another supervisor's tag is one that this scope's command started.
     fn adopt(&mut self, tag: Option<Tag>) {
         let own = match self.scope {
-            Scope::Tree | Scope::Orphans => return,
+            Scope::Tree | Scope::TreeBesides(_) | Scope::Orphans => return,
             Scope::Command { tag, .. } => tag.nonce(),
             Scope::Nonce(nonce) => nonce,
         };

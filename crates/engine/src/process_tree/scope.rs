@@ -10,6 +10,8 @@ use crate::procfs::StartTime;
 pub(crate) enum Scope {
     /// Everything below this process.
     Tree,
+    /// The same, but for this child, which has no children of its own.
+    TreeBesides(Pid),
     /// Everything below this process but the children that are [spared](super::Ending::spare), and what is below those;
     /// for a zygote, whose other children are what dead supervisors left.
     Orphans,
@@ -47,7 +49,7 @@ pub(super) struct Facts {
 impl Scope {
     /// Whether the decision needs the tag.
     pub(super) fn needs_tag(&self) -> bool {
-        !matches!(self, Self::Tree | Self::Orphans)
+        !matches!(self, Self::Tree | Self::TreeBesides(_) | Self::Orphans)
     }
 
     /// Whether a process is in scope. `me` is the calling process; `adopted` are supervisors that
@@ -58,6 +60,9 @@ impl Scope {
         }
         match self {
             Self::Tree | Self::Orphans => facts.parent == Some(me) || facts.parent_is_member,
+            Self::TreeBesides(other) => {
+                facts.pid != *other && (facts.parent == Some(me) || facts.parent_is_member)
+            }
             Self::Command { tag, shell, since, until } => {
                 facts.pid != *shell
                     && match facts.tag {

@@ -173,17 +173,17 @@ impl ChildrenFile {
         Ok(Self { file: Some(File::open(children_path(getpid(), gettid()))?) })
     }
 
-    /// Whether there is any child, ended but unreaped ones included, besides this one.
-    pub(crate) fn any_besides(&self, besides: Option<Pid>) -> io::Result<bool> {
+    /// Whether there is any child, ended but unreaped ones included, besides these.
+    pub(crate) fn any_besides(&self, besides: [Option<Pid>; 2]) -> io::Result<bool> {
         let Some(file) = &self.file else {
             let children = Source::snapshot().children(getpid(), 1);
-            return Ok(children.into_iter().any(|pid| Some(pid) != besides));
+            return Ok(children.into_iter().any(|pid| !besides.contains(&Some(pid))));
         };
-        // Room for two ids; one that is cut in the middle is still another one.
-        let mut buffer = [0; 24];
+        // Room for three ids; one that is cut in the middle is still another one.
+        let mut buffer = [0; 32];
         let count = file.read_at(&mut buffer, 0)?;
         let mut ids = buffer[..count].split(|byte| *byte == b' ').filter(|id| !id.is_empty());
-        Ok(ids.any(|id| besides.is_none() || pid_from(id) != besides))
+        Ok(ids.any(|id| pid_from(id).is_none_or(|pid| !besides.contains(&Some(pid)))))
     }
 }
 

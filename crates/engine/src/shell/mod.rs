@@ -225,7 +225,6 @@ impl Shell {
 
     /// Forks a shell from this one, which has run nothing and never will, and has the fork run the job as `bash -c`
     /// does: [`Job::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
-    #[cfg_attr(not(test), expect(dead_code, reason = "stateless commands still start their shells"))]
     pub(crate) fn fork(&mut self, job: Job<'_>, birth: Birth<'_>) -> io::Result<Self> {
         match &mut self.link {
             Link::Loaded(link) => {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use super::context::Context;
 use super::job::{Exit, Job, raw};
@@ -70,6 +70,8 @@ pub(super) struct JobProcesses {
     pub(super) scope: Scope,
     /// The shell that runs it. It is not left over when the job has returned.
     pub(super) shell: Option<Pid>,
+    /// The shell that shells are forked from.
+    pub(super) template: Option<Pid>,
 }
 
 /// Which environment a shell starts with.
@@ -317,9 +319,10 @@ impl Core {
     }
 
     /// What a job that has just returned has left running.
-    fn leftovers(&mut self, slot: u32, JobProcesses { scope, shell }: JobProcesses) -> Vec<Leftover> {
+    fn leftovers(&mut self, slot: u32, processes: JobProcesses) -> Vec<Leftover> {
+        let JobProcesses { scope, shell, template } = processes;
         let ended_by_us = self.find(slot).is_some_and(|job| job.cause.is_some());
-        if ended_by_us || !self.leftover_probe.any_besides(shell) {
+        if ended_by_us || !self.leftover_probe.any_besides(shell, template) {
             return Vec::new();
         }
         let mut members = scope.members();
@@ -378,10 +381,9 @@ impl Core {
         self.endings.push(EndingTask { ending, purpose, command: None, wake_at: Instant::now() });
     }
 
-    /// Whether this process has children, ended but unreaped ones included.
-    pub(super) fn has_children(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+    /// Whether this process has children besides one, ended but unreaped ones included.
+    pub(super) fn has_children_besides(&self, template: Option<Pid>) -> bool {
+        self.leftover_probe.has_children([template, None])
     }
 
     /// Makes a process that a command left behind an execution of its own.
@@ -422,12 +424,12 @@ impl Core {
 }
 
 /// The processes of a job in a supervisor that has no other: everything below it, unless the job is an adopted process.
-pub(super) fn scope_in_tree(job: Option<&Job>) -> Scope {
+pub(super) fn scope_in_tree(job: Option<&Job>, template: Option<Pid>) -> Scope {
     match job {
         Some(job) if job.adopted.is_some() => {
             Scope::Command { tag: job.tag, shell: rustix::process::getpid(), since: None, until: None }
         }
-        _ => Scope::Tree,
+        _ => template.map_or(Scope::Tree, Scope::TreeBesides),
     }
 }
 

@@ -299,6 +299,7 @@ impl Supervisor {
             let socket = socket_name(self.core.nonce.value());
             let found = statat(&self.core.context.folders.supervisors, socket, AtFlags::empty());
             if found.is_err_and(|e| e == Errno::NOENT) {
+                self.role.end_template();
                 self.core.quit(0);
             }
         }

@@ -21,11 +21,16 @@ impl LeftoverProbe {
         Ok(Self { own: ChildrenFile::open()?, of_shell: None })
     }
 
-    /// Whether there is any process besides this shell, ended but unreaped ones included. Cheap, and nearly always no.
-    pub(super) fn any_besides(&mut self, shell: Option<Pid>) -> bool {
+    /// Whether there is any process besides this shell and the template of shells, ended but unreaped ones included.
+    /// Cheap, and nearly always no.
+    pub(super) fn any_besides(&mut self, shell: Option<Pid>, template: Option<Pid>) -> bool {
         // In this order: the children of a shell that ends in between are ours by the second look.
-        shell.is_some_and(|shell| self.shell_has_children(shell))
-            || self.own.any_besides(shell).unwrap_or(true)
+        shell.is_some_and(|shell| self.shell_has_children(shell)) || self.has_children([shell, template])
+    }
+
+    /// Whether the supervisor has children besides these, ended but unreaped ones included.
+    pub(super) fn has_children(&self, besides: [Option<Pid>; 2]) -> bool {
+        self.own.any_besides(besides).unwrap_or(true)
     }
 
     fn shell_has_children(&mut self, shell: Pid) -> bool {

@@ -27,11 +27,13 @@ impl Ready {
         Self { shell: shell.and_then(Result::ok), ..Self::default() }
     }
 
-    /// Is ready for another run, with another shell: everything of the last one is gone, and a new
-    /// supervisor would cost as much again as the shell.
-    pub(super) fn again(core: &mut Core, runs: u32) -> Self {
-        let ready = Self { shell: core.start_shell(ShellEnv::Sandbox).ok(), runs, ..Self::default() };
-        if ready.shell.is_none() {
+    /// Is ready for another run, with the shell that the last one's was forked from, or else with another: everything of
+    /// the last run is gone.
+    pub(super) fn again(core: &mut Core, template: Option<Shell>, runs: u32) -> Self {
+        let shell_is_up = template.is_some();
+        let shell = template.or_else(|| core.start_shell(ShellEnv::Sandbox).ok());
+        let ready = Self { shell, shell_is_up, runs, ..Self::default() };
+        if ready.shell_is_up || ready.shell.is_none() {
             ready.tell(core);
         }
         ready

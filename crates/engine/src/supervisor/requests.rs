@@ -61,6 +61,7 @@ impl Supervisor {
             Request::Inspect(slot) => Some(self.inspect(slot)),
             Request::Snapshot => self.in_session(|session, core| session.queue_snapshot(core, request)),
             Request::Quit => {
+                self.role.end_template();
                 self.core.quit(request);
                 None
             }

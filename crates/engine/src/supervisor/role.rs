@@ -23,7 +23,7 @@ pub(super) enum Role {
     /// It waits for its first request, with a shell that is up already.
     Ready(Ready),
     /// It owns one run: a stateless command or a background process.
-    Run(Run),
+    Run(Box<Run>),
     /// It owns a session.
     Session(Box<Session>),
 }
@@ -133,7 +133,7 @@ impl Role {
             Self::Ready(ready) => {
                 let ready = std::mem::take(ready);
                 core.link.send(request, &Answer::Accepted);
-                *self = Self::Run(Run::start(core, ready, command, journal, now));
+                *self = Self::Run(Box::new(Run::start(core, ready, command, journal, now)));
                 None
             }
             Self::Run(_) => Some(Answer::Refused(Refusal::NotASession)),
@@ -205,7 +205,8 @@ impl Role {
     /// Which processes belong to a job.
     pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
         match self {
-            Self::Ready(_) | Self::Run(_) => scope_in_tree(job),
+            Self::Ready(_) => scope_in_tree(job, None),
+            Self::Run(run) => run.scope_of(job),
             Self::Session(session) => session.scope_of(job),
         }
     }
@@ -216,6 +217,13 @@ impl Role {
             Self::Ready(_) => {}
             Self::Run(run) => run.end_processes(core, request, now),
             Self::Session(session) => session.end_processes(core, request, now),
+        }
+    }
+
+    /// Ends what belongs to no command, before everything is ended.
+    pub(super) fn end_template(&mut self) {
+        if let Self::Run(run) = self {
+            run.end_template();
         }
     }
 

@@ -219,3 +219,55 @@ async fn a_program_has_no_descriptors_of_ours() {
         session.delete().await.unwrap();
     }
 }
+
+/// The shells of commands are forked from one that has run nothing: nothing of it or of an earlier command shows.
+#[tokio::test]
+async fn a_forked_shell_is_a_new_one() {
+    let scene = Scene::open().await;
+    let text = "echo $$ $BASHPID $PPID $SHLVL $SECONDS $RANDOM ${#BASH_EXECUTION_STRING} $! $_; echo ${x-unset} $(jobs -p); x=1; ps -o ppid= -p $$";
+    let (mut pids, mut randoms) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let outcome = scene.engine.run(CommandSpec::shell(text)).await.unwrap();
+        let stdout = outcome.stdout();
+        let words: Vec<&str> = stdout.split_whitespace().collect();
+        let (shell, rest) = words.split_first().unwrap();
+        assert_eq!(rest[0], *shell, "{stdout}");
+        // Its parent is the supervisor, as bash and as the kernel say.
+        assert_eq!(rest[1], *words.last().unwrap(), "{stdout}");
+        assert!(rest[3].parse::<u32>().unwrap() <= 1, "{stdout}");
+        assert!(stdout.contains("\nunset\n"), "{stdout}");
+        assert_eq!(outcome.end.leftover_count, 0, "{:?}", outcome.end);
+        pids.push((*shell).to_owned());
+        randoms.push(rest[4].to_owned());
+    }
+    for list in [&mut pids, &mut randoms] {
+        list.sort();
+        list.dedup();
+        assert!(list.len() > 15, "{list:?}");
+    }
+}
+
+/// What is counted, listed and signalled of a command is the command's own.
+#[tokio::test]
+async fn the_shell_that_shells_are_forked_from_is_no_part_of_a_command() {
+    let scene = Scene::open().await;
+    for round in 0..5 {
+        let execution = scene.engine.start(CommandSpec::shell("echo $$; exec sleep 60")).await.unwrap();
+        crate::support::eventually("it runs", || !execution.output(100).unwrap().stdout.bytes.is_empty())
+            .await;
+        let bytes = execution.output(100).unwrap().stdout.bytes;
+        let pid: u32 = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+        assert_eq!(execution.inspect().await.unwrap().pids, [pid]);
+        if round % 2 == 0 {
+            let receipt = execution.kill(15, Duration::from_secs(5)).await.unwrap();
+            assert_eq!(
+                receipt.killed.iter().map(|killed| killed.pid).collect::<Vec<_>>(),
+                [pid],
+                "{receipt:?}"
+            );
+        } else {
+            execution.signal(15).await.unwrap();
+        }
+        assert_eq!(execution.wait().await.unwrap().exit_code, Some(143));
+    }
+}

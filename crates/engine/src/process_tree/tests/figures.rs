@@ -88,7 +88,7 @@ alone! {
         eprintln!("stat of another {:?}", median((0..1000).map(|_| time(|| crate::procfs::Stat::of(pid)).0).collect()));
         eprintln!("command line {:?}", median((0..1000).map(|_| time(|| walk::command_line(pid)).0).collect()));
         let children = walk::ChildrenFile::open().unwrap();
-        eprintln!("any_besides {:?}", median((0..1000).map(|_| time(|| children.any_besides(Some(pid))).0).collect()));
+        eprintln!("any_besides {:?}", median((0..1000).map(|_| time(|| children.any_besides([Some(pid), None])).0).collect()));
         eprintln!("descendants of 1 {:?}", median((0..1000).map(|_| time(live).0).collect()));
         let tty = std::fs::File::open("/dev/null").unwrap();
         eprintln!("waits_for_input {:?}", median((0..1000).map(|_| time(|| waits_for_input(&[pid], &tty)).0).collect()));

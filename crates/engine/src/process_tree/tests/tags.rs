@@ -70,15 +70,15 @@ alone! {
 
     fn children_are_seen_at_once() {
         let children = walk::ChildrenFile::open().unwrap();
-        assert!(!children.any_besides(None).unwrap());
+        assert!(!children.any_besides([None, None]).unwrap());
         let first = start("sleep 30", None, None);
-        assert!(children.any_besides(None).unwrap());
-        assert!(!children.any_besides(Some(first)).unwrap());
+        assert!(children.any_besides([None, None]).unwrap());
+        assert!(!children.any_besides([Some(first), None]).unwrap());
         start("(sleep 30 &)", None, None);
-        assert!(children.any_besides(Some(first)).unwrap());
+        assert!(children.any_besides([Some(first), None]).unwrap());
         end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
         reap_all();
-        assert!(!children.any_besides(None).unwrap());
+        assert!(!children.any_besides([None, None]).unwrap());
     }
 
     fn children_of_every_thread_are_found() {

@@ -1,6 +1,7 @@
 //! A supervisor as the owner of one run: a stateless command or a background process.
 
 mod process;
+mod template;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,10 +18,11 @@ use super::shell_input::{check_folder, is_root, path_of, shell_env, takes_change
 use super::stdio::Stdio;
 use crate::end::EndReason;
 use crate::journal::NewJournal;
-use crate::process_tree::{Plan, limits};
+use crate::process_tree::{Plan, Scope, limits};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
 use crate::sys::Reaped;
+use template::Template;
 
 /// How many runs a supervisor is for, one after the other.
 const MAX_RUNS: u32 = 200;
@@ -51,7 +53,9 @@ struct PendingPrelude {
 /// One run.
 #[derive(Debug)]
 pub(super) struct Run {
+    /// The shell that runs the command.
     shell: Option<Shell>,
+    template: Template,
     prelude: Option<PendingPrelude>,
     /// The shell is about to end.
     shell_exit: Option<ShellExit>,
@@ -72,13 +76,21 @@ impl Run {
         journal: Option<NewJournal>,
         now: Instant,
     ) -> Self {
-        let (shell, runs) = ready.into_parts();
-        let mut run =
-            Self { shell, prelude: None, shell_exit: None, orphans: Exit::default(), reusable: false, runs };
+        let (template, runs) = ready.into_parts();
+        let mut run = Self {
+            shell: None,
+            template: Template::new(template),
+            prelude: None,
+            shell_exit: None,
+            orphans: Exit::default(),
+            reusable: false,
+            runs,
+        };
         let slot = command.slot;
         if let Err(why) = run.try_start(core, command, journal, now) {
             // With a shell that no command uses it would never be over.
             run.drop_shell();
+            run.template.end();
             core.not_started(slot, why, now);
         }
         run
@@ -113,10 +125,24 @@ impl Run {
             && core.context.env.iter().all(|(name, value)| shell::is_taken_at_start(name, value));
         if core.context.driver == Some(Driver::Loaded) && is_text && is_plain && plan.suits_running_shell() {
             if has_prelude {
-                self.drop_shell();
+                self.template.end();
                 self.shell = core.start_shell(ShellEnv::Empty).ok();
-            } else if self.shell.is_none() {
-                self.shell = core.start_shell(ShellEnv::Sandbox).ok();
+            } else if plan == Plan::default() && self.template.is_some() {
+                match self.start_in_fork(core, slot, &mut stdio, now) {
+                    Ok(()) => return Ok(()),
+                    // It may have begun to run, and must not run twice.
+                    Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+                        return Err(Refusal::os(
+                            &io::Error::from_raw_os_error(libc::ETIMEDOUT),
+                            "fork a shell",
+                        ));
+                    }
+                    Err(_) => {}
+                }
+            }
+            if self.shell.is_none() {
+                let ready = self.template.take();
+                self.shell = ready.or_else(|| core.start_shell(ShellEnv::Sandbox).ok());
             }
             // One that has died in the meantime is no reason not to run the command.
             if self.start_in_shell(core, slot, &mut stdio, &plan, now).is_ok() {
@@ -124,8 +150,30 @@ impl Run {
             }
         }
         self.drop_shell();
+        self.template.end();
         let stdio = stdio.ok_or(Refusal::NoSuchExecution)?;
         process::start(core, slot, &stdio, &plan, now)
+    }
+
+    /// A fork of the template runs the command.
+    fn start_in_fork(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        stdio: &mut Option<Stdio>,
+        now: Instant,
+    ) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let job = core.find(slot).ok_or_else(gone)?;
+        let given = stdio.as_ref().ok_or_else(gone)?;
+        let tag = job.tag;
+        let template = &mut self.template;
+        let shell = with_single_job(job, given, |job| template.fork(job, tag, now))?;
+        let pid = shell.pid();
+        self.shell = Some(shell);
+        self.reusable = true;
+        stdio.take().into_iter().for_each(|stdio| started(core, slot, pid, stdio, now));
+        Ok(())
     }
 
     /// A shell that is up already takes the command, as `bash -c` would have.
@@ -167,7 +215,7 @@ impl Run {
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let prelude = self.prelude.as_ref().map(|prelude| prelude.until);
         let exit = self.shell_exit.as_ref().map(|exit| exit.due);
-        prelude.into_iter().chain(exit).min()
+        prelude.into_iter().chain(exit).chain(self.template.wake_at()).min()
     }
 
     pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
@@ -222,6 +270,7 @@ impl Run {
     /// Does what is due: lets a shell end whose only command is over, when its client has been told of it, and ends
     /// one that takes too long.
     pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
+        self.template.advance(now);
         if let Some(prelude) = self.prelude.take_if(|prelude| prelude.until <= now) {
             self.drop_shell();
             let why = "the shell did not come to the session's state in time";
@@ -240,6 +289,9 @@ impl Run {
     }
 
     pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
+        if self.template.has_ended(reaped.pid) {
+            return;
+        }
         let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
         match core.jobs.iter().find(own).map(|job| job.slot) {
             Some(slot) => self.complete(core, slot, Exit::from(reaped), now),
@@ -256,8 +308,9 @@ impl Run {
 
     pub(super) fn complete(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {
         exit.add_usage(&std::mem::take(&mut self.orphans));
-        let scope = scope_in_tree(core.find(slot));
-        let processes = JobProcesses { scope, shell: self.shell.as_ref().map(Shell::pid) };
+        let scope = self.scope_of(core.find(slot));
+        let shell = self.shell.as_ref().map(Shell::pid);
+        let processes = JobProcesses { scope, shell, template: self.template.pid() };
         if core.complete(slot, exit, processes, now) {
             self.reusable = false;
         }
@@ -265,20 +318,33 @@ impl Run {
 
     pub(super) fn end_processes(&mut self, core: &mut Core, request: EndRequest, now: Instant) {
         self.reusable = false;
-        let scope = scope_in_tree(core.find(request.slot));
+        // Everything below is the command's then, and can be ended with its cgroup.
+        self.template.end();
+        let scope = self.scope_of(core.find(request.slot));
         core.begin_ending(request, scope, false, now);
+    }
+
+    /// Which processes belong to a job.
+    pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
+        scope_in_tree(job, self.template.pid())
+    }
+
+    pub(super) fn end_template(&mut self) {
+        self.template.end();
     }
 
     /// It is over when nothing is left of it. Then an engine may want another run of this supervisor.
     pub(super) fn next(&mut self, core: &mut Core) -> Next {
-        if !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children() {
+        if !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children_besides(self.template.pid())
+        {
             return Next::Continue;
         }
         let runs = self.runs + 1;
         let is_wanted = self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some();
         if is_wanted && core.restore_limits() {
-            return Next::Become(Ready::again(core, runs));
+            return Next::Become(Ready::again(core, self.template.take(), runs));
         }
+        self.template.end();
         Next::End
     }
 
@@ -305,12 +371,21 @@ fn hurry_of(job: &Job) -> Hurry {
 }
 
 fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
+    with_single_job(job, stdio, |job| shell.run(job))
+}
+
+/// Hands a job to a shell, as its only one.
+fn with_single_job<T>(
+    job: &Job,
+    stdio: &Stdio,
+    hand: impl FnOnce(shell::Job<'_>) -> io::Result<T>,
+) -> io::Result<T> {
     let WireProgram::Shell(text) = &job.command.program else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let env = shell_env(&job.command.env);
     let cwd = job.command.cwd.clone().map(path_of);
-    shell.run(shell::Job {
+    hand(shell::Job {
         text: &text.0,
         stdin: stdio.stdin.as_fd(),
         stdout: stdio.stdout.as_fd(),

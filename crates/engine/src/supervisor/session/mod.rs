@@ -238,7 +238,7 @@ impl Session {
     /// The program of a job has returned.
     pub(super) fn complete(&self, core: &mut Core, slot: u32, exit: Exit, now: Instant) {
         let scope = self.scope_of(core.find(slot));
-        let processes = JobProcesses { scope, shell: self.shell.as_ref().map(Shell::pid) };
+        let processes = JobProcesses { scope, shell: self.shell.as_ref().map(Shell::pid), template: None };
         let _ = core.complete(slot, exit, processes, now);
     }
 
