@@ -178,6 +178,10 @@ pub struct CommandRequest {
     /// The folder to run it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// The user to run it as: a name, a user id or `UID:GID`. Only where the server runs as root, and not with a session,
+    /// whose commands run as its own user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Answer when it has started, not when it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<bool>,

@@ -35,6 +35,9 @@ pub struct SessionRequest {
     /// The folder to start in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// The user to run its shell as: a name, a user id or `UID:GID`. Only where the server runs as root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// The timeout of commands that do not bring their own; 0 for none, whatever the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_timeout_ms: Option<u64>,

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "fixtures do what no safe interface offers")]
 
 mod arguments;
+pub mod attack;
 mod output;
 
 use std::fs::File;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::id::ExecutionId;
+use crate::user::User;
 
 /// The longest shell text or argv that is accepted, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 16 << 20;
@@ -176,6 +177,9 @@ pub struct CommandSpec {
     /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`]: kept with the record, given back in
     /// [`ExecutionInfo::note`](crate::ExecutionInfo::note), and looked at by nobody.
     pub note: Option<Vec<u8>>,
+    /// As whom it runs; [`EngineConfig::run_as`](crate::EngineConfig::run_as) if `None`. A session's command runs as the
+    /// user of its session.
+    pub user: Option<User>,
 }
 
 impl CommandSpec {
@@ -198,6 +202,7 @@ impl CommandSpec {
             background: false,
             keep_record: false,
             note: None,
+            user: None,
         }
     }
 

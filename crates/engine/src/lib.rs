@@ -128,8 +128,8 @@
 //! | commands waiting in a session | 1,000 |
 //! | events waiting for a watcher | [`MAX_UNREAD_EVENTS`] |
 //!
-//! Commands run as the engine's own user: they can signal its supervisors and read its state
-//! directory. Linux only; sessions need bash.
+//! Commands run as the engine's own user unless [`EngineConfig::run_as`] names another: as the same user they can signal
+//! its supervisors and read its state directory. Linux only; sessions need bash.
 
 mod command;
 mod end;
@@ -147,6 +147,7 @@ mod spawn;
 mod supervisor;
 mod sys;
 pub mod trusted;
+mod user;
 mod wire;
 
 pub use command::{
@@ -164,6 +165,7 @@ pub use engine::{
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;
+pub use user::{User, UserError};
 
 /// Turns this process into a zygote if an engine started it as one; otherwise does nothing.
 ///

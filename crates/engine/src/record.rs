@@ -9,6 +9,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Overflow, Program, SessionEndPolicy};
 use crate::protocol::{Bytes, Variable, variables};
+use crate::user::User;
 use crate::wire;
 
 /// Bytes of the caller's own, shared by whoever shows them.
@@ -117,6 +118,9 @@ pub(crate) struct SessionRecord {
     /// When the session was made, since 1970: its record is filed anew when it gets another supervisor.
     #[cbor(n(6), with = "wire::optional_micros", has_nil)]
     pub(crate) created: Option<Duration>,
+    /// As whom its shell runs; as the engine's own user if there is none.
+    #[n(90)]
+    pub(crate) user: Option<User>,
 }
 
 impl SessionRecord {
@@ -135,6 +139,7 @@ impl SessionRecord {
             cwd: spec.cwd.as_ref().map(|p| Bytes(p.as_os_str().as_bytes().to_vec())),
             note: Note::of(spec.note.as_ref()),
             created: Some(since_epoch()),
+            user: spec.user.clone(),
         }
     }
 }

@@ -16,6 +16,9 @@ pub(crate) struct CommandArgs {
     /// The longest it may run, such as 500ms, 5s, 2m; then it is ended, with exit code 124. 0s for no limit.
     #[arg(short, long, value_name = "DURATION")]
     timeout: Option<Span>,
+    /// The user to run it as: a name, a user id or UID:GID. The server has to run as root.
+    #[arg(short, long)]
+    user: Option<String>,
     #[command(flatten)]
     words: Words,
 }
@@ -55,6 +58,7 @@ impl CommandArgs {
         let mut request = self.words.request();
         request.env = self.env.variables();
         request.cwd = self.cwd;
+        request.user = self.user;
         request.timeout_ms = self.timeout.map(Span::milliseconds);
         request
     }

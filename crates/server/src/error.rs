@@ -129,6 +129,7 @@ impl From<StartError> for ApiError {
         let error = |code| Self::new(code, message.clone());
         match &e {
             StartError::InvalidCommand(_) => error(ErrorCode::InvalidCommand),
+            StartError::UserNotAllowed(_) => error(ErrorCode::PermissionDenied).with("field", "user"),
             StartError::BadCwd { path, source } => {
                 let code = match source.kind() {
                     std::io::ErrorKind::NotADirectory => ErrorCode::NotDirectory,

@@ -13,7 +13,7 @@ use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
 use sandcrab_engine::{
     CommandSpec, DEFAULT_TIMEOUT_GRACE, Execution, ExecutionId, IdError, LeftoverPolicy, Session,
-    SessionEndPolicy, Stdin,
+    SessionEndPolicy, Stdin, User,
 };
 use sha2::{Digest, Sha256};
 
@@ -69,6 +69,7 @@ pub(crate) async fn launch(
     let session = session_id.as_deref().map(|id| input::find_session(sandbox, id)).transpose()?;
     let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
     let mut spec = spec(sandbox, &mut request, session.is_some(), &session_note, kind)?;
+    spec.user = user(sandbox, request.user.take()).await?;
     if let Some(key) = input::name_header(headers, IDEMPOTENCY_HEADER)? {
         make_once(&mut spec, key, session_id.as_deref(), kind, &bytes);
     }
@@ -120,6 +121,13 @@ pub(crate) async fn launch_guarded(
         Ok((launch, guard))
     });
     launched.await.map_err(ApiError::internal)?
+}
+
+/// The user that a request names.
+pub(crate) async fn user(sandbox: &Sandbox, name: Option<String>) -> Result<Option<User>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let found = sandbox.engine.find_user(&name).await;
+    found.map(Some).map_err(|error| ApiError::invalid("user", error))
 }
 
 fn spec(

@@ -1,6 +1,6 @@
 //! Serves the API on its own, without the parent that would start it again: a test kills it and starts the next.
 //!
-//! `serves STATE_DIR LISTEN [SETTING=NUMBER]...`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
+//! `serves STATE_DIR LISTEN [SETTING=NUMBER]... [run-as=USER]`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
 //! base URL, and ends with everything it runs on SIGTERM.
 
 use std::error::Error;
@@ -8,6 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sandcrab_engine::User;
 use sandcrab_server::{Listen, Server, ServerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,6 +39,12 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
     config.stop_executions = Some(STOP_GRACE);
     for word in words {
         let (name, value) = word.split_once('=').ok_or("a setting is name=number")?;
+        if name == "run-as" {
+            // A folder that every user can enter.
+            config.engine.cwd = "/".into();
+            config.engine.run_as(User::find(value)?);
+            continue;
+        }
         let number: usize = value.parse()?;
         match name {
             "body-bytes" => config.limits.body_bytes = number,

@@ -6,6 +6,7 @@ mod crash;
 mod http2;
 mod limits;
 mod load;
+mod run_as;
 mod stopping;
 mod support;
 

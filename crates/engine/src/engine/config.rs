@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::journal::DEFAULT_JOURNAL_BYTES;
+use crate::user::User;
 
 /// Which program becomes the zygote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub struct EngineConfig {
     pub env: Vec<(OsString, OsString)>,
     /// Where commands run that do not say. By default the engine's own working directory.
     pub cwd: PathBuf,
+    /// As whom commands run that name no user; `None` for the engine's own user. Only root can name another.
+    pub run_as: Option<User>,
     /// How sessions drive bash.
     pub shell_driver: ShellDriver,
     /// Which cgroups are used.
@@ -110,6 +113,7 @@ impl EngineConfig {
             supervisor: SupervisorProgram::ThisProgram,
             env: std::env::vars_os().filter(own).collect(),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            run_as: None,
             shell_driver: ShellDriver::Auto,
             cgroups: CgroupUse::Auto,
             ready_shells: 4,
@@ -118,5 +122,13 @@ impl EngineConfig {
             max_executions: 10_000,
             max_sessions: 20_000,
         }
+    }
+    /// Has commands run as this user, with its `HOME`, `USER`, `LOGNAME` and `SHELL`.
+    pub fn run_as(&mut self, user: User) {
+        for (name, value) in user.env() {
+            self.env.retain(|(other, _)| *other != name);
+            self.env.push((name, value));
+        }
+        self.run_as = Some(user);
     }
 }

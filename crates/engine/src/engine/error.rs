@@ -31,6 +31,9 @@ pub enum OpenError {
     /// Another user could have put something into the state directory, or could still do it.
     #[error("the state directory cannot be used: {0}")]
     Untrusted(TrustError),
+    /// Commands cannot run as the user of [`EngineConfig::run_as`](crate::EngineConfig::run_as).
+    #[error("{0}")]
+    RunAs(String),
     /// The zygote could not be started.
     #[error(
         "failed to start the supervisor program {program}: {why}; its main must call sandcrab_engine::init()"
@@ -71,6 +74,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The command may not run as the user that it names.
+    #[error("{0}")]
+    UserNotAllowed(String),
     /// There is no such program.
     #[error("there is no program {0:?}; give a path, or a name that is in the command's PATH")]
     ProgramNotFound(String),

@@ -57,6 +57,7 @@ use crate::journal::{Claimed, JournalReader, JournalStore};
 use crate::process_tree::CgroupChoice;
 use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
+use crate::user::{User, UserError};
 use events::Events;
 use life_cycle::{Cleanup, Table, Tracked};
 use link::lock;
@@ -152,6 +153,7 @@ fn settings(config: &EngineConfig, env: &[(OsString, OsString)]) -> Settings {
             CgroupUse::V2 => CgroupSetting::V2,
         },
         open_files: raise_open_files(),
+        user: config.run_as.clone(),
     }
 }
 
@@ -181,6 +183,7 @@ impl From<CgroupUse> for CgroupChoice {
 impl Engine {
     /// Opens a state directory: makes it if it is not there, adopts what lives in it if it is.
     pub async fn open(config: EngineConfig) -> Result<Self, OpenError> {
+        validate::run_as(&config)?;
         let state = StateDir::open(&config.state_dir)?;
         let journals = state.path.join(crate::layout::JOURNALS);
         let (store, found) = JournalStore::open(&journals).map_err(|e| OpenError::Journals(e.to_string()))?;
@@ -213,6 +216,9 @@ impl Engine {
     /// Starts a command without a session; returns when it runs, or with the reason why it does not.
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         validate::command(&spec)?;
+        if let Some(user) = &spec.user {
+            self.inner.check_user(user)?;
+        }
         if let Some(same) = self.inner.find_same(&spec)? {
             same.wait_started().await?;
             return Ok(same);
@@ -303,6 +309,19 @@ impl Engine {
         self.inner.events.subscribe()
     }
 
+    /// Finds a user by name, user id, or `UID:GID`, as [`User::find`] does, without blocking the caller.
+    pub async fn find_user(&self, text: &str) -> Result<User, UserError> {
+        let (text, found) = (text.to_owned(), Arc::new(Mutex::new(None)));
+        let place = Arc::clone(&found);
+        tasks::blocking({
+            let text = text.clone();
+            move || *lock(&place) = Some(User::find(&text))
+        })
+        .await;
+        let found = lock(&found).take();
+        found.unwrap_or(Err(UserError::NotFound(text)))
+    }
+
     /// The environment that commands start from, as it is now. Values may be secrets.
     pub fn env(&self) -> Vec<(OsString, OsString)> {
         lock(&self.inner.env).clone()
@@ -340,6 +359,11 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// Refuses a user as whom a request may not have commands run.
+    fn check_user(&self, user: &User) -> Result<(), StartError> {
+        validate::user(user, self.config.run_as.as_ref())
+    }
+
     /// The executions for which this holds, oldest first.
     fn find(self: &Arc<Self>, holds: impl Fn(&Tracked) -> bool) -> Vec<Execution> {
         let mut found: Vec<_> = lock(&self.executions).all().filter(|t| holds(t)).cloned().collect();

@@ -19,6 +19,7 @@ use crate::journal::Claimed;
 use crate::layout::SnapshotFile;
 use crate::protocol::{Answer, Bytes, OpenSession, Request, variables};
 use crate::record::SessionRecord;
+use crate::user::User;
 
 /// What a session is made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct SessionSpec {
     /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`](crate::MAX_NOTE_BYTES): kept with the session
     /// and its forks, given back in [`SessionInfo::note`], and looked at by nobody.
     pub note: Option<Vec<u8>>,
+    /// As whom its shell runs; [`EngineConfig::run_as`](crate::EngineConfig::run_as) if `None`.
+    pub user: Option<User>,
 }
 
 impl SessionSpec {
@@ -193,6 +196,9 @@ impl Session {
 
     /// Queues a command. Commands of a session run one at a time, in the order of these calls.
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
+        self.user_of(&spec)?;
+        // Its shell is that user's already.
+        let spec = CommandSpec { user: None, ..spec };
         let link = self.link().await?;
         let started = self.engine.start_on(&link, spec, Some(&self.state.id), None).await;
         started.map_err(|e| self.unless_deleted(e))
@@ -209,6 +215,7 @@ impl Session {
         let snapshot = self.snapshot().await?;
         let taken = self.engine.supervisor().await?;
         let session = Some(&self.state.id);
+        let spec = CommandSpec { user: self.user_of(&spec)?, ..spec };
         let execution = self.engine.start_on(&taken.link, spec.background(), session, Some(snapshot)).await?;
         execution.wait_started().await?;
         let ends = execution.tracked.fixed.on_session_end == SessionEndPolicy::Kill;
@@ -218,6 +225,21 @@ impl Session {
             return Err(self.gone());
         }
         Ok(execution)
+    }
+
+    /// As whom it runs; `None` for the engine's own user.
+    pub fn user(&self) -> Option<&User> {
+        self.state.record.user.as_ref()
+    }
+
+    /// The user of one of its commands: its own, which the command may name.
+    fn user_of(&self, spec: &CommandSpec) -> Result<Option<User>, StartError> {
+        let own = self.engine.session_user(&self.state.record);
+        if spec.user.as_ref().is_some_and(|user| own.as_ref().map_or(!user.is_own(), |own| own != user)) {
+            let why = "a session's commands run as the user of the session; create one with that user";
+            return Err(StartError::InvalidCommand(why.into()));
+        }
+        Ok(own)
     }
 
     async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
@@ -254,7 +276,8 @@ impl Session {
         // One that is gone since is no reason not to fork.
         let cwd =
             record.cwd.clone().map(|path| PathBuf::from(OsString::from(path))).filter(|path| path.is_dir());
-        let spec = SessionSpec { id, name: record.name.clone(), env, cwd, note };
+        let user = record.user.clone();
+        let spec = SessionSpec { id, name: record.name.clone(), env, cwd, note, user };
         self.engine.create_session(spec, Some(snapshot)).await
     }
 
@@ -312,10 +335,19 @@ impl SessionState {
 impl Inner {
     pub(super) async fn create_session(
         self: &Arc<Self>,
-        spec: SessionSpec,
+        mut spec: SessionSpec,
         snapshot: Option<Vec<u8>>,
     ) -> Result<Session, SessionError> {
         super::validate::session(&spec)?;
+        match &spec.user {
+            // A fork has the user of its session, which was allowed when that was made.
+            Some(user) if snapshot.is_none() => {
+                self.check_user(user)?;
+                spec.env.splice(0..0, user.env().map(|(name, value)| (name, Some(value))));
+            }
+            Some(_) => {}
+            None => spec.user.clone_from(&self.config.run_as),
+        }
         let id = spec.id.clone().unwrap_or_else(SessionId::random);
         let reserved = self.reserve_session(&id).await?;
         let engine = Arc::clone(self);
@@ -345,6 +377,12 @@ impl Inner {
         made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
     }
 
+    /// As whom a session's shell runs, if that has to be said to a supervisor.
+    fn session_user(&self, record: &SessionRecord) -> Option<User> {
+        // One that was made by an engine without a user of its own stays with the engine's own.
+        record.user.clone().or_else(|| self.config.run_as.is_some().then(User::own))
+    }
+
     /// Files a session's record and makes a supervisor that session.
     async fn open_on(
         self: &Arc<Self>,
@@ -361,6 +399,7 @@ impl Inner {
             snapshot: snapshot.map(Bytes),
             snapshot_age: age,
             salt: Some(claimed.salt),
+            user: self.session_user(record).filter(|user| Some(user) != self.config.run_as.as_ref()),
         };
         let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
         let failed = match link.ask(&Request::OpenSession(Box::new(open))).await {

@@ -15,7 +15,7 @@ use crate::command::CommandSpec;
 use crate::end::Leftover;
 use crate::id::SessionId;
 use crate::journal::{Claimed, NewJournal, Opening};
-use crate::protocol::{Answer, Bytes, Command, Refusal, Request};
+use crate::protocol::{Answer, Bytes, Command, Refusal, Request, variables};
 use crate::record::Record;
 use crate::wire;
 
@@ -146,6 +146,14 @@ impl Inner {
         let execution = Execution { tracked: Arc::clone(&tracked), engine: Arc::clone(self) };
         let Some(journal) = new else { return Ok(execution) };
         let mut command = Command::new(tracked.slot(), &spec);
+        if let Some(user) = spec.user.as_ref().filter(|user| Some(*user) != self.config.run_as.as_ref()) {
+            // A session's state has these already.
+            if prelude.is_none() {
+                let env = user.env().map(|(name, value)| (name, Some(value)));
+                command.env.splice(0..0, variables(&env));
+            }
+            command.user = Some(user.clone());
+        }
         command.prelude = prelude.map(Bytes);
         command.hurry = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
         *lock(&tracked.link) = Some(Arc::clone(link));

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::error::StartError;
+use super::config::EngineConfig;
+use super::error::{OpenError, StartError};
 use super::session::SessionSpec;
 use crate::command::{
     CommandSpec, MAX_COMMAND_BYTES, MAX_ENV_BYTES, MAX_NOTE_BYTES, MAX_STDIN_BYTES, Program, Stdin,
 };
+use crate::supervisor::shell_input::can_enter;
+use crate::user::User;
 
 fn invalid<T>(why: impl Into<String>) -> Result<T, StartError> {
     Err(StartError::InvalidCommand(why.into()))
@@ -47,6 +50,49 @@ pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
     note(spec.note.as_ref())?;
     env(&spec.env)?;
     folder(spec.cwd.as_deref())
+}
+
+/// Refuses an engine that cannot have commands run as the user that it is to.
+pub(super) fn run_as(config: &EngineConfig) -> Result<(), OpenError> {
+    let Some(user) = &config.run_as else { return Ok(()) };
+    let own = rustix::process::geteuid();
+    if user.uid == 0 || (own.is_root() && user.is_own()) {
+        let why = "commands cannot be told to run as root, the server's own user; name another user";
+        return Err(OpenError::RunAs(why.into()));
+    }
+    if !own.is_root() && !user.is_own() {
+        let (own, name) = (own.as_raw(), &user.name);
+        let why = format!(
+            "only root can run commands as another user; start the server as root, or as {name} without run-as (it runs as user {own})"
+        );
+        return Err(OpenError::RunAs(why));
+    }
+    can_enter(&config.cwd, user.credentials().as_ref()).map_err(|error| {
+        let (cwd, name) = (config.cwd.display(), &user.name);
+        OpenError::RunAs(format!(
+            "user {name} cannot enter the workspace {cwd}: {error}; choose another one, or permit that user to enter it and the folders above"
+        ))
+    })
+}
+
+/// Refuses a user as whom a request may not have a command run, where the engine's default is the other one.
+pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError> {
+    let refused = |why: String| Err(StartError::UserNotAllowed(why));
+    if Some(user) == default {
+        return Ok(());
+    }
+    let name = &user.name;
+    if default.is_some() && (user.is_own() || user.uid == 0) {
+        return refused(format!(
+            "a command may not run as {name}: this server is set up to run commands as another user than its own"
+        ));
+    }
+    if !user.is_own() && !rustix::process::geteuid().is_root() {
+        return refused(format!(
+            "a command may not run as {name}: only a server that runs as root can change the user"
+        ));
+    }
+    Ok(())
 }
 
 pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {

@@ -8,6 +8,7 @@ use minicbor::{Decode, Encode};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Limits, Overflow, Program, Stdin};
 use crate::journal::{NewJournalKey, Salt};
+use crate::user::User;
 use crate::wire;
 
 /// A byte string.
@@ -98,6 +99,9 @@ pub(crate) struct Command {
     /// That it waits for its reader instead of having unread output dropped. Since version 4.
     #[n(14)]
     pub(crate) waits_for_reader: Option<bool>,
+    /// As whom it runs; as the supervisor's other commands if there is none. Never given to a session's shell.
+    #[n(90)]
+    pub(crate) user: Option<User>,
 }
 
 impl Command {
@@ -126,6 +130,7 @@ impl Command {
             journal: None,
             hurry: None,
             waits_for_reader: (spec.overflow == Overflow::Wait).then_some(true),
+            user: None,
         }
     }
 }
@@ -176,4 +181,7 @@ pub(crate) struct OpenSession {
     /// The salt of the record, which its snapshots carry. Engines of version 3 give none.
     #[n(5)]
     pub(crate) salt: Option<Salt>,
+    /// As whom its shell runs; as the supervisor's other commands if there is none.
+    #[n(90)]
+    pub(crate) user: Option<User>,
 }

@@ -3,6 +3,7 @@
 use minicbor::{Decode, Encode};
 
 use super::{Bytes, Nonce, Refusal, Variable};
+use crate::user::User;
 
 /// From engine to zygote.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -55,6 +56,9 @@ pub(crate) struct Settings {
     /// The limit of open files that commands get (the engine raises its own).
     #[n(4)]
     pub(crate) open_files: Option<u64>,
+    /// As whom commands run that name no user; the supervisor's own user if there is none.
+    #[n(90)]
+    pub(crate) user: Option<User>,
 }
 
 /// From zygote to engine.

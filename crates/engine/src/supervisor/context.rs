@@ -12,6 +12,7 @@ use crate::process_tree::{CgroupChoice, Cgroups, Nonce, OomCounter};
 use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
 use crate::shell::{self, Driver};
 use crate::sys;
+use crate::user::User;
 
 /// What every supervisor inherits from its zygote.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) open_files: Option<u64>,
+    /// As whom commands run that name no user.
+    pub(crate) user: Option<User>,
     pub(crate) bash: Option<PathBuf>,
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
@@ -39,6 +42,7 @@ impl Context {
             env: Vec::new(),
             cwd: PathBuf::from("/"),
             open_files: None,
+            user: None,
             bash: None,
             driver: None,
             cgroups: Cgroups::detect(CgroupChoice::Off),
@@ -57,6 +61,7 @@ impl Context {
         self.env = apply(Vec::new(), &settings.env);
         self.cwd = OsString::from(settings.cwd).into();
         self.open_files = settings.open_files;
+        self.user = settings.user;
         self.cgroups = Cgroups::detect(match settings.cgroups {
             CgroupSetting::Auto => CgroupChoice::Auto,
             CgroupSetting::Off => CgroupChoice::Off,

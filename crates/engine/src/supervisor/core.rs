@@ -11,6 +11,7 @@ use super::leftover_probe::LeftoverProbe;
 use super::link::Link;
 use super::own_limits::OwnLimits;
 use super::remains::Remains;
+use super::shell_input::is_root;
 use super::stdio::PipeSupply;
 use crate::command::{LeftoverPolicy, Limits};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
@@ -21,6 +22,8 @@ use crate::procfs::{self, Stat};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram, WireStdin};
 use crate::shell::{Driver, Shell, ShellConfig};
 use crate::spawn::ProcessSetup;
+use crate::sys::Credentials;
+use crate::user::User;
 
 /// How long the processes of a command have to die of SIGINT before they are killed, with the portable driver.
 const PORTABLE_GRACE: Duration = Duration::from_millis(15);
@@ -107,6 +110,8 @@ pub(super) struct Core {
     /// What executions that are closed have left running.
     pub(super) remains: Vec<Remains>,
     tags: Tags,
+    /// As whom processes run; `None` for this process's own user.
+    credentials: Option<Credentials>,
 }
 
 impl Core {
@@ -121,12 +126,14 @@ impl Core {
             old_cgroups: Vec::new(),
             buffer: Vec::new(),
             supply: PipeSupply::open()?,
+            credentials: None,
             quitting: false,
             leftover_probe: LeftoverProbe::open()?,
             own_limits: OwnLimits::now(),
             remains: Vec::new(),
             tags: Tags::new(nonce),
         };
+        core.run_as_default();
         core.cgroup = core.make_cgroup("", &Limits::default()).ok();
         Ok(core)
     }
@@ -148,6 +155,34 @@ impl Core {
         self.context.cgroups.create(self.nonce, name, limits)
     }
 
+    /// Has processes run as this user from now on. Says whether they did not before, so that a shell that is up is of no use.
+    pub(super) fn run_as(&mut self, user: &User) -> bool {
+        self.set_credentials(user.credentials())
+    }
+
+    /// Has processes run as the sandbox's user from now on.
+    pub(super) fn run_as_default(&mut self) {
+        self.set_credentials(self.context.user.as_ref().and_then(User::credentials));
+    }
+
+    fn set_credentials(&mut self, credentials: Option<Credentials>) -> bool {
+        let is_other = self.credentials != credentials;
+        if is_other {
+            self.supply.set_owner(credentials.as_ref());
+            self.credentials = credentials;
+        }
+        is_other
+    }
+
+    pub(super) fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    /// Whether commands run as root, which some limits do not hold for.
+    pub(super) fn commands_are_root(&self) -> bool {
+        self.credentials.as_ref().map_or_else(is_root, |credentials| credentials.user == 0)
+    }
+
     /// What every process of this supervisor is from its start.
     pub(super) fn process_setup(&self, tag: Tag) -> ProcessSetup<'_> {
         ProcessSetup {
@@ -155,6 +190,7 @@ impl Core {
             fork_into_cgroup: self.context.fork_into_cgroup,
             tag: Some(tag),
             open_files: self.context.open_files,
+            credentials: self.credentials.as_ref(),
             ..ProcessSetup::default()
         }
     }
@@ -410,6 +446,7 @@ impl Core {
             journal: None,
             hurry: None,
             waits_for_reader: None,
+            user: None,
         };
         let mut job = self.new_job(command, None, now)?;
         for pid in std::iter::once(pid).chain(walk::descendants(pid)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, ioctl_fionread, read, write};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::fcntl_setpipe_size;
 
 use super::stdio::{PipeSupply, Pipes, Stdio};
 use crate::journal::Stream;
@@ -105,8 +105,7 @@ impl JobIo {
             WireStdin::Null => Arc::clone(supply.null()),
             WireStdin::Bytes(Bytes(bytes)) => Arc::new(memory_file("stdin", &[&bytes])?),
             WireStdin::Open | WireStdin::OpenWith(_) => {
-                let (reader, end) = pipe_with(PipeFlags::CLOEXEC)?;
-                rustix::io::ioctl_fionbio(&end, true)?;
+                let (reader, end) = supply.input()?;
                 // What was written while it waited for its turn is there already.
                 self.stdin.get_or_insert_default().end = Some(end);
                 Arc::new(reader)

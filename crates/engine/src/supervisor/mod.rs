@@ -25,7 +25,7 @@ mod role;
 mod run;
 mod session;
 mod setup;
-mod shell_input;
+pub(crate) mod shell_input;
 mod spin;
 mod stdio;
 pub(crate) mod zygote;

@@ -1,13 +1,15 @@
 //! What a command's request becomes for a shell: variables, folders.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::protocol::{Bytes, Refusal, Variable};
 use crate::shell;
+use crate::sys::Credentials;
 
 pub(super) fn is_root() -> bool {
     static ROOT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -24,12 +26,25 @@ pub(super) fn path_of(bytes: Bytes) -> PathBuf {
 }
 
 /// Refuses a folder that a command could not run in, before it is handed to a shell.
-pub(super) fn check_folder(cwd: Option<&Bytes>) -> Result<(), Refusal> {
+pub(super) fn check_folder(cwd: Option<&Bytes>, user: Option<&Credentials>) -> Result<(), Refusal> {
     let Some(cwd) = cwd else { return Ok(()) };
-    let path = path_of(cwd.clone());
-    let bad = |e: rustix::io::Errno| Refusal::BadCwd(e.raw_os_error());
-    openat(CWD, &path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(bad)?;
-    rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(bad)
+    can_enter(&path_of(cwd.clone()), user)
+        .map_err(|error| Refusal::BadCwd(error.raw_os_error().unwrap_or(libc::EACCES)))
+}
+
+/// Whether a user, or this process, can have a folder as its working directory.
+pub(crate) fn can_enter(path: &Path, user: Option<&Credentials>) -> io::Result<()> {
+    let enter = || {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat(CWD, path, flags, Mode::empty())?;
+        // Looking up an entry of the folder takes the permission that entering it does.
+        openat(CWD, path.join(".").as_path(), flags, Mode::empty()).map(drop)
+    };
+    match user {
+        Some(user) => user.look_at_files(enter)??,
+        None => enter()?,
+    }
+    Ok(())
 }
 
 /// Whether a shell that is up can take these changes as if it had started with them.

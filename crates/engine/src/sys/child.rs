@@ -129,17 +129,45 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
+    /// Has this thread look at files as this user would.
+    pub(crate) fn look_at_files<T>(&self, look: impl FnOnce() -> T) -> io::Result<T> {
+        let groups = rustix::process::getgroups()?;
+        let groups: Vec<_> = groups.into_iter().map(rustix::process::Gid::as_raw).collect();
+        set_groups(&self.groups)?;
+        // SAFETY: the calls take numbers only. They return what was set before, and cannot fail for root.
+        let before = unsafe {
+            let group = libc::syscall(libc::SYS_setfsgid, self.group);
+            (libc::syscall(libc::SYS_setfsuid, self.user), group)
+        };
+        let seen = look();
+        // SAFETY: as above.
+        unsafe {
+            libc::syscall(libc::SYS_setfsuid, before.0);
+            libc::syscall(libc::SYS_setfsgid, before.1);
+        }
+        set_groups(&groups)?;
+        Ok(seen)
+    }
+
     /// Makes the calling thread this user's. The C library's functions would do it to all threads, which a forked child
     /// does not have.
     fn apply(&self) -> io::Result<()> {
-        let call = |result: libc::c_long| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
-        // SAFETY: the pointer and the length are of one vector, and the kernel only reads from it.
-        call(unsafe { libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()) })?;
+        set_groups(&self.groups)?;
         // SAFETY: the call takes numbers only.
         call(unsafe { libc::syscall(libc::SYS_setresgid, self.group, self.group, self.group) })?;
         // SAFETY: the call takes numbers only.
         call(unsafe { libc::syscall(libc::SYS_setresuid, self.user, self.user, self.user) })
     }
+}
+
+fn call(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sets the supplementary groups of the calling thread.
+fn set_groups(groups: &[libc::gid_t]) -> io::Result<()> {
+    // SAFETY: the pointer and the length are of one slice, and the kernel only reads from it.
+    call(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })
 }
 
 /// The value of a resource limit.

@@ -41,6 +41,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "SANDCRAB_WORKSPACE", value_name = "PATH")]
     pub(crate) workspace: Option<PathBuf>,
 
+    /// The user that commands run as: a name, a user id or UID:GID. Only root can name another user than itself. Recommended
+    /// where the server runs as root: commands can then neither read the token and the state directory nor signal or trace
+    /// the server. Default: the server's own user.
+    #[arg(long, env = "SANDCRAB_RUN_AS", value_name = "USER")]
+    pub(crate) run_as: Option<String>,
+
     /// Ask for no token: whoever can connect may run commands. On an address that others can reach,
     /// --trust-network has to be given as well. Default: false.
     #[arg(long, env = "SANDCRAB_NO_AUTH", value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -143,6 +149,7 @@ impl ServeArgs {
             listen: self.listen.or(others.listen),
             state_dir: self.state_dir.or(others.state_dir),
             workspace: self.workspace.or(others.workspace),
+            run_as: self.run_as.or(others.run_as),
             no_auth: self.no_auth.or(others.no_auth),
             trust_network: self.trust_network.or(others.trust_network),
             token_file: self.token_file.or(others.token_file),

@@ -47,6 +47,9 @@ struct CreateArgs {
     /// The folder to start in.
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<String>,
+    /// The user to run its shell as: a name, a user id or UID:GID. The server has to run as root.
+    #[arg(short, long)]
+    user: Option<String>,
     /// The timeout of commands that do not bring their own, such as 5s, 2m; 0s for none.
     #[arg(short, long, value_name = "DURATION")]
     timeout: Option<Span>,
@@ -140,6 +143,7 @@ impl CreateArgs {
             name: self.name,
             env: self.env.variables(),
             cwd: self.cwd,
+            user: self.user,
             command_timeout_ms: self.timeout.map(Span::milliseconds),
             max_output_size_bytes: None,
             on_shell_exit: self.restore.then_some(OnShellExit::Restore),

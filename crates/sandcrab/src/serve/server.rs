@@ -49,7 +49,7 @@ impl Failure {
             Self::Settings(_)
             | Self::NoParent(_)
             | Self::Serve(
-                ServeError::Engine(OpenError::InUse { .. } | OpenError::Untrusted(_))
+                ServeError::Engine(OpenError::InUse { .. } | OpenError::Untrusted(_) | OpenError::RunAs(_))
                 | ServeError::Listen { .. }
                 | ServeError::NotASocket(_)
                 | ServeError::Environment(_),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use sandcrab_engine::trusted::TrustedDir;
-use sandcrab_engine::{MIN_JOURNAL_BYTES, OpenError, Retention};
+use sandcrab_engine::{MIN_JOURNAL_BYTES, OpenError, Retention, User, UserError};
 use sandcrab_server::{Access, Defaults, Listen, ServerConfig};
 use tracing_subscriber::EnvFilter;
 
@@ -46,6 +46,8 @@ pub(super) enum SettingsError {
     NoStateDir,
     #[error("the workspace {} cannot be used: {why}; give a folder that is there", path.display())]
     Workspace { path: PathBuf, why: String },
+    #[error("--run-as: {0}")]
+    RunAs(#[from] UserError),
     #[error("--journal-bytes {given} is too small; give at least {MIN_JOURNAL_BYTES}")]
     Journal { given: u64 },
     #[error("the variable {name} is {value:?}; it must be a whole number")]
@@ -93,6 +95,9 @@ impl Settings {
         };
         server.defaults = defaults;
         server.engine.cwd = workspace;
+        if let Some(name) = &args.run_as {
+            server.engine.run_as(User::find(name)?);
+        }
         let is_ending = args.stop_executions.unwrap_or(is_below_init);
         server.stop_executions = is_ending.then(|| args.stop_grace.map_or(DEFAULT_STOP_GRACE, |span| span.0));
         apply_limits(&mut server, &args)?;

@@ -12,6 +12,7 @@ mod serve_config;
 mod serve_drain;
 mod serve_init;
 mod serve_restart;
+mod serve_run_as;
 mod serve_start;
 mod serve_stop;
 mod serve_trust;

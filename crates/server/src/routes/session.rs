@@ -15,7 +15,7 @@ use sandcrab_engine::{ControlError, KillReceipt, Session, SessionError, SessionI
 use crate::app::App;
 use crate::error::ApiError;
 use crate::input::{Json, OfSession, find_session};
-use crate::launch::{bad_id, variables};
+use crate::launch::{bad_id, user, variables};
 use crate::note::{self, SessionNote};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};
@@ -38,6 +38,7 @@ pub(crate) async fn create(
     let spec = SessionSpec {
         id: id(request.id.as_deref())?,
         note: Some(note::write(&SessionNote::of(&request))),
+        user: user(&sandbox, request.user).await?,
         name: request.name,
         env: variables(request.env),
         cwd: request.cwd.map(Into::into),

@@ -98,8 +98,13 @@ impl ServerProcess {
         assert_eq!(self.ended().await, Some(0), "the server did not end well");
     }
 
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The zygote and supervisors of this state directory.
-    fn own_processes(&self) -> Vec<u32> {
+    pub(crate) fn own_processes(&self) -> Vec<u32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let is_own = |pid: &u32| {

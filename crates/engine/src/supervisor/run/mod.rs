@@ -14,7 +14,7 @@ use super::job::{Exit, Job, raw};
 use super::ready::Ready;
 use super::role::Next;
 use super::session::STATE_TIMEOUT;
-use super::shell_input::{check_folder, is_root, path_of, shell_env, takes_changes};
+use super::shell_input::{check_folder, path_of, shell_env, takes_changes};
 use super::stdio::Stdio;
 use crate::end::EndReason;
 use crate::journal::NewJournal;
@@ -87,6 +87,9 @@ impl Run {
             runs,
         };
         let slot = command.slot;
+        if command.user.as_ref().is_some_and(|user| core.run_as(user)) {
+            run.drop_shell();
+        }
         if let Err(why) = run.try_start(core, command, journal, now) {
             // With a shell that no command uses it would never be over.
             run.drop_shell();
@@ -103,7 +106,7 @@ impl Run {
         journal: Option<NewJournal>,
         now: Instant,
     ) -> Result<(), Refusal> {
-        let plan = limits::plan(&command.limits, &core.context.cgroups, is_root())
+        let plan = limits::plan(&command.limits, &core.context.cgroups, core.commands_are_root())
             .map_err(|e| Refusal::Limit(e.to_string()))?;
         let job = core.new_job(command, journal, now)?;
         let slot = job.slot;
@@ -114,11 +117,12 @@ impl Run {
             core.job(slot)?.cgroup = Some(cgroup);
         }
         let around = core.context.oom_kills();
+        let credentials = core.credentials().cloned();
         let job = core.jobs.iter_mut().find(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
         job.note_oom_kills(around);
         let opened = job.open_stdio(&mut core.supply);
         let mut stdio = Some(opened.map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
-        check_folder(job.command.cwd.as_ref())?;
+        check_folder(job.command.cwd.as_ref(), credentials.as_ref())?;
         let has_prelude = job.command.prelude.is_some();
         let is_text = matches!(job.command.program, WireProgram::Shell(_));
         let is_plain = takes_changes(&job.command.env)
@@ -203,7 +207,7 @@ impl Run {
             return Ok(());
         }
         run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
-        self.reusable = *plan == Plan::default();
+        self.reusable = *plan == Plan::default() && job.command.user.is_none();
         stdio.take().into_iter().for_each(|stdio| started(core, slot, pid, stdio, now));
         Ok(())
     }

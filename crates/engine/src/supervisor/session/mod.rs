@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::core::{Core, EndRequest, JobProcesses, Purpose};
+use super::core::{Core, EndRequest, JobProcesses, Purpose, kill_shell};
 use super::job::{Exit, Job, Restored};
 use super::ready::Ready;
 use super::role::Housekeeping;
@@ -247,7 +247,9 @@ impl Session {
         if core.context.driver.is_none() {
             return Err(Refusal::NoShell("a session needs bash; install it".into()));
         }
-        check_folder(open.cwd.as_ref())
+        let Some(user) = &open.user else { return check_folder(open.cwd.as_ref(), core.credentials()) };
+        let cwd = open.cwd.clone().unwrap_or_else(|| core.context.cwd.as_os_str().into());
+        check_folder(Some(&cwd), user.credentials().as_ref())
     }
 
     pub(super) fn open(core: &mut Core, ready: Ready, request: u64, open: OpenSession, now: Instant) -> Self {
@@ -260,7 +262,10 @@ impl Session {
             drop(file.write(&core.context.folders.snapshots, &snapshot.0, age));
         }
         let state = open.snapshot.and_then(|text| Snapshot::from_bytes(text.0).ok());
-        let (shell, _) = ready.into_parts();
+        let (mut shell, _) = ready.into_parts();
+        if open.user.as_ref().is_some_and(|user| core.run_as(user)) {
+            shell.take().iter().for_each(kill_shell);
+        }
         let mut session = Self {
             slot: open.slot,
             shell,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::core::Core;
 use super::super::job::{Exit, Restored, raw};
 use super::super::setup::quoted;
-use super::super::shell_input::{check_folder, is_root, path_of, shell_env};
+use super::super::shell_input::{check_folder, path_of, shell_env};
 use super::{Activity, Queued, STATE_TIMEOUT, Session, Unwinding};
 use crate::command::Limits;
 use crate::end::StateSource;
@@ -136,9 +136,10 @@ impl Session {
 
     fn run_command(&mut self, core: &mut Core, slot: u32, now: Instant) -> Result<(), Refusal> {
         let index = core.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
+        check_folder(core.jobs[index].command.cwd.as_ref(), core.credentials())?;
+        let is_root = core.commands_are_root();
         let job = &mut core.jobs[index];
-        check_folder(job.command.cwd.as_ref())?;
-        let plan = limits::plan(&job.command.limits, &core.context.cgroups, is_root())
+        let plan = limits::plan(&job.command.limits, &core.context.cgroups, is_root)
             .map_err(|e| Refusal::Limit(e.to_string()))?;
         let in_cgroup = Limits { output_bytes: job.command.limits.output_bytes, ..plan.in_cgroup };
         if in_cgroup != job.command.limits {

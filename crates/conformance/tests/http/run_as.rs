@@ -1,0 +1,206 @@
+//! Commands that run as another user than the server can do nothing to it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use sandcrab_conformance::cases::ask::text;
+use serde_json::{Value, json};
+
+use crate::support::ServerProcess;
+
+/// A user that nothing else runs as, and another one.
+const USER: &str = "54321:54322";
+const OTHER: &str = "54323:54324";
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A server whose state directory is in a folder that every user can enter, and the program that attacks it.
+async fn server(settings: &[&str]) -> (ServerProcess, PathBuf) {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = dir.path().join("attacks_server");
+    fs::copy(env!("CARGO_BIN_EXE_attacks_server"), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let state = dir.path().join("state");
+    (ServerProcess::start_in(dir, state, settings).await, program)
+}
+
+/// The command that attacks a server, its zygote and its supervisors.
+fn attack(server: &ServerProcess, program: &Path) -> Vec<String> {
+    let state = server.folder().join("state").display().to_string();
+    let pids = server.own_processes().into_iter().chain([server.pid()]);
+    [program.display().to_string(), state].into_iter().chain(pids.map(|pid| pid.to_string())).collect()
+}
+
+/// What succeeded, of how many attempts.
+fn outcome(stdout: &str) -> (Vec<&str>, usize) {
+    let mut lines: Vec<_> = stdout.lines().collect();
+    let attempts =
+        lines.pop().and_then(|line| line.strip_prefix("attempts: ")).unwrap_or_else(|| panic!("{stdout}"));
+    (lines, attempts.parse().unwrap())
+}
+
+/// Runs words in each way that a command can be run; what they wrote.
+async fn in_every_way(
+    server: &ServerProcess,
+    words: &[String],
+    user: Option<&str>,
+) -> Vec<(&'static str, Value)> {
+    let target = &server.target;
+    let command = words.join(" ");
+    let with = |mut body: Value| {
+        if let Some(user) = user {
+            body["user"] = user.into();
+        }
+        body
+    };
+    let session = target.make_session(with(json!({}))).await;
+    let process = target.start(json!({"command": command, "sessionId": session})).await;
+    target.get(&format!("/api/process/{process}/wait")).await.ok();
+    let background = target.start(with(json!({"command": command}))).await;
+    target.get(&format!("/api/process/{background}/wait")).await.ok();
+    vec![
+        ("shell text", target.run(with(json!({"command": command}))).await),
+        ("argv", target.run(with(json!({"command": words[0], "args": words[1..]}))).await),
+        ("session", target.run(json!({"command": command, "sessionId": session})).await),
+        ("process of a session", target.get(&format!("/api/process/{process}/logs")).await.ok()),
+        ("process", target.get(&format!("/api/process/{background}/logs")).await.ok()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_cannot_touch_the_server() {
+    if !is_root() {
+        return;
+    }
+    let (server, program) = server(&[&format!("run-as={USER}")]).await;
+    // A supervisor of a run and one of a session are there in any case.
+    server.target.start(json!({"command": "sleep 100"})).await;
+    server.target.new_session().await;
+    for (way, result) in in_every_way(&server, &attack(&server, &program), None).await {
+        let stdout = text(&result["stdout"]);
+        let (succeeded, attempts) = outcome(&stdout);
+        assert!(succeeded.is_empty(), "{way}: {succeeded:?}");
+        assert!(attempts > 40, "{way}: {attempts}");
+    }
+    // A user that a request names is kept away as well.
+    for (way, result) in in_every_way(&server, &attack(&server, &program), Some(OTHER)).await {
+        assert!(outcome(&text(&result["stdout"])).0.is_empty(), "{way}: {result}");
+    }
+    server.stop().await;
+}
+
+/// The attempts are real ones: as the server's own user they succeed.
+#[tokio::test(flavor = "multi_thread")]
+async fn as_the_same_user_a_command_can() {
+    let (server, program) = server(&[]).await;
+    let result = server.target.shell(&attack(&server, &program).join(" ")).await;
+    let stdout = text(&result["stdout"]);
+    let (succeeded, _) = outcome(&stdout);
+    for name in
+        ["kill", "pidfd_send_signal", "environ", "mem", "fd", "cwd", "root", "prlimit", "setpriority", "read"]
+    {
+        assert!(succeeded.iter().any(|line| line.split(' ').next() == Some(name)), "{name}: {stdout}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_that_user_in_every_way() {
+    if !is_root() {
+        return;
+    }
+    let (server, _) = server(&[&format!("run-as={USER}")]).await;
+    let script = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; ulimit -c >/dev/null; pwd; \
+                  echo out > /dev/stdout; echo err > /proc/self/fd/2; echo fd >/dev/fd/1";
+    let words = ["bash".into(), "-c".into(), format!("'{script}'")];
+    for (user, id, group) in [(None, "54321", "54322"), (Some(OTHER), "54323", "54324")] {
+        for (way, result) in in_every_way(&server, &words, user).await {
+            if way == "argv" {
+                continue;
+            }
+            let expected = format!("{id}\n{group}\n{group}\n/ {id} {id}\n/\nout\nfd\n");
+            assert_eq!(text(&result["stdout"]), expected, "{way}: {result}");
+            assert_eq!(text(&result["stderr"]), "err\n", "{way}");
+        }
+        let mut body = json!({"command": "bash", "args": ["-c", script]});
+        if let Some(user) = user {
+            body["user"] = user.into();
+        }
+        let result = server.target.run(body).await;
+        assert!(text(&result["stdout"]).starts_with(&format!("{id}\n{group}\n")), "{result}");
+    }
+    // What is given as standard input can be read, also by its name.
+    for body in [json!({"stdin": "given"}), json!({"stdin": "given", "keepStdinOpen": true})] {
+        let mut body = body;
+        body["command"] = "head -c 5 /dev/stdin".into();
+        assert_eq!(text(&server.target.run(body).await["stdout"]), "given");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_keeps_its_user() {
+    if !is_root() {
+        return;
+    }
+    let (mut server, _) = server(&[]).await;
+    let session = server.target.make_session(json!({"user": USER})).await;
+    let run = async |server: &ServerProcess, session: &str, command: &str| {
+        text(&server.target.run(json!({"command": command, "sessionId": session})).await["stdout"])
+    };
+    assert_eq!(run(&server, &session, "x=1; id -u").await, "54321\n");
+    // After its shell has died, in a copy, after the server was killed, and after its supervisor was.
+    let dead = json!({"command": "kill -9 $$", "sessionId": session});
+    assert_eq!(server.target.post("/api/execute", dead).await.status(), 410);
+    assert_eq!(run(&server, &session, "id -u").await, "54321\n");
+    let copy = server.target.post(&format!("/api/session/{session}/fork"), json!({})).await.ok();
+    let copy = text(&copy["data"]["id"]);
+    assert_eq!(run(&server, &copy, "id -u").await, "54321\n");
+    server.crash();
+    server.restart().await;
+    assert_eq!(run(&server, &session, "id -u").await, "54321\n");
+    let supervisor = run(&server, &session, "echo $PPID").await;
+    let supervisor = rustix::process::Pid::from_raw(supervisor.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
+    // A command may still be sent to the dead one.
+    let body = json!({"command": "id -u; echo $HOME", "sessionId": session});
+    let mut answer = server.target.post("/api/execute", body.clone()).await;
+    while answer.status() == 502 {
+        answer = server.target.post("/api/execute", body.clone()).await;
+    }
+    assert_eq!(text(&answer.ok()["stdout"]), "54321\n/\n");
+    // A session cannot run a command as another user.
+    let body = json!({"command": "id -u", "sessionId": session, "user": OTHER});
+    assert_eq!(server.target.post("/api/execute", body).await.status(), 400);
+    assert_eq!(text(&server.target.shell("id -u").await["stdout"]), "0\n");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_that_may_not_be_named_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let (server, _) = server(&[&format!("run-as={USER}")]).await;
+    for (user, status) in
+        [("root", 403), ("0", 403), ("0:54321", 403), ("no-such-user", 400), ("54321", 400), ("", 400)]
+    {
+        for path in ["/api/execute", "/api/process/start", "/api/session/create"] {
+            let mut body = json!({"user": user});
+            if path != "/api/session/create" {
+                body["command"] = "true".into();
+            }
+            let answer = server.target.post(path, body).await;
+            assert_eq!(answer.status(), status, "{user} {path}");
+        }
+    }
+    // The kill of another user's process tree leaves nothing.
+    let id = server.target.start(json!({"command": "setsid sleep 300 & sleep 300", "user": OTHER})).await;
+    let killed = server.target.delete(&format!("/api/process/{id}")).await.ok();
+    assert!(killed["survivors"].as_array().unwrap().is_empty() && killed["success"] == true, "{killed}");
+    server.stop().await;
+}

@@ -1,0 +1,62 @@
+//! `--run-as`: as whom commands run.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Place, Serve};
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[track_caller]
+fn user_of_a_command(place: &Place, serve: &Serve) -> String {
+    let answer = serve.ask(place, "POST /api/execute", r#"{"command":"id -u"}"#).unwrap();
+    answer
+        .rsplit_once("\"stdout\":\"")
+        .map(|(_, rest)| rest.split("\\n").next().unwrap().to_owned())
+        .unwrap_or(answer)
+}
+
+#[test]
+fn an_option_a_variable_and_the_file_name_the_user() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let folder = place.file("config/sandcrab");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "run-as = \"54321:54321\"\nworkspace = \"/\"\n").unwrap();
+    for (variable, option, expected) in
+        [(None, None, "54321"), (Some("54322:1"), None, "54322"), (Some("54322:1"), Some("nobody"), "65534")]
+    {
+        let mut command = place.command();
+        command.envs(variable.map(|user| ("SANDCRAB_RUN_AS", user)));
+        command.args(option.into_iter().flat_map(|user| ["--run-as", user]));
+        let serve = Serve::start(&place, &mut command);
+        assert_eq!(user_of_a_command(&place, &serve), expected);
+        serve.stop();
+    }
+}
+
+#[test]
+fn a_user_that_commands_cannot_run_as_is_refused() {
+    let place = Place::new();
+    let refused = |options: &[&str]| {
+        let (code, said) = place.refused(place.command().args(options));
+        assert_eq!(code, Some(2), "{said}");
+        said
+    };
+    assert!(refused(&["--run-as", "no-such-user"]).contains("there is no user \"no-such-user\""));
+    assert!(refused(&["--run-as", "54321"]).contains("give UID:GID"));
+    assert!(refused(&["--run-as", "root", "--workspace", "/"]).contains("name another user"));
+    if is_root() {
+        let workspace = place.file("closed");
+        fs::create_dir(&workspace).unwrap();
+        fs::set_permissions(&workspace, fs::Permissions::from_mode(0o700)).unwrap();
+        let said = refused(&["--run-as", "54321:54321", "--workspace", workspace.to_str().unwrap()]);
+        assert!(said.contains("cannot enter the workspace") && said.contains("Permission denied"), "{said}");
+    } else {
+        assert!(refused(&["--run-as", "54321:54321"]).contains("only root can run commands as another user"));
+    }
+}
