@@ -244,6 +244,28 @@ fn a_failing_start_is_visible() {
     assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
 
+/// Prints what a stateless command costs in a fork of a template, and in a shell of its own.
+#[test]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "it is what the test is for")]
+fn fork_latency() {
+    let mut template = Session::new(Driver::Loaded);
+    let run = Run { once: true, forked: Some(crate::shell::Birth::default()), ..Run::default() };
+    let mut forks: Vec<_> = (0..500).map(|_| template.run_with(b"true", run).took).collect();
+    forks.sort_unstable();
+    let mut starts: Vec<_> = (0..200)
+        .map(|_| {
+            let started = Instant::now();
+            let mut session = Session::new(Driver::Loaded);
+            session.run_with(b"true", Run { once: true, ..Run::default() });
+            started.elapsed()
+        })
+        .collect();
+    starts.sort_unstable();
+    println!("fork, `true`, end and reaping: p50 {:?}, p99 {:?}", forks[250], forks[495]);
+    println!("start, `true`, end and reaping: p50 {:?}, p99 {:?}", starts[100], starts[198]);
+}
+
 /// Prints what a command costs.
 #[test]
 #[ignore = "a measurement"]
