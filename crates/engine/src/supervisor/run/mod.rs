@@ -88,7 +88,8 @@ impl Run {
         };
         let slot = command.slot;
         if command.user.as_ref().is_some_and(|user| core.run_as(user)) {
-            run.drop_shell();
+            // It is another user's.
+            run.template.end();
         }
         if let Err(why) = run.try_start(core, command, journal, now) {
             // With a shell that no command uses it would never be over.
