@@ -3,11 +3,16 @@
 //! It has a message for the client and, where something of ours failed, one for the log. A handler gives it back; the
 //! outermost layer, which knows the request's id, writes the body.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
 use sandcrab_engine::{ControlError, ReadError, SessionError, StartError};
 use serde_json::{Map, Value};
+
+/// How many handlers, streams and bodies have panicked.
+pub(crate) static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// A refusal. Small, since every handler's result has room for one.
 #[derive(Debug, Clone)]
@@ -66,6 +71,7 @@ impl ApiError {
 
     /// A handler panicked. The message goes to the log only.
     pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
+        PANICS.fetch_add(1, Ordering::Relaxed);
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         Self::internal(format!("panicked: {}", text.unwrap_or("with a value that is not text")))

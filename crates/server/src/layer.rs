@@ -68,7 +68,7 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
         match if is_multiplexed { Ok(()) } else { check(&app, &request) } {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
-                run(next, request).await
+                caught(next.run(request)).await
             }
             Err(refusal) => refusal.into_response(),
         }
@@ -98,8 +98,8 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
 }
 
 /// Runs the handler. One that panics is answered like any other failure of the server's own.
-async fn run(next: Next, request: Request) -> Response {
-    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+async fn caught(handler: impl Future<Output = Response>) -> Response {
+    match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => ApiError::panic(panic.as_ref()).into_response(),
     }
@@ -133,5 +133,27 @@ fn write_error(response: &mut Response, error: ApiError, id: &RequestId, operati
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_answered_with_500() {
+        for broken in
+            [caught(async { panic!("broken {}", 1) }).await, caught(async { panic!("broken") }).await]
+        {
+            let mut response = broken;
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let error = response.extensions_mut().remove::<ApiError>().unwrap();
+            assert!(error.internal_message().unwrap().contains("broken"));
+            write_error(&mut response, error, &RequestId::new(), None);
+            let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+            let body: sandcrab_api::ErrorBody = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body.code, ErrorCode::InternalError);
+            assert!(body.request_id.starts_with("r-") && !body.message.contains("broken"));
+        }
     }
 }

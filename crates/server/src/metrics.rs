@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     sessions: Gauge,
     connections: Gauge,
     outgoing: Gauge,
+    panics: Gauge,
 }
 
 impl fmt::Debug for Metrics {
@@ -56,7 +57,7 @@ impl Default for Metrics {
         let requests = Family::default();
         let buckets = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0, 60.0];
         let durations = Histogram::new(buckets);
-        let [running, executions, sessions, connections, outgoing] =
+        let [running, executions, sessions, connections, outgoing, panics] =
             std::array::from_fn(|_| Gauge::default());
         registry.register("requests", "Requests that were answered", requests.clone());
         registry.register(
@@ -68,12 +69,13 @@ impl Default for Metrics {
         registry.register("executions", "Executions there is a record of", executions.clone());
         registry.register("sessions", "Sessions", sessions.clone());
         registry.register("connections", "Open connections", connections.clone());
+        registry.register("panics", "Requests, streams and bodies that panicked", panics.clone());
         registry.register(
             "outgoing_bytes",
             "Bytes of answers that wait for clients to take them",
             outgoing.clone(),
         );
-        Self { registry, requests, durations, running, executions, sessions, connections, outgoing }
+        Self { registry, requests, durations, running, executions, sessions, connections, outgoing, panics }
     }
 }
 
@@ -97,6 +99,7 @@ impl Metrics {
         set(&self.sessions, health.sessions);
         set(&self.executions, app.sandbox.engine.executions().len());
         set(&self.connections, app.connections.load(Ordering::Relaxed));
+        set(&self.panics, crate::error::PANICS.load(Ordering::Relaxed));
         set(&self.outgoing, app.outgoing.held_bytes());
         let mut text = String::new();
         // Never fails: a String takes everything.

@@ -7,7 +7,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use serde::Serialize;
+
+use crate::error::ApiError;
 
 /// The size of a piece while there is room.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -58,6 +63,18 @@ impl Outgoing {
             _ => {}
         }
         held.is_some()
+    }
+
+    /// An answer that is made whole. A large one is refused when as much waits as may: it would wait, too.
+    pub(crate) fn json(&self, answer: &impl Serialize) -> Result<Response, ApiError> {
+        let json = serde_json::to_vec(answer).map_err(ApiError::internal)?;
+        if json.len() > PIECE_BYTES && self.is_scarce() {
+            return Err(ApiError::too_many(
+                "answers wait for clients that do not read them; try again later",
+            ));
+        }
+        let kind = HeaderValue::from_static("application/json");
+        Ok(([(header::CONTENT_TYPE, kind)], self.count(json)).into_response())
     }
 
     /// How many bytes wait now.

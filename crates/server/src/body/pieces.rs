@@ -1,12 +1,15 @@
 //! Bodies that are made as the client takes them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use axum::BoxError;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
 
+use crate::error::ApiError;
 use crate::outgoing::{Held, Outgoing};
 
 /// What a body is made of, piece by piece. Making a piece must not wait for anything but a disk.
@@ -35,15 +38,24 @@ struct Pieces<S> {
 
 impl<S: PieceSource> hyper::body::Body for Pieces<S> {
     type Data = Bytes;
-    type Error = S::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, S::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let Self { source, outgoing, read_ahead } = &mut *self;
         let Some(from) = source else { return Poll::Ready(None) };
-        let piece = from.next_piece(outgoing.piece_bytes());
+        // It is not asked again after a panic, so what the panic left half done is not seen.
+        let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
+        let piece = match piece {
+            Ok(piece) => piece.map_err(BoxError::from),
+            Err(panic) => {
+                let error = ApiError::panic(panic.as_ref());
+                tracing::error!(why = error.internal_message(), "a body failed");
+                Err(error.message().into())
+            }
+        };
         if !outgoing.read_ahead(read_ahead) {
             from.release();
         }

@@ -7,15 +7,19 @@
 pub(crate) mod frames;
 pub(crate) mod sse;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
-use sandcrab_api::event::{ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::Timestamp;
+use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
 
 use crate::cursor::Cursor;
+use crate::error::ApiError;
 
 /// How long a stream may be silent before a heartbeat is sent, which keeps proxies from cutting it.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -79,6 +83,40 @@ impl From<ServerEvent> for Payload {
 /// Items as they come. The stream ends after its terminal event.
 pub(crate) type Items = Pin<Box<dyn Stream<Item = Item> + Send>>;
 
+/// A stream that ends with an error event if it panics.
+struct Guarded(Option<Items>);
+
+impl Stream for Guarded {
+    type Item = Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        let Some(items) = &mut self.0 else { return Poll::Ready(None) };
+        // It is not polled again after a panic, so what the panic left half done is not seen.
+        match catch_unwind(AssertUnwindSafe(|| items.as_mut().poll_next(cx))) {
+            Ok(polled) => polled,
+            Err(panic) => {
+                self.0 = None;
+                let error = ApiError::panic(panic.as_ref());
+                tracing::error!(why = error.internal_message(), "a stream failed");
+                Poll::Ready(Some(failure(&error)))
+            }
+        }
+    }
+}
+
+/// The terminal event of a stream that cannot go on. Every kind of stream writes it in the same way.
+fn failure(error: &ApiError) -> Item {
+    let event = ProcessEvent::Error(ErrorEvent {
+        error: error.message().into(),
+        data: error.message().into(),
+        code: error.code(),
+        exit_code: None,
+        execution_id: None,
+        timestamp: Timestamp::now(),
+    });
+    Item::Event(Box::new(Event { id: None, payload: event.into() }))
+}
+
 /// The answer of a handler that streams events.
 ///
 /// It travels in the extensions of a response, which have to be `Clone`; only the first [`EventStream::take`] finds it.
@@ -87,6 +125,7 @@ pub(crate) struct EventStream(Arc<Mutex<Option<Items>>>);
 
 impl EventStream {
     pub(crate) fn new(items: impl Stream<Item = Item> + Send + 'static) -> Self {
+        let items = Guarded(Some(Box::pin(items)));
         Self(Arc::new(Mutex::new(Some(Box::pin(items)))))
     }
 
@@ -102,5 +141,29 @@ impl IntoResponse for EventStream {
         let mut response = Response::default();
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt, stream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_panics_ends_with_an_error() {
+        let broken = stream::iter(0..9).map(|number| match number {
+            0 => Item::Heartbeat,
+            _ => panic!("broken"),
+        });
+        let mut response = EventStream::new(broken).into_response();
+        let items: Vec<_> = EventStream::take(&mut response).unwrap().collect().await;
+        let [Item::Heartbeat, Item::Event(last)] = &items[..] else { panic!("{items:?}") };
+        let mut json = Vec::new();
+        last.payload.write_json(&mut json);
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&json["type"], &json["code"]), (&"error".into(), &"INTERNAL_ERROR".into()));
+        assert!(!json.to_string().contains("broken"), "the message is for the log only");
+        assert!(EventStream::take(&mut response).is_none());
     }
 }

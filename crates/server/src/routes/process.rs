@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
+use axum::response::Response;
 use futures_util::StreamExt;
 use sandcrab_api::execute::CommandRequest;
 use sandcrab_api::process::{
@@ -61,9 +62,10 @@ pub(crate) struct Filter {
 #[utoipa::path(get, path = "/api/process/list", operation_id = "listProcesses", tag = "processes", params(Filter),
     responses((status = 200, description = "What there is.", body = ProcessList)))]
 pub(crate) async fn list(
+    State(app): State<App>,
     sandbox: Sandbox,
     Params(filter): Params<Filter>,
-) -> Result<axum::Json<ProcessList>, ApiError> {
+) -> Result<Response, ApiError> {
     let wanted = |process: &Process| {
         (filter.all == Some(true) || process.background)
             && filter.status.is_none_or(|status| process.status == status)
@@ -81,7 +83,7 @@ pub(crate) async fn list(
         process
     });
     let processes = futures_util::stream::iter(looks).buffered(LOOKS_AT_ONCE).collect().await;
-    Ok(axum::Json(ProcessList { success: true, processes, timestamp: Timestamp::now() }))
+    app.outgoing.json(&ProcessList { success: true, processes, timestamp: Timestamp::now() })
 }
 
 /// Adds what an execution that has ended left running, as it is now.

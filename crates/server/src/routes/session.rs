@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::response::Response;
 use futures_util::StreamExt;
 use sandcrab_api::Timestamp;
 use sandcrab_api::process::DoneAnswer;
@@ -98,14 +99,14 @@ async fn describe(session: &Session) -> Result<WireSession, ApiError> {
 /// Lists sessions, the oldest first.
 #[utoipa::path(get, path = "/api/session/list", operation_id = "listSessions", tag = "sessions",
     responses((status = 200, description = "What there is.", body = SessionList)))]
-pub(crate) async fn list(sandbox: Sandbox) -> Result<axum::Json<SessionList>, ApiError> {
+pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Response, ApiError> {
     let asked =
         sandbox.engine.sessions().into_iter().map(|session| async move { describe(&session).await.ok() });
     // One that is deleted meanwhile is not there any more.
     let found = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE).filter_map(std::future::ready);
     let sessions: Vec<_> = found.collect().await;
     let data = sessions.iter().map(|session| session.id.clone()).collect();
-    Ok(axum::Json(SessionList { success: true, data, sessions, timestamp: Timestamp::now() }))
+    app.outgoing.json(&SessionList { success: true, data, sessions, timestamp: Timestamp::now() })
 }
 
 /// One session.
