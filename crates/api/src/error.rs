@@ -104,6 +104,8 @@ codes! {
     ExecutionLost = "EXECUTION_LOST", 502, 75;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503, 69;
+    /// The state directory was removed while the server runs.
+    StateDirMissing = "STATE_DIR_MISSING", 503, 69;
     /// What runs was started by an older version, which cannot do this.
     NotSupported = "NOT_SUPPORTED", 501, 69;
     /// There is no shell on this machine that could run it.

@@ -163,6 +163,7 @@ impl From<StartError> for ApiError {
             StartError::NoShell(_) => error(ErrorCode::NoShell),
             StartError::Lost => error(ErrorCode::ExecutionLost),
             StartError::NoSpace => error(ErrorCode::NoSpace),
+            StartError::StateDirMissing => error(ErrorCode::StateDirMissing),
             _ => Self::internal(message),
         }
     }

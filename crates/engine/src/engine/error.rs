@@ -120,6 +120,9 @@ pub enum StartError {
     /// The disk is full.
     #[error("no space left in the state directory; free some, or lower retention and journal_bytes")]
     NoSpace,
+    /// The state directory was removed while the engine used it.
+    #[error("the state directory was removed; restart the server, which makes a new one")]
+    StateDirMissing,
     /// The machine has no descriptors, processes or memory left.
     #[error("the machine is out of {what}: failed to {doing}; end something, or raise its limits")]
     OutOf {

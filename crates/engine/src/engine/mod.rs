@@ -223,10 +223,13 @@ impl Engine {
             same.wait_started().await?;
             return Ok(same);
         }
-        let taken = self.inner.supervisor().await?;
-        let execution = self.inner.start_on(&taken.link, spec, None, None).await?;
-        execution.wait_started().await?;
-        Ok(execution)
+        let started = async {
+            let taken = self.inner.supervisor().await?;
+            let execution = self.inner.start_on(&taken.link, spec, None, None).await?;
+            execution.wait_started().await?;
+            Ok(execution)
+        };
+        started.await.map_err(|e| self.inner.explain(e))
     }
 
     /// Runs a command without a session and waits for its end.
@@ -255,9 +258,19 @@ impl Engine {
         self.inner.forget(id)
     }
 
+    /// Removes the records of all background processes that have ended; on a state directory whose disk is nearly full,
+    /// those of all other executions that have ended too. What a client reads, waits for or has just received stays.
+    /// Returns how many went.
+    pub fn remove_finished(&self) -> usize {
+        self.inner.remove_finished()
+    }
+
     /// Makes a session.
     pub async fn create_session(&self, spec: SessionSpec) -> Result<Session, SessionError> {
-        self.inner.create_session(spec, None).await
+        self.inner.create_session(spec, None).await.map_err(|e| match e {
+            SessionError::Start(e) => SessionError::Start(self.inner.explain(e)),
+            e => e,
+        })
     }
 
     /// The session with this id.
@@ -327,6 +340,16 @@ impl Engine {
         lock(&self.inner.env).clone()
     }
 
+    /// Whether the state directory was removed while the engine uses it: nothing can be started then.
+    pub fn is_state_dir_missing(&self) -> bool {
+        self.inner.state.is_missing()
+    }
+
+    /// Whether the disk of the state directory is nearly full.
+    pub fn is_state_disk_full(&self) -> bool {
+        crate::journal::is_short_of_space(lock(&self.inner.store).dir())
+    }
+
     /// The state directory.
     pub fn state_dir(&self) -> &Path {
         &self.inner.state.path
@@ -373,6 +396,18 @@ impl Inner {
 
     fn unfinished(self: &Arc<Self>) -> Vec<Execution> {
         self.find(|tracked| tracked.end().is_none())
+    }
+
+    /// Why a start failed: without its state directory all of them do.
+    fn explain(&self, error: StartError) -> StartError {
+        match error {
+            StartError::Os { .. } | StartError::Lost | StartError::OutOf { .. }
+                if self.state.is_missing() =>
+            {
+                StartError::StateDirMissing
+            }
+            error => error,
+        }
     }
 
     fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {

@@ -201,7 +201,7 @@ impl Session {
         let spec = CommandSpec { user: None, ..spec };
         let link = self.link().await?;
         let started = self.engine.start_on(&link, spec, Some(&self.state.id), None).await;
-        started.map_err(|e| self.unless_deleted(e))
+        started.map_err(|e| self.engine.explain(self.unless_deleted(e)))
     }
 
     /// Runs a command and waits for its end; its output is bounded as in [`crate::Engine::run`].
@@ -391,7 +391,8 @@ impl Inner {
         snapshot: Option<Vec<u8>>,
         age: Option<Duration>,
     ) -> Result<Claimed, StartError> {
-        let (claimed, _) = self.claim(&crate::record::Record::Session(record.clone()), None)?;
+        let first_record = crate::record::Record::Session(record.clone());
+        let (claimed, _) = self.making_room(|engine| engine.claim(&first_record, None))?;
         let open = OpenSession {
             slot: claimed.slot.0,
             env: record.env.clone(),

@@ -60,6 +60,15 @@ impl StateDir {
     }
 }
 
+impl StateDir {
+    /// Whether the folders that it works in were removed. Nothing can be started then, and nothing be found again.
+    pub(super) fn is_missing(&self) -> bool {
+        use rustix::fs::fstat;
+        let is_removed = |folder: &std::os::fd::OwnedFd| fstat(folder).is_ok_and(|stat| stat.st_nlink == 0);
+        is_removed(&self.folders.journals) || is_removed(&self.folders.supervisors)
+    }
+}
+
 /// Makes the folder of journals, if it is not there, in a part of the disk of its own.
 ///
 /// Ext4 looks for a new file's inode near its folder, and goes around those deleted in the last minutes:

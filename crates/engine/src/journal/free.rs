@@ -16,11 +16,16 @@ use super::files::{open_segment, unlink_segment, write_all_at};
 use super::format::{Header, Slot};
 use super::store::Claimed;
 use super::tape::Tape;
+use super::usage::is_short_of_space;
 
 /// The most free slots that are kept.
 const MOST_FREE_SLOTS: usize = 256;
 /// The most bytes that a free slot keeps.
 const FREE_SLOT_BYTES: u64 = 64 << 10;
+/// The most free slots that are kept on a disk that is nearly full, and the most bytes of each: with them a short command
+/// can still be recorded.
+const MOST_FREE_SLOTS_WHEN_SHORT: usize = 16;
+const FREE_SLOT_BYTES_WHEN_SHORT: u64 = 4 << 10;
 /// How many of them are open at most; of a store with few slots one for so many.
 const MOST_OPEN_SLOTS: usize = 64;
 const SLOTS_FOR_ONE_OPEN: u32 = 8;
@@ -35,6 +40,15 @@ pub(crate) struct OpenSlot {
     /// The size it has, to go back to.
     pub(super) bytes: u64,
     pub(super) is_new: bool,
+}
+
+impl OpenSlot {
+    /// Leaves at most so many bytes of it; whether it had more.
+    fn truncate(&mut self, bytes: u64) -> bool {
+        let had_more = self.bytes > bytes && ftruncate(&self.file, bytes).is_ok();
+        self.bytes = self.bytes.min(if had_more { bytes } else { u64::MAX });
+        had_more
+    }
 }
 
 /// The slots that can be used.
@@ -75,7 +89,8 @@ impl FreeSlots {
     }
 
     fn has_room(&self) -> bool {
-        self.closed.len() + self.open.len() + self.retiring.len() < MOST_FREE_SLOTS
+        let most = if is_short_of_space(&self.dir) { MOST_FREE_SLOTS_WHEN_SHORT } else { MOST_FREE_SLOTS };
+        self.closed.len() + self.open.len() + self.retiring.len() < most
     }
 
     /// How many are to be open. A store that is hardly used makes no files ahead.
@@ -125,6 +140,26 @@ impl FreeSlots {
             let _ = write_all_at(open.file.as_fd(), &[&Header::free()], 0);
             self.closed.push(open.slot);
         }
+    }
+
+    /// Gives back what free slots have on disk; whether there was something to give back.
+    pub(super) fn trim(&mut self) -> bool {
+        let mut trimmed = false;
+        while self.closed.len() + self.open.len() > MOST_FREE_SLOTS_WHEN_SHORT {
+            let Some(slot) = self.closed.pop().or_else(|| self.open.pop().map(|open| open.slot)) else {
+                break;
+            };
+            trimmed |= unlink_segment(self.dir.as_fd(), slot, 0).is_ok();
+        }
+        for slot in &self.closed {
+            if let Ok(Some(mut open)) = open_free(&self.dir, *slot) {
+                trimmed |= open.truncate(FREE_SLOT_BYTES_WHEN_SHORT);
+            }
+        }
+        for open in &mut self.open {
+            trimmed |= open.truncate(FREE_SLOT_BYTES_WHEN_SHORT);
+        }
+        trimmed
     }
 
     /// What is to be opened ahead of time, if it is time for that.
@@ -243,9 +278,10 @@ impl Retiring {
         // One more than is known: a writer may have died between making it and saying so.
         let tail = range.oldest..range.newest.saturating_add(2);
         let file = tape.into_first();
-        write_all_at(file.as_fd(), &[&Header::free()], 0)?;
+        // A disk that is full may have no room to overwrite what is there. Its file can be removed all the same.
+        let file = write_all_at(file.as_fd(), &[&Header::free()], 0).is_ok().then_some(file);
         let overflow: Vec<u64> = if range.newest == 0 { Vec::new() } else { head.chain(tail).collect() };
-        Ok(self.clear(Some(file), &overflow))
+        Ok(self.clear(file, &overflow))
     }
 
     /// Leaves of a slot that holds no journal no more than is kept.
@@ -258,11 +294,9 @@ impl Retiring {
             let _ = unlink_segment(dir.as_fd(), slot, 0);
             return None;
         };
-        let mut bytes = super::store::size(&file);
-        if bytes > FREE_SLOT_BYTES {
-            bytes = FREE_SLOT_BYTES;
-            let _ = ftruncate(&file, bytes);
-        }
-        Some(OpenSlot { slot, file, bytes, is_new: false })
+        let bytes = super::store::size(&file);
+        let mut open = OpenSlot { slot, file, bytes, is_new: false };
+        open.truncate(if is_short_of_space(&dir) { FREE_SLOT_BYTES_WHEN_SHORT } else { FREE_SLOT_BYTES });
+        Some(open)
     }
 }

@@ -49,5 +49,5 @@ pub(crate) use reader::{Item, JournalReader};
 pub(crate) use retention::{Excess, Expired, Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};
-pub(crate) use usage::disk_bytes;
+pub(crate) use usage::{disk_bytes, is_short_of_space};
 pub(crate) use writer::{JournalWriter, NewJournal, NewJournalKey};

@@ -66,6 +66,11 @@ impl<T> Finished<T> {
         self.bytes
     }
 
+    /// How many of them may go.
+    pub(crate) fn expiring(&self) -> usize {
+        self.expiring.len()
+    }
+
     /// When the one that goes first has ended.
     pub(crate) fn oldest(&self) -> Option<SystemTime> {
         self.expiring.first_key_value().map(|((ended_at, _), _)| *ended_at)

@@ -122,6 +122,11 @@ impl JournalStore {
         }
     }
 
+    /// Gives back what free slots have on disk; whether there was something to give back.
+    pub(crate) fn trim_free(&mut self) -> bool {
+        self.free.trim()
+    }
+
     /// What is to be opened ahead of time, to be done without holding the store; if it is time for that.
     pub(crate) fn begin_opening(&mut self) -> Option<Opening> {
         self.free.begin_opening()

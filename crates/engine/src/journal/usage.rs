@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Stat, statat};
+use rustix::fs::{AtFlags, FileType, Stat, fstatvfs, statat};
 use rustix::io::Errno;
 
 use super::files::segment_name;
@@ -14,6 +14,9 @@ use super::tape::Tape;
 /// A first segment that is smaller has no further ones: it would have been filled first. The smallest segment has 64 KiB,
 /// and at most the largest event stays unused.
 const ONE_SEGMENT_BYTES: u64 = 40 << 10;
+/// A disk that has fewer bytes or files left is nearly full: what is free is given back instead of kept.
+const LOW_DISK_BYTES: u64 = 16 << 20;
+const LOW_DISK_FILES: u64 = 64;
 /// The unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
@@ -33,6 +36,15 @@ pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
     let segments = (1..head.min(range.newest + 1)).chain(range.oldest..range.newest + 1);
     let further = segments.filter_map(|segment| stat_segment(dir, journal.slot, segment).ok());
     own + further.map(|stat| blocks(&stat)).sum::<u64>()
+}
+
+/// Whether the disk of a folder is nearly full.
+pub(crate) fn is_short_of_space(dir: &OwnedFd) -> bool {
+    fstatvfs(dir).is_ok_and(|disk| {
+        // A file system without a fixed number of files says 0 of 0.
+        disk.f_bavail.saturating_mul(disk.f_frsize) < LOW_DISK_BYTES
+            || (disk.f_files > 0 && disk.f_favail < LOW_DISK_FILES)
+    })
 }
 
 /// What the file system says of a segment; an error if it is not a plain file.

@@ -4,12 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use sandcrab_engine::{
-    CommandSpec, EndReason, Engine, Event, Limits, SessionError, SessionSpec, StartError, Stdin, Stream,
-};
+use sandcrab_engine::{CommandSpec, EndReason, Engine, Limits, SessionError, SessionSpec, StartError, Stdin};
 
 use crate::support::{Host, Place, eventually, eventually_blocking};
 
@@ -332,126 +329,6 @@ async fn a_queue_full_of_changes_to_the_environment() {
         changed.unwrap().unwrap();
     }
     session.delete().await.unwrap();
-}
-
-/// A small file system for a state directory; unmounted when it goes.
-struct Tiny<'a>(&'a Place);
-
-impl<'a> Tiny<'a> {
-    fn mount(place: &'a Place, options: &str) -> Option<Self> {
-        let path = place.state();
-        std::fs::create_dir(&path).unwrap();
-        let words = ["-t", "tmpfs", "-o", options, "tmpfs"];
-        let mounted = Command::new("mount").args(words).arg(&path).status().is_ok_and(|s| s.success());
-        #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
-        if !mounted {
-            println!("skipped: no file system can be mounted here");
-        }
-        mounted.then_some(Self(place))
-    }
-
-    /// Fills it to the last byte.
-    fn fill(&self) -> std::path::PathBuf {
-        let path = self.0.state().join("filler");
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
-        for size in [64 << 10, 4 << 10, 64, 1] {
-            while std::io::Write::write(&mut file, &vec![1; size]).is_ok_and(|n| n == size) {}
-        }
-        path
-    }
-}
-
-impl Drop for Tiny<'_> {
-    fn drop(&mut self) {
-        self.0.remember_supervisors();
-        drop(Command::new("umount").arg("--lazy").arg(self.0.state()).status());
-    }
-}
-
-#[tokio::test]
-async fn a_full_disk_refuses_new_work_and_recovers() {
-    let place = Place::new();
-    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
-    let engine = place.open().await;
-    let session = engine.create_session(SessionSpec::new()).await.unwrap();
-    session.run(CommandSpec::shell("x=5")).await.unwrap();
-    let filler = tiny.fill();
-    for _ in 0..8 {
-        // Slots that are there already may have room for a short command, so this one is long.
-        let long = format!("true {}", "x".repeat(50_000));
-        let started = engine.start(CommandSpec::shell(long.clone())).await;
-        assert!(matches!(started, Err(StartError::NoSpace)), "{started:?}");
-        let started = session.start(CommandSpec::shell(long)).await;
-        assert!(matches!(started, Err(StartError::NoSpace)), "{started:?}");
-    }
-    assert_eq!(engine.health().running, 0);
-    std::fs::remove_file(filler).unwrap();
-    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
-    assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "5\n");
-    session.delete().await.unwrap();
-    eventually("only what is ready is there", || place.supervisors().len() == 4).await;
-}
-
-#[tokio::test]
-async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded() {
-    let place = Place::new();
-    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
-    let engine = place.open().await;
-    let text = "echo first; read x; seq 1 100000; read x; echo last; exit 3";
-    let execution = engine.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
-    eventually("it has begun", || execution.output(10).unwrap().cursor == 6).await;
-    let filler = tiny.fill();
-    execution.write_stdin("\n").await.unwrap();
-    let large: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
-    let all = 6 + large.len() as u64;
-    // All of it is counted, though little or nothing of it is there.
-    let waits = async || execution.inspect().await.unwrap().waiting_for_input == Some(true);
-    while !waits().await {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    std::fs::remove_file(filler).unwrap();
-    execution.write_stdin("\n").await.unwrap();
-    let end = execution.wait().await.unwrap();
-    assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
-    let mut follower = execution.follow(0).unwrap();
-    let (mut at, mut gaps, mut last) = (0, 0, Vec::new());
-    while let Some(entry) = follower.next().await.unwrap() {
-        match entry.event {
-            Event::Output { stream: Stream::Stdout, bytes, .. } => {
-                at += bytes.len() as u64;
-                last = bytes;
-            }
-            Event::Gap { from, to } => {
-                assert_eq!(from, at);
-                at = to;
-                gaps += 1;
-            }
-            _ => {}
-        }
-        assert_eq!(entry.cursor, at);
-    }
-    assert_eq!((at, last.as_slice()), (all + 5, &b"last\n"[..]));
-    assert!(gaps > 0);
-}
-
-#[tokio::test]
-async fn an_end_that_the_disk_has_no_room_for_is_not_lost() {
-    let place = Place::new();
-    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
-    let engine = place.open().await;
-    let text = "read x; exit 3";
-    let id: sandcrab_engine::ExecutionId = "full".parse().unwrap();
-    let spec = CommandSpec::shell(text).stdin(Stdin::Open).id(id.clone());
-    let execution = engine.start(spec).await.unwrap();
-    let filler = tiny.fill();
-    execution.write_stdin("\n").await.unwrap();
-    assert_eq!(execution.wait().await.unwrap().exit_code, Some(3));
-    std::fs::remove_file(filler).unwrap();
-    execution.wait_closed().await;
-    drop((execution, engine));
-    let engine = place.open().await;
-    let end = engine.execution(&id).unwrap().wait().await.unwrap();
-    assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
 }
 
 #[tokio::test]

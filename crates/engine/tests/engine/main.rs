@@ -10,6 +10,7 @@ mod deadlines;
 mod ends;
 mod errors;
 mod events;
+mod full_disk;
 mod ids;
 mod kill;
 mod leftovers;

@@ -179,16 +179,12 @@ pub(crate) async fn kill_all(
     Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 
-/// Removes the records of processes that have ended.
+/// Removes the records of processes that have ended, but for those that a client reads. On a state directory whose disk is
+/// nearly full, the records of other commands that have ended go too.
 #[utoipa::path(post, path = "/api/process/cleanup", operation_id = "cleanupProcesses", tag = "processes",
     responses((status = 200, description = "They are removed.", body = CleanedAnswer)))]
 pub(crate) async fn cleanup(sandbox: Sandbox) -> Result<axum::Json<CleanedAnswer>, ApiError> {
-    let ended = |execution: &Execution| execution.info().background && execution.status().end().is_some();
-    let mut cleaned_count = 0;
-    for execution in sandbox.engine.executions().into_iter().filter(ended) {
-        // One that still has output to come stays.
-        cleaned_count += usize::from(sandbox.engine.forget(execution.id()).is_ok());
-    }
+    let cleaned_count = sandbox.engine.remove_finished();
     Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 

@@ -44,8 +44,18 @@ use crate::protocol::Refusal;
 use crate::record::{ExecutionRecord, Record};
 
 impl Inner {
-    /// Claims an id and a journal; or finds the execution of an identical request, which has its own.
+    /// Claims an id and a journal; or finds the execution of an identical request, which has its own. On a full disk, the
+    /// oldest finished executions go.
     pub(super) fn claim_execution(
+        self: &Arc<Self>,
+        nonce: u64,
+        spec: &CommandSpec,
+        session: Option<&SessionId>,
+    ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
+        self.making_room(|engine| engine.try_claim_execution(nonce, spec, session))
+    }
+
+    fn try_claim_execution(
         self: &Arc<Self>,
         nonce: u64,
         spec: &CommandSpec,
@@ -208,6 +218,28 @@ impl Inner {
         drop(table);
         self.retire_execution(&tracked);
         Ok(())
+    }
+
+    /// Removes the records of finished background processes, and on a disk that is nearly full of all other finished
+    /// executions too, unless they were just used; how many.
+    pub(super) fn remove_finished(&self) -> usize {
+        let all = journal::is_short_of_space(lock(&self.store).dir());
+        let grace = self.config.retention.grace;
+        let mut table = lock(&self.executions);
+        let goes = |tracked: &&Arc<Tracked>| {
+            tracked.is_closed()
+                && (tracked.fixed.background || (all && !tracked.was_used_within(grace)))
+                && tracked.begin_removal()
+        };
+        let gone: Vec<_> = table.all().filter(goes).cloned().collect();
+        for tracked in &gone {
+            table.remove(tracked);
+        }
+        drop(table);
+        for tracked in &gone {
+            self.retire_execution(tracked);
+        }
+        gone.len()
     }
 
     fn disk_bytes(&self, tracked: &Tracked) -> u64 {

@@ -8,13 +8,18 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::engine::link::lock;
 use crate::engine::tasks::blocking;
-use crate::engine::{Inner, MAX_RECORDS_IN_GRACE};
+use crate::engine::{Inner, MAX_RECORDS_IN_GRACE, StartError};
 use crate::journal;
 
 /// The shortest wait of the clean-up by age, so that it is not woken for each execution.
 const AGE_GRAIN: Duration = Duration::from_millis(100);
 /// How long a clean-up waits for records that are over the policy and in use.
 const IN_USE_GRAIN: Duration = Duration::from_millis(500);
+
+/// How many finished executions go at a time for the room of a new one on a full disk, and how often that is tried: what
+/// fills the disk may take the room at once, and the whole history must not go with it.
+const REMOVED_AT_ONCE: usize = 16;
+const MAX_ROUNDS_FOR_ROOM: usize = 4;
 
 /// When finished executions are removed.
 #[derive(Debug, Default)]
@@ -97,6 +102,32 @@ impl Inner {
             self.retire_execution(&tracked);
         }
         expired.passed_over
+    }
+
+    /// Tries something; on a full disk gives back what free slots have, then the oldest finished executions, and tries
+    /// again.
+    pub(in crate::engine) fn making_room<T>(
+        self: &Arc<Self>,
+        attempt: impl Fn(&Arc<Self>) -> Result<T, StartError>,
+    ) -> Result<T, StartError> {
+        for _ in 0..MAX_ROUNDS_FOR_ROOM {
+            match attempt(self) {
+                Err(StartError::NoSpace) if self.make_room() => {}
+                result => return result,
+            }
+        }
+        attempt(self)
+    }
+
+    fn make_room(&self) -> bool {
+        if lock(&self.store).trim_free() {
+            return true;
+        }
+        let gone = lock(&self.executions).take_oldest(REMOVED_AT_ONCE, self.config.retention.grace);
+        for tracked in &gone {
+            self.retire_execution(tracked);
+        }
+        !gone.is_empty()
     }
 
     /// Cleans by age: one timer, for the oldest, and none when there is nothing.

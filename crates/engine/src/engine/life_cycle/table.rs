@@ -105,6 +105,13 @@ impl Table {
         expired
     }
 
+    /// Takes out the oldest that may go, for their room.
+    pub(super) fn take_oldest(&mut self, count: usize, grace: Duration) -> Vec<Arc<Tracked>> {
+        let max_count = self.finished.expiring().saturating_sub(count);
+        let policy = Retention { max_age: Duration::MAX, max_count, max_total_bytes: u64::MAX };
+        self.take_expired(&policy, grace).gone
+    }
+
     pub(super) fn finished(&self) -> &Finished<Arc<Tracked>> {
         &self.finished
     }
