@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, SessionSpec};
+use sandcrab_engine::{CommandSpec, EngineConfig, SessionSpec};
 
 use crate::support::{Scene, cpu_ticks, descendants, eventually, is_zombie, resident_bytes};
 
@@ -55,9 +55,13 @@ impl Usage {
     }
 }
 
+/// As many finished ones as are kept are there at the first look.
+fn keep_few(config: &mut EngineConfig, count: usize) {
+    (config.retention.max_count, config.retention.grace) = (count / 20, Duration::ZERO);
+}
+
 async fn session_commands(count: usize) {
-    // As many finished ones as are kept are there at the first look.
-    let scene = Scene::open_with(|config| config.retention.max_count = count / 20).await;
+    let scene = Scene::open_with(|config| keep_few(config, count)).await;
     let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
     let mut before = None;
     for number in 0..count {
@@ -77,7 +81,7 @@ async fn session_commands(count: usize) {
 }
 
 async fn stateless_commands(count: usize) {
-    let scene = Scene::open_with(|config| config.retention.max_count = count / 20).await;
+    let scene = Scene::open_with(|config| keep_few(config, count)).await;
     let mut before = None;
     for number in 0..count {
         if number == count / 10 {
