@@ -132,7 +132,8 @@ impl Inner {
             }
         }
         // All are greeted before the first is waited for.
-        let greetings: Vec<_> = links.iter().map(|link| link.request(&Request::Hello(VERSION))).collect();
+        let greetings: Vec<_> =
+            links.iter().map(|link| link.request(&Request::Hello(VERSION, None))).collect();
         let started = Instant::now();
         let mut woken = false;
         for (link, greeting) in links.into_iter().zip(greetings) {
@@ -186,7 +187,8 @@ impl Inner {
     /// What a supervisor said of these executions between its greeting and now was heard by nobody, so it is asked
     /// once more.
     pub(super) async fn catch_up(self: &Arc<Self>, adopted: Vec<(Arc<Link>, Vec<Arc<Tracked>>)>) {
-        let asked: Vec<_> = adopted.iter().map(|(link, _)| link.request(&Request::Hello(VERSION))).collect();
+        let asked: Vec<_> =
+            adopted.iter().map(|(link, _)| link.request(&Request::Hello(VERSION, None))).collect();
         for ((link, executions), answer) in adopted.into_iter().zip(asked) {
             let Ok(mut answer) = answer else { continue };
             let Ok(Answer::Welcome { held, .. }) = link.answer(&mut answer).await else {

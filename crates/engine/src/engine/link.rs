@@ -30,7 +30,7 @@ use super::patience::Patience;
 use crate::id;
 use crate::journal::NewJournal;
 use crate::layout::socket_address;
-use crate::protocol::{Answer, Command, FrameBuffer, FrameError, Request, frame};
+use crate::protocol::{Answer, Bytes, Command, FrameBuffer, FrameError, Request, VERSION, frame};
 use crate::sys;
 
 /// How many requests may be unanswered for a journal to go with the next: the kernel allows a user so many files on
@@ -102,10 +102,11 @@ impl Link {
         nonce: u64,
         generation: u64,
         patience: Arc<Patience>,
+        key: &Bytes,
     ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
         let socket = sys::watch(socket, Interest::READABLE)?;
-        Ok(Arc::new(Self {
+        let link = Arc::new(Self {
             nonce,
             generation,
             pid: AtomicU32::new(0),
@@ -123,7 +124,10 @@ impl Link {
             renewing: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
-        }))
+        });
+        // A supervisor hears nothing else before. A fresh one need not answer.
+        let _ = link.tell(&Request::Hello(VERSION, Some(key.clone())));
+        Ok(link)
     }
 
     pub(super) fn is_over(&self) -> bool {

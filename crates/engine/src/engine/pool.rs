@@ -225,13 +225,14 @@ impl Inner {
         let generation = self.pool.generation.load(Ordering::Acquire);
         let cgroups = self.config.cgroups.into();
         let patience = Arc::clone(&self.patience);
+        let key = self.state.key.clone();
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
             let failed = |e| StartError::os("connect to a supervisor", e);
             // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
             let socket = Link::socket().map_err(failed)?;
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
-            match Link::connect(socket, &folders.supervisors, nonce, generation, patience) {
+            match Link::connect(socket, &folders.supervisors, nonce, generation, patience, &key) {
                 Ok(link) => {
                     link.is_process(pid);
                     link.serve();

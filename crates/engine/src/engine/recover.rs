@@ -95,7 +95,9 @@ impl Inner {
     /// Connects to a supervisor that is not known to be alive.
     pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<Link>, Reached> {
         let folder = &self.state.folders.supervisors;
-        let connect = |socket| Link::connect(socket, folder, nonce, ADOPTED, Arc::clone(&self.patience));
+        let connect = |socket| {
+            Link::connect(socket, folder, nonce, ADOPTED, Arc::clone(&self.patience), &self.state.key)
+        };
         let link = Link::socket().and_then(connect).map_err(|e| reached_by(&e))?;
         self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
         Ok(link)
@@ -118,7 +120,7 @@ impl Inner {
             Ok(link) => link,
             Err(reached) => return reached,
         };
-        match timeout(ANSWER_TIME, link.ask(&Request::Hello(VERSION))).await {
+        match timeout(ANSWER_TIME, link.ask(&Request::Hello(VERSION, None))).await {
             Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(Reached::Silent, Reached::Living),
             // It may have died of it; the next try tells.
             Ok(Err(_)) | Err(_) => {

@@ -16,6 +16,7 @@ use rustix::process::Pid;
 use super::error::OpenError;
 use crate::layout::{Folders, JOURNALS, SNAPSHOTS, SUPERVISORS};
 use crate::procfs::Stat;
+use crate::protocol::Bytes;
 use crate::trusted::TrustedDir;
 
 /// The file whose lock makes the state directory one engine's.
@@ -23,12 +24,17 @@ const LOCK: &str = "lock";
 
 /// More than what names an instance has, in bytes.
 const MAX_INSTANCE: u64 = 4096;
+/// The file that has the key, and how long that is.
+const KEY: &str = "key";
+const KEY_BYTES: usize = 32;
 
 /// A state directory that this engine has for itself.
 #[derive(Debug)]
 pub(super) struct StateDir {
     pub(super) path: PathBuf,
     pub(super) folders: Arc<Folders>,
+    /// What an engine has to know to be served by a supervisor.
+    pub(super) key: Bytes,
     /// Whether what it says of living processes is of this boot and this pid namespace.
     pub(super) same_instance: bool,
     /// Held for as long as the engine lives.
@@ -56,7 +62,10 @@ impl StateDir {
         }
         let same_instance = check_instance(&mut lock).map_err(fail("update", &lock_path))?;
         let folders = Folders::open(&dir)?;
-        Ok(Self { path, folders: Arc::new(folders), same_instance, _lock: lock })
+        let key_path = path.join(KEY);
+        let mut file = dir.open_file(KEY, OFlags::RDWR | OFlags::CREATE)?;
+        let key = read_key(&mut file).map_err(fail("read", &key_path))?;
+        Ok(Self { path, key, folders: Arc::new(folders), same_instance, _lock: lock })
     }
 }
 
@@ -67,6 +76,18 @@ impl StateDir {
         let is_removed = |folder: &std::os::fd::OwnedFd| fstat(folder).is_ok_and(|stat| stat.st_nlink == 0);
         is_removed(&self.folders.journals) || is_removed(&self.folders.supervisors)
     }
+}
+
+/// The key in its file, or a new one. It never changes: supervisors that live know it.
+fn read_key(file: &mut File) -> io::Result<Bytes> {
+    let mut key = Vec::new();
+    (&mut *file).take(KEY_BYTES as u64).read_to_end(&mut key)?;
+    if key.len() < KEY_BYTES {
+        key = crate::id::random::<KEY_BYTES>().to_vec();
+        file.rewind()?;
+        file.write_all(&key)?;
+    }
+    Ok(Bytes(key))
 }
 
 /// Makes the folder of journals, if it is not there, in a part of the disk of its own.

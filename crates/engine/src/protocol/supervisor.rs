@@ -11,9 +11,10 @@ use crate::wire;
 /// From engine to supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Request {
-    /// The first request of a connection. Answered by `Welcome`.
+    /// The first request of a connection. Answered by `Welcome`. Since version 4 it has to come with the key of the state
+    /// directory, or the connection is closed.
     #[n(0)]
-    Hello(#[n(0)] u16),
+    Hello(#[n(0)] u16, #[n(1)] Option<Bytes>),
     /// Run this command: at once in a run, in its turn in a session. Answered by `Accepted` when it is
     /// queued; then come `Started` or `NotStarted`, `Ended` and `Closed`.
     #[n(1)]

@@ -59,6 +59,9 @@ pub(crate) struct Settings {
     /// As whom commands run that name no user; the supervisor's own user if there is none.
     #[n(90)]
     pub(crate) user: Option<User>,
+    /// What an engine has to know to be served by a supervisor.
+    #[n(70)]
+    pub(crate) key: Option<Bytes>,
 }
 
 /// From zygote to engine.

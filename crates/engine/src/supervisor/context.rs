@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::command::Limits;
 use crate::layout::Folders;
 use crate::process_tree::{CgroupChoice, Cgroups, Nonce, OomCounter};
-use crate::protocol::{Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
+use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Settings, Variable};
 use crate::shell::{self, Driver};
 use crate::sys;
 use crate::user::User;
@@ -25,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) open_files: Option<u64>,
     /// As whom commands run that name no user.
     pub(crate) user: Option<User>,
+    /// What an engine has to know to be served.
+    pub(crate) key: Option<Bytes>,
     pub(crate) bash: Option<PathBuf>,
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
@@ -43,6 +45,7 @@ impl Context {
             cwd: PathBuf::from("/"),
             open_files: None,
             user: None,
+            key: None,
             bash: None,
             driver: None,
             cgroups: Cgroups::detect(CgroupChoice::Off),
@@ -62,6 +65,7 @@ impl Context {
         self.cwd = OsString::from(settings.cwd).into();
         self.open_files = settings.open_files;
         self.user = settings.user;
+        self.key = settings.key;
         self.cgroups = Cgroups::detect(match settings.cgroups {
             CgroupSetting::Auto => CgroupChoice::Auto,
             CgroupSetting::Off => CgroupChoice::Off,

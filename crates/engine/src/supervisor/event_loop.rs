@@ -117,7 +117,10 @@ impl Supervisor {
         set_child_subreaper(Some(rustix::process::getpid()))?;
         let _ = rustix::thread::set_name(SUPERVISOR);
         let nonce = Nonce::from_value(nonce).ok_or(Errno::INVAL)?;
-        let core = Core::new(context, nonce, Link::new(listener))?;
+        let core = {
+            let link = Link::new(listener, context.key.clone());
+            Core::new(context, nonce, link)?
+        };
         let role = Role::Ready(Ready::new(&core));
         Ok(Self { core, role, finished: Vec::new(), signals, orphan_check: None, leaving: false })
     }
@@ -168,12 +171,14 @@ impl Supervisor {
     /// requests before the end of an engine, a shell's report before its death.
     fn wait(&self) -> Vec<Source> {
         let core = &self.core;
-        let mut sources = vec![Source::Listener];
-        let mut fds = vec![PollFd::from_borrowed_fd(core.link.listener(), PollFlags::IN)];
+        let (mut sources, mut fds) = (Vec::new(), Vec::new());
         let mut watch = |source, fd, flags: PollFlags| {
             sources.push(source);
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         };
+        for fd in core.link.expected() {
+            watch(Source::Listener, fd, PollFlags::IN);
+        }
         if let Some(engine) = core.link.engine() {
             let room = if core.link.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
             watch(Source::Engine, engine, PollFlags::IN | room);
@@ -270,6 +275,7 @@ impl Supervisor {
         self.close_finished(now);
         self.core.check_remains(&self.role, now);
         self.check_orphaned(now);
+        self.core.link.close_strangers(now);
         self.core.link.flush_due();
         self.tidy_up();
     }

@@ -10,15 +10,20 @@ use rustix::io::{Errno, write};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags, accept_with, recvmsg,
 };
+use rustix::process::geteuid;
 
 use crate::journal::NewJournal;
-use crate::protocol::{Answer, Envelope, FrameBuffer, FrameError, Refusal, Request, frame};
+use crate::protocol::{Answer, Bytes, Envelope, FrameBuffer, FrameError, Refusal, Request, frame};
 
 /// How long the news that a command was accepted and runs may wait for its end.
 const NEWS_DELAY: Duration = Duration::from_micros(300);
 /// The most bytes that wait to be read by an engine. One that does not read for so long is cut off;
 /// it may connect again and loses nothing, since everything is in the journals.
 const MAX_BACKLOG: usize = 128 << 20;
+
+/// The most connections at a time that have not proved to be the engine's, and how long each may take to do so.
+const MAX_STRANGERS: usize = 32;
+const STRANGER_TIME: Duration = Duration::from_secs(2);
 
 /// A request, with the journal that came with it. Its number is the link's own, never used again: see
 /// [`Link::unanswered`].
@@ -41,6 +46,10 @@ enum Until {
 #[derive(Debug)]
 pub(crate) struct Link {
     listener: OwnedFd,
+    /// What the other side has to know to be the engine; `None` if anything that connects is, in tests.
+    key: Option<Bytes>,
+    /// Connections that have not proved to be the engine's.
+    strangers: Vec<Stranger>,
     engine: Option<OwnedFd>,
     frames: FrameBuffer,
     /// Files that came with requests, in their order; `None` for one that there was no descriptor for.
@@ -58,9 +67,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(listener: OwnedFd) -> Self {
+    pub(crate) fn new(listener: OwnedFd, key: Option<Bytes>) -> Self {
         Self {
             listener,
+            key,
+            strangers: Vec::new(),
             engine: None,
             frames: FrameBuffer::default(),
             files: VecDeque::new(),
@@ -72,8 +83,13 @@ impl Link {
         }
     }
 
-    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    /// The descriptors that a new engine makes readable; [`accept`](Self::accept) deals with them. None while an engine is
+    /// connected: there is one at a time, and its connection ends with it.
+    pub(crate) fn expected(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let is_expected = self.engine.is_none();
+        let listener = is_expected.then(|| self.listener.as_fd());
+        let strangers = self.strangers.iter().filter(move |_| is_expected).map(|s| s.socket.as_fd());
+        listener.into_iter().chain(strangers)
     }
 
     pub(crate) fn engine(&self) -> Option<BorrowedFd<'_>> {
@@ -95,11 +111,47 @@ impl Link {
     pub(crate) fn accept(&mut self) -> Vec<Incoming> {
         let mut requests = Vec::new();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(new) = accept_with(&self.listener, flags) {
-            requests.append(&mut self.receive_until(Until::Empty));
-            self.disconnect();
-            self.engine = Some(new);
-            self.connected = true;
+        for _ in 0..MAX_STRANGERS {
+            let Ok(new) = accept_with(&self.listener, flags) else { break };
+            if self.key.is_none() {
+                requests.append(&mut self.receive_until(Until::Empty));
+                self.serve(new, FrameBuffer::default(), VecDeque::new());
+            } else if is_same_user(&new) {
+                // The engine says who it is at once, so the oldest is not it.
+                if self.strangers.len() == MAX_STRANGERS {
+                    self.strangers.remove(0);
+                }
+                self.strangers.push(Stranger::new(new));
+            }
+        }
+        requests.append(&mut self.hear_strangers());
+        requests
+    }
+
+    /// Turns to an engine.
+    fn serve(&mut self, engine: OwnedFd, frames: FrameBuffer, files: VecDeque<Option<OwnedFd>>) {
+        self.disconnect();
+        self.engine = Some(engine);
+        self.frames = frames;
+        self.files = files;
+        self.connected = true;
+    }
+
+    /// Listens to connections that have not proved to be the engine's. One that has is served; one that says anything else,
+    /// or says it too slowly, is closed.
+    fn hear_strangers(&mut self) -> Vec<Incoming> {
+        let Some(key) = self.key.clone() else { return Vec::new() };
+        let mut requests = Vec::new();
+        for mut stranger in std::mem::take(&mut self.strangers) {
+            match stranger.hear(&key) {
+                Heard::Nothing => self.strangers.push(stranger),
+                Heard::Wrong => {}
+                Heard::Key => {
+                    requests.append(&mut self.receive_until(Until::Empty));
+                    self.serve(stranger.socket, stranger.frames, stranger.files);
+                    requests.append(&mut self.take_frames().0);
+                }
+            }
         }
         requests
     }
@@ -126,29 +178,33 @@ impl Link {
                 Err(Errno::AGAIN) => break,
                 Err(_) => over = true,
             }
-            loop {
-                match self.frames.next::<Request>() {
-                    Ok(Some(mut envelope)) => {
-                        envelope.request = self.number(envelope.request);
-                        let journal = self.journal_of(&envelope.body);
-                        requests.push(Incoming { envelope, journal });
-                    }
-                    Ok(None) => break,
-                    Err(FrameError::Unknown(request)) => {
-                        let request = self.number(request);
-                        self.send(request, &Answer::Refused(Refusal::Unsupported));
-                    }
-                    Err(FrameError::TooLong(_) | FrameError::Malformed) => {
-                        over = true;
-                        break;
-                    }
-                }
-            }
-            if over {
+            let (mut taken, is_broken) = self.take_frames();
+            requests.append(&mut taken);
+            if over || is_broken {
                 self.disconnect();
             }
         }
         requests
+    }
+
+    /// The requests that have come whole; and whether what follows cannot be read.
+    fn take_frames(&mut self) -> (Vec<Incoming>, bool) {
+        let mut requests = Vec::new();
+        loop {
+            match self.frames.next::<Request>() {
+                Ok(Some(mut envelope)) => {
+                    envelope.request = self.number(envelope.request);
+                    let journal = self.journal_of(&envelope.body);
+                    requests.push(Incoming { envelope, journal });
+                }
+                Ok(None) => return (requests, false),
+                Err(FrameError::Unknown(request)) => {
+                    let request = self.number(request);
+                    self.send(request, &Answer::Refused(Refusal::Unsupported));
+                }
+                Err(FrameError::TooLong(_) | FrameError::Malformed) => return (requests, true),
+            }
+        }
     }
 
     /// The number that a request has here; 0 if it expects no answer.
@@ -215,7 +271,12 @@ impl Link {
 
     /// When the next thing is to be sent.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
-        self.due
+        self.strangers.iter().map(|stranger| stranger.until).chain(self.due).min()
+    }
+
+    /// Closes connections that have not proved in time to be the engine's.
+    pub(crate) fn close_strangers(&mut self, now: Instant) {
+        self.strangers.retain(|stranger| stranger.until > now);
     }
 
     /// Sends what is due.
@@ -251,6 +312,58 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// A connection that has not proved to be the engine's.
+#[derive(Debug)]
+struct Stranger {
+    socket: OwnedFd,
+    frames: FrameBuffer,
+    files: VecDeque<Option<OwnedFd>>,
+    until: Instant,
+}
+
+/// What a stranger has said.
+enum Heard {
+    Nothing,
+    Key,
+    Wrong,
+}
+
+impl Stranger {
+    fn new(socket: OwnedFd) -> Self {
+        let until = Instant::now() + STRANGER_TIME;
+        Self { socket, frames: FrameBuffer::default(), files: VecDeque::new(), until }
+    }
+
+    /// Reads the first request, which has to be a greeting with the key.
+    fn hear(&mut self, key: &Bytes) -> Heard {
+        // One read: a greeting is shorter than that, and what comes in more pieces is not the engine's.
+        let mut chunk = [0; 4 << 10];
+        match receive_some(&self.socket, &mut chunk, &mut self.files) {
+            Ok(0) => return Heard::Wrong,
+            Ok(n) => self.frames.extend(&chunk[..n]),
+            Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
+            Err(_) => return Heard::Wrong,
+        }
+        match self.frames.next::<Request>() {
+            Ok(Some(Envelope { body: Request::Hello(_, Some(said)), .. })) if is_same(&said.0, &key.0) => {
+                Heard::Key
+            }
+            _ => Heard::Wrong,
+        }
+    }
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// Whether the other side is a process of this user, or of root.
+fn is_same_user(socket: &OwnedFd) -> bool {
+    let user = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.uid);
+    user.is_ok_and(|user| user == geteuid() || user.is_root())
 }
 
 /// Reads from the engine's socket. A file comes with the first bytes of its request, and ends the read.
@@ -299,7 +412,7 @@ mod tests {
             let (store, _) = JournalStore::open(&directory.path().join("journals")).unwrap();
             let listener = UnixListener::bind(directory.path().join("socket")).unwrap();
             listener.set_nonblocking(true).unwrap();
-            Self { directory, store, link: Link::new(listener.into()) }
+            Self { directory, store, link: Link::new(listener.into(), None) }
         }
 
         fn connect(&self) -> UnixStream {
@@ -384,7 +497,7 @@ mod tests {
         let mut stage = Stage::new();
         let mut old = stage.connect();
         assert!(stage.link.accept().is_empty());
-        let hello = frame(1, &Request::Hello(4));
+        let hello = frame(1, &Request::Hello(4, None));
         old.write_all(&hello).unwrap();
         let earlier = stage.link.receive();
         let (journal, bytes) = stage.command("unread");

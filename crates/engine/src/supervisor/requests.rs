@@ -23,7 +23,8 @@ impl Supervisor {
         let Incoming { envelope: Envelope { request, body }, journal } = incoming;
         let now = Instant::now();
         let answer = match body {
-            Request::Hello(_) => Some(self.welcome()),
+            // The greeting that only proves who connects expects no answer.
+            Request::Hello(..) => (request != 0).then(|| self.welcome()),
             Request::Start(command) => self.role.start(&mut self.core, request, *command, journal, now),
             Request::OpenSession(open) => {
                 let opened = self.role.open_session(&mut self.core, request, *open, now);

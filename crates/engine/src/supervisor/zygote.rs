@@ -169,6 +169,7 @@ fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     bind(&socket, &socket_address(folder, nonce)?)?;
+    // Fewer than a supervisor takes at once.
     listen(&socket, 16)?;
     // Low numbers are for commands.
     Ok(fcntl_dupfd_cloexec(&socket, 10)?)
