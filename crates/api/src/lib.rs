@@ -24,6 +24,7 @@ mod object;
 pub mod process;
 pub mod service;
 pub mod session;
+pub mod signal;
 mod time;
 
 pub use error::{ErrorBody, ErrorCode};

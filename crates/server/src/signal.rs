@@ -4,13 +4,6 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// The names of signals 1 to 31, as on every Linux machine we run on.
-const NAMES: [&str; 31] = [
-    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
-    "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
-    "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-];
-
 /// SIGINT.
 pub(crate) const INT: i32 = 2;
 /// SIGTERM.
@@ -18,11 +11,7 @@ pub(crate) const TERM: i32 = 15;
 
 /// The number of a signal that is given as `TERM`, `SIGTERM`, `15`.
 pub(crate) fn from_text(text: &str) -> Result<i32, ApiError> {
-    let upper = text.trim().to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let by_name = NAMES.iter().position(|known| *known == name).and_then(|at| i32::try_from(at + 1).ok());
-    let by_number = || upper.parse().ok().filter(|number| (1..=31).contains(number));
-    by_name.or_else(by_number).ok_or_else(|| {
+    sandcrab_api::signal::number(text).ok_or_else(|| {
         let shown: String = text.chars().take(32).collect();
         ApiError::invalid(
             "signal",

@@ -149,6 +149,10 @@ impl Supervisor {
         match scope.signal(signal) {
             // Of an execution that has ended there may be nothing.
             Ok(0) if job.is_none() => Answer::Refused(Refusal::NoSuchExecution),
+            Ok(0) => {
+                self.role.signal_shell(slot, signal);
+                Answer::Done
+            }
             Ok(_) => Answer::Done,
             Err(e) => Answer::Refused(Refusal::os(&e, "send the signal")),
         }

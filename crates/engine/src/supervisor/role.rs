@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 use super::core::{Core, EndRequest, scope_in_tree};
 use super::job::{Exit, Job};
@@ -217,6 +217,13 @@ impl Role {
             Self::Ready(_) => {}
             Self::Run(run) => run.end_processes(core, request, now),
             Self::Session(session) => session.end_processes(core, request, now),
+        }
+    }
+
+    /// Signals the shell of a session that runs this command itself: there is no other process.
+    pub(super) fn signal_shell(&self, slot: u32, signal: Signal) {
+        if let Self::Session(session) = self {
+            session.signal_shell(slot, signal);
         }
     }
 

@@ -385,3 +385,25 @@ async fn a_process_of_a_session_is_ended_before_it_starts() {
     drop(starting.await.unwrap());
     session.delete().await.unwrap();
 }
+
+/// A command that a session's shell runs itself, without a process of its own, gets signals too.
+#[tokio::test]
+async fn a_signal_reaches_a_command_without_a_process() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let shell = session.run(CommandSpec::shell("echo $$")).await.unwrap().stdout();
+    let up = |execution: &Execution| execution.output(100).unwrap().stdout.bytes.starts_with(b"up");
+    let loops = session.start(CommandSpec::shell("echo up; while :; do :; done")).await.unwrap();
+    eventually("it runs", || up(&loops)).await;
+    loops.signal(15).await.unwrap();
+    let end = loops.wait().await.unwrap();
+    assert_eq!((end.reason, end.exit_code), (EndReason::Signaled, Some(143)), "{end:?}");
+    let text = "trap 'echo got; stop=1' USR1; echo up; until [[ $stop ]]; do :; done; trap - USR1";
+    let traps = session.start(CommandSpec::shell(text)).await.unwrap();
+    eventually("it runs", || up(&traps)).await;
+    traps.signal(libc::SIGUSR1).await.unwrap();
+    assert_eq!(traps.wait().await.unwrap().exit_code, Some(0));
+    assert_eq!(traps.output(100).unwrap().stdout.bytes, b"up\ngot\n");
+    assert_eq!(session.run(CommandSpec::shell("echo $$")).await.unwrap().stdout(), shell);
+    session.delete().await.unwrap();
+}

@@ -3,6 +3,7 @@
 use clap::Args;
 use sandcrab_api::execute::ProcessName;
 use sandcrab_api::process::KilledProcess;
+use sandcrab_api::signal;
 use sandcrab_client::KillOptions;
 
 use crate::cli::GlobalOptions;
@@ -57,7 +58,11 @@ pub(crate) fn receipt(
     }
     let mut table = table::table(output, &["PID", "ENDED BY", "COMMAND"]);
     for process in killed {
-        table.add_row([process.pid.to_string(), signal_name(process.signal), table::plain(&process.command)]);
+        table.add_row([
+            process.pid.to_string(),
+            signal::name(process.signal),
+            table::plain(&process.command),
+        ]);
     }
     for process in survivors {
         table.add_row([
@@ -67,21 +72,4 @@ pub(crate) fn receipt(
         ]);
     }
     table::print(output, &mut table)
-}
-
-/// The name of a signal, as people know it.
-pub(crate) fn signal_name(number: i32) -> String {
-    let name = match number {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        6 => "SIGABRT",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        _ => return format!("signal {number}"),
-    };
-    name.to_owned()
 }

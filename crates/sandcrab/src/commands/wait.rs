@@ -5,7 +5,6 @@ use sandcrab_api::execute::EndReason;
 use sandcrab_api::process::Process;
 
 use crate::cli::GlobalOptions;
-use crate::commands::kill::signal_name;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::quantity::Span;
@@ -39,7 +38,9 @@ fn sentence(process: &Process) -> String {
     let code = process.exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
     let how = match process.end.as_ref().map(|end| (end.reason, end.signal)) {
         Some((EndReason::Exited, _)) => "returned".to_owned(),
-        Some((EndReason::Signaled, Some(signal))) => format!("died of {}", signal_name(signal)),
+        Some((EndReason::Signaled, Some(signal))) => {
+            format!("died of {}", sandcrab_api::signal::name(signal))
+        }
         Some((EndReason::Signaled, None)) => "died of a signal".to_owned(),
         Some((EndReason::Timeout, _)) => "took longer than its timeout".to_owned(),
         Some((EndReason::IdleTimeout, _)) => "was silent for too long".to_owned(),

@@ -216,6 +216,31 @@ impl Session {
         Scope::Command { tag: job.tag, shell, since: job.since, until: job.until }
     }
 
+    /// Signals the shell, which runs this command itself. A signal that it has no trap for ends the command and not the
+    /// shell; those that would end or stop the shell itself are not sent.
+    pub(super) fn signal_shell(&self, slot: u32, signal: Signal) {
+        const ENDS_COMMAND: [Signal; 11] = [
+            Signal::HUP,
+            Signal::INT,
+            Signal::PIPE,
+            Signal::ALARM,
+            Signal::TERM,
+            Signal::USR1,
+            Signal::USR2,
+            Signal::VTALARM,
+            Signal::PROF,
+            Signal::XCPU,
+            Signal::XFSZ,
+        ];
+        if self.current() == Some(slot)
+            && ENDS_COMMAND.contains(&signal)
+            && let Some(shell) = &self.shell
+        {
+            // Our child, not reaped yet, so the number is its own.
+            let _ = rustix::process::kill_process(shell.pid(), signal);
+        }
+    }
+
     /// Unwinds a command and starts to end its processes; the shell stays.
     pub(super) fn end_processes(&mut self, core: &mut Core, request: EndRequest, now: Instant) {
         let scope = self.scope_of(core.find(request.slot));
