@@ -102,7 +102,7 @@ impl Link {
         nonce: u64,
         generation: u64,
         patience: Arc<Patience>,
-        key: &Bytes,
+        key: Option<&Bytes>,
     ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
         let socket = sys::watch(socket, Interest::READABLE)?;
@@ -126,7 +126,7 @@ impl Link {
             became_ready: Notify::new(),
         });
         // A supervisor hears nothing else before. A fresh one need not answer.
-        let _ = link.tell(&Request::Hello(VERSION, Some(key.clone())));
+        let _ = link.tell(&Request::Hello(VERSION, key.cloned()));
         Ok(link)
     }
 

@@ -136,7 +136,7 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
-fn settings(config: &EngineConfig, env: &[(OsString, OsString)], key: &Bytes) -> Settings {
+fn settings(config: &EngineConfig, env: &[(OsString, OsString)], key: Option<&Bytes>) -> Settings {
     let env: Vec<_> = env.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
     Settings {
         env: variables(&env),
@@ -154,7 +154,7 @@ fn settings(config: &EngineConfig, env: &[(OsString, OsString)], key: &Bytes) ->
         },
         open_files: raise_open_files(),
         user: config.run_as.clone(),
-        key: Some(key.clone()),
+        key: key.cloned(),
     }
 }
 
@@ -188,7 +188,7 @@ impl Engine {
         let state = StateDir::open(&config.state_dir)?;
         let journals = state.path.join(crate::layout::JOURNALS);
         let (store, found) = JournalStore::open(&journals).map_err(|e| OpenError::Journals(e.to_string()))?;
-        let settings = settings(&config, &config.env, &state.key);
+        let settings = settings(&config, &config.env, state.key.as_ref());
         let (zygote, capabilities) = Zygote::start(&config.supervisor, &state.path, settings).await?;
         let inner = Arc::new(Inner {
             env: Mutex::new(config.env.clone()),
@@ -298,7 +298,7 @@ impl Engine {
             // Each change starts from the one before.
             let _alone = inner.env_change.lock().await;
             let env = crate::supervisor::context::apply(lock(&inner.env).clone(), &changes);
-            let set = inner.zygote.configure(settings(&inner.config, &env, &inner.state.key)).await;
+            let set = inner.zygote.configure(settings(&inner.config, &env, inner.state.key.as_ref())).await;
             set.map_err(|e| StartError::os("change the environment", e))?;
             *lock(&inner.env) = env;
             for link in inner.pool.clear() {

@@ -232,7 +232,7 @@ impl Inner {
             // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
             let socket = Link::socket().map_err(failed)?;
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
-            match Link::connect(socket, &folders.supervisors, nonce, generation, patience, &key) {
+            match Link::connect(socket, &folders.supervisors, nonce, generation, patience, key.as_ref()) {
                 Ok(link) => {
                     link.is_process(pid);
                     link.serve();

@@ -1,7 +1,7 @@
 //! The state directory: who may use it, and whether it is of this boot.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct StateDir {
     pub(super) path: PathBuf,
     pub(super) folders: Arc<Folders>,
     /// What an engine has to know to be served by a supervisor.
-    pub(super) key: Bytes,
+    pub(super) key: Option<Bytes>,
     /// Whether what it says of living processes is of this boot and this pid namespace.
     pub(super) same_instance: bool,
     /// Held for as long as the engine lives.
@@ -78,16 +78,24 @@ impl StateDir {
     }
 }
 
-/// The key in its file, or a new one. It never changes: supervisors that live know it.
-fn read_key(file: &mut File) -> io::Result<Bytes> {
+/// The key in its file, or a new one. It never changes: supervisors that live know it. A full disk must not keep an engine
+/// from opening, which can free room: supervisors then serve every connection of their user, until an engine finds room.
+fn read_key(file: &mut File) -> io::Result<Option<Bytes>> {
     let mut key = Vec::new();
     (&mut *file).take(KEY_BYTES as u64).read_to_end(&mut key)?;
     if key.len() < KEY_BYTES {
         key = crate::id::random::<KEY_BYTES>().to_vec();
         file.rewind()?;
-        file.write_all(&key)?;
+        match file.write_all(&key) {
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                file.set_len(0)?;
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        }
     }
-    Ok(Bytes(key))
+    Ok(Some(Bytes(key)))
 }
 
 /// Makes the folder of journals, if it is not there, in a part of the disk of its own.
