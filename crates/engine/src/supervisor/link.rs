@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, write};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags, accept_with, recvmsg,
 };
@@ -21,6 +22,8 @@ const NEWS_DELAY: Duration = Duration::from_micros(300);
 /// it may connect again and loses nothing, since everything is in the journals.
 const MAX_BACKLOG: usize = 128 << 20;
 
+/// How long the last answers may take to be sent.
+const FINISH_TIME: Duration = Duration::from_secs(2);
 /// The most connections at a time that have not proved to be the engine's, and how long each may take to do so.
 const MAX_STRANGERS: usize = 32;
 const STRANGER_TIME: Duration = Duration::from_secs(2);
@@ -308,6 +311,8 @@ impl Link {
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if let Some(engine) = &self.engine {
             rustix::io::ioctl_fionbio(engine, false)?;
+            // An engine that was stopped reads nothing. What it misses is in the journals.
+            set_socket_timeout(engine, Timeout::Send, Some(FINISH_TIME))?;
             self.flush();
         }
         Ok(())
@@ -521,6 +526,19 @@ mod tests {
         let mut bytes = Vec::new();
         new.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, [frame(0, &Answer::Ready), frame(1, &Answer::Done)].concat());
+    }
+
+    #[test]
+    fn an_engine_that_does_not_read_does_not_hold_up_the_end() {
+        let mut stage = Stage::new();
+        let _engine = stage.connect();
+        assert!(stage.link.accept().is_empty());
+        for _ in 0..200_000 {
+            stage.link.send(0, &Answer::Grew { slot: 1, position: u64::MAX });
+        }
+        let begun = Instant::now();
+        stage.link.finish().unwrap();
+        assert!(!stage.link.unsent.is_empty() && begun.elapsed() < FINISH_TIME * 3);
     }
 
     #[test]
