@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sandcrab_engine::{
-    CommandSpec, ControlError, EndReason, Entry, Event, Execution, LeftoverPolicy, StartError, Status,
+    CommandSpec, ControlError, EndReason, Entry, Event, Execution, LeftoverPolicy, Retention, StartError,
+    Status,
 };
 
 use crate::support::{BOTH, Kind, Place, Running, Scene, Seen, eventually, eventually_async, id, running_in};
@@ -303,12 +304,14 @@ async fn what_an_execution_left_is_listed_kept_and_ended_by_its_id() {
 #[tokio::test]
 async fn retention_keeps_what_has_left_something() {
     let place = Place::new();
-    let engine = place.open_with(|config| config.retention.max_count = 1).await;
+    let keep_one = |retention: &mut Retention| (retention.max_count, retention.grace) = (1, Duration::ZERO);
+    let engine = place.open_with(|config| keep_one(&mut config.retention)).await;
     let execution = engine.start(CommandSpec::shell(LEAVES).id(id("leaves"))).await.unwrap();
     execution.wait_closed().await;
     for _ in 0..40 {
         engine.run(CommandSpec::shell("true")).await.unwrap();
     }
+    eventually("the others are gone", || engine.executions().len() <= 2).await;
     assert!(engine.execution(&id("leaves")).is_some());
     assert_eq!(execution.kill(9, Duration::ZERO).await.unwrap().killed.len(), 2);
 }

@@ -48,3 +48,35 @@ fn large_output_arrives() {
     assert!(finished.text() == numbers(500_000));
     assert!(finished.stderr == numbers(1_000));
 }
+
+/// A server that dropped some of the output: what was written is not what the command wrote, so this is not a success.
+#[test]
+fn missing_output_is_a_failure() {
+    use std::io::{BufRead, BufReader, Write};
+    let scene = Scene::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = BufReader::new(stream.try_clone().unwrap()).lines();
+        while request.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+        let time = r#""timestamp":"2026-01-01T00:00:00.000Z""#;
+        let start = format!(r#"{{"type":"start","command":"x","executionId":"x",{time}}}"#);
+        let gap = format!(r#"{{"type":"gap","from":100,"to":12445,{time}}}"#);
+        let usage = r#""usage":{"userMs":0,"systemMs":0,"wallMs":0,"maxRssBytes":0}"#;
+        let result = format!(
+            r#""result":{{"success":true,"exitCode":0,"command":"x","duration":1,"executionId":"x",{time}}}"#
+        );
+        let complete = format!(
+            r#"{{"type":"complete","exitCode":0,"end":{{"reason":"exited"}},{usage},{result},{time}}}"#
+        );
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        for event in [start, gap, complete] {
+            stream.write_all(format!("id: 0\ndata: {event}\n\n").as_bytes()).unwrap();
+        }
+    });
+    let finished = scene.run(&["--url", &url, "exec", "x"]).with_code(74);
+    assert!(finished.stderr.contains("12345 bytes"), "{}", finished.stderr);
+    server.join().unwrap();
+}
