@@ -53,6 +53,31 @@ pub struct Counts {
     pub sessions: usize,
     /// Open connections.
     pub connections: usize,
+    /// Supervisors that died without being told to, since the server started.
+    pub lost_supervisors: u64,
+    /// Sessions whose shell was brought back, since the server started.
+    pub restored_sessions: u64,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// Its name: `state_directory_missing`, `disk_full`, `no_shell`, `driver_fallback` or `supervisors_lost`.
+    pub code: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub suggestion: String,
+}
+
+/// The state directory, as it is now.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StateDirectory {
+    /// Whether it is where it was when the server started.
+    pub present: bool,
+    /// The bytes that can be written there.
+    pub free_bytes: u64,
 }
 
 /// What works here.
@@ -61,8 +86,15 @@ pub struct Counts {
 pub struct Health {
     /// Always true.
     pub success: bool,
-    /// `healthy`, or `stopping`.
+    /// `healthy`, `degraded` if there are problems, or `stopping`.
     pub status: String,
+    /// What is wrong, worst first.
+    pub problems: Vec<Problem>,
+    /// The state directory, as it is now.
+    pub state_directory: StateDirectory,
+    /// The user that commands run as that name none; missing if that is the server's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
     /// The server's version.
     pub version: String,
     /// How long it has been running, in milliseconds.

@@ -158,10 +158,10 @@ pub use command::{
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, Engine, EngineConfig, EngineEvent,
-    Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health, Inspection, MAX_ENTRY_BYTES,
-    MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output, OutputReader, ReadAt,
-    ReadError, Retention, Session, SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status,
-    StopSummary, Stream, StreamOutput, StreamPlan, SupervisorProgram,
+    Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health, Inspection, LOW_DISK_BYTES,
+    MAX_ENTRY_BYTES, MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output,
+    OutputReader, Problem, ReadAt, ReadError, Retention, Session, SessionError, SessionInfo, SessionSpec,
+    ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan, SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;

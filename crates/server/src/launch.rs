@@ -80,6 +80,7 @@ pub(crate) async fn launch(
         (Some(session), Kind::Process) => session.start_process(spec).await?,
     };
     drop(held);
+    tracing::debug!(execution = %execution.id(), session = session_id.as_deref(), "launched");
     let on_shell_exit = session_note.on_shell_exit.unwrap_or_default();
     Ok(Launch {
         execution,

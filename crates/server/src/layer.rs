@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use sandcrab_api::{ErrorCode, REQUEST_ID_HEADER};
+use tracing::Instrument;
 
 use crate::access::Multiplexed;
 use crate::app::App;
@@ -68,7 +69,8 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
         match if is_multiplexed { Ok(()) } else { check(&app, &request) } {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
-                caught(next.run(request)).await
+                let span = tracing::debug_span!("request", id = id.as_str());
+                caught(next.run(request)).instrument(span).await
             }
             Err(refusal) => refusal.into_response(),
         }

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use sandcrab_engine::Health;
+
 use crate::app::AppState;
 
 /// Which requests are counted together. Routes, not paths: their number is bounded.
@@ -43,6 +45,60 @@ pub(crate) struct Metrics {
     connections: Gauge,
     outgoing: Gauge,
     panics: Gauge,
+    health: HealthMetrics,
+}
+
+/// What `/api/health` reports.
+#[derive(Default)]
+struct HealthMetrics {
+    lost_supervisors: Gauge,
+    restored_sessions: Gauge,
+    state_directory_present: Gauge,
+    state_directory_free_bytes: Gauge,
+    problems: Family<ProblemLabels, Gauge>,
+}
+
+/// A problem that there is now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProblemLabels {
+    code: String,
+}
+
+impl HealthMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        let gauges = [
+            ("supervisors_lost", "Supervisors that died without being told to", &this.lost_supervisors),
+            ("sessions_restored", "Sessions whose shell was brought back", &this.restored_sessions),
+            (
+                "state_directory_present",
+                "1 if the state directory is where it was",
+                &this.state_directory_present,
+            ),
+            (
+                "state_directory_free_bytes",
+                "Bytes that can be written there",
+                &this.state_directory_free_bytes,
+            ),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+        registry.register("problems", "1 for each problem of /api/health", this.problems.clone());
+        this
+    }
+
+    fn set(&self, health: &Health) {
+        let set = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        set(&self.lost_supervisors, health.lost_supervisors);
+        set(&self.restored_sessions, health.restored_sessions);
+        set(&self.state_directory_free_bytes, health.state_dir.free_bytes);
+        set(&self.state_directory_present, u64::from(health.state_dir.is_there));
+        self.problems.clear();
+        for problem in &health.problems {
+            self.problems.get_or_create(&ProblemLabels { code: problem.code.into() }).set(1);
+        }
+    }
 }
 
 impl fmt::Debug for Metrics {
@@ -75,7 +131,19 @@ impl Default for Metrics {
             "Bytes of answers that wait for clients to take them",
             outgoing.clone(),
         );
-        Self { registry, requests, durations, running, executions, sessions, connections, outgoing, panics }
+        let health = HealthMetrics::register(&mut registry);
+        Self {
+            registry,
+            requests,
+            durations,
+            running,
+            executions,
+            sessions,
+            connections,
+            outgoing,
+            panics,
+            health,
+        }
     }
 }
 
@@ -95,6 +163,7 @@ impl Metrics {
     pub(crate) fn write(&self, app: &AppState) -> String {
         let set = |gauge: &Gauge, value: usize| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         let health = app.sandbox.engine.health();
+        self.health.set(&health);
         set(&self.running, health.running);
         set(&self.sessions, health.sessions);
         set(&self.executions, app.sandbox.engine.executions().len());

@@ -21,10 +21,17 @@ pub(super) async fn health(target: Target) {
     assert_shape(
         &health,
         "success:flag status:text version:text uptime:int shell:object cgroups:text landlock:flag git?:text \
-         pty:flag workspace:text counts:object timestamp:time",
+         pty:flag workspace:text counts:object problems:list stateDirectory:object runAs?:text timestamp:time",
     );
     assert_shape(&health["shell"], "driver:text reason?:text");
-    assert_shape(&health["counts"], "running:int executions:int sessions:int connections:int");
+    assert_shape(
+        &health["counts"],
+        "running:int executions:int sessions:int connections:int lostSupervisors:int restoredSessions:int",
+    );
+    assert_shape(&health["stateDirectory"], "present:flag freeBytes:int");
+    for problem in health["problems"].as_array().into_iter().flatten() {
+        assert_shape(problem, "code:text message:text suggestion:text");
+    }
     assert!(health["counts"]["connections"].as_u64() >= Some(1), "{health}");
 }
 

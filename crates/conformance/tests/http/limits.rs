@@ -197,7 +197,8 @@ async fn a_full_disk() {
     };
     crate::support::patiently(refused).await;
     assert_eq!(target.process(&running).await["status"], "running");
-    target.get("/api/health").await.ok();
+    let health = target.get("/api/health").await.ok();
+    assert!(health["status"] == "degraded" && health.to_string().contains("disk_full"), "{health}");
     std::fs::remove_file(&filler).unwrap();
     assert_eq!(target.shell("echo again").await["stdout"], "again\n");
     server.stop().await;

@@ -3,6 +3,7 @@
 
 mod complete;
 mod crash;
+mod health;
 mod http2;
 mod limits;
 mod load;

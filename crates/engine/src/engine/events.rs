@@ -99,6 +99,7 @@ impl Events {
 impl Inner {
     /// A supervisor has given its session another shell.
     pub(super) fn session_restarted(&self, link: &Arc<Link>) {
+        self.incidents.session_restored();
         // Nobody but watchers wants to know whose it is.
         if !self.events.has_watchers() {
             return;

@@ -15,6 +15,7 @@ mod config;
 mod error;
 mod events;
 mod execution;
+mod health;
 mod life_cycle;
 mod link;
 mod outcome;
@@ -45,6 +46,7 @@ pub use config::{
 pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
 pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
+pub use health::{Health, LOW_DISK_BYTES, Problem};
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, MAX_ENTRY_BYTES, Output, ReadAt, Stream, StreamOutput};
 pub use reader::{OutputReader, StreamPlan};
@@ -59,6 +61,7 @@ use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Request,
 use crate::record::ExecutionRecord;
 use crate::user::{User, UserError};
 use events::Events;
+use health::Incidents;
 use life_cycle::{Cleanup, Table, Tracked};
 use link::lock;
 use patience::Patience;
@@ -91,6 +94,7 @@ struct Inner {
     registry: Mutex<Registry>,
     pool: Pool,
     recoveries: Recoveries,
+    incidents: Incidents,
     patience: Arc<Patience>,
     events: Events,
     capabilities: Capabilities,
@@ -107,25 +111,6 @@ impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("state_dir", &self.state.path).finish_non_exhaustive()
     }
-}
-
-/// What works on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// How sessions drive bash: `loaded`, `portable`, or `none` if there is no bash.
-    pub shell_driver: String,
-    /// Why it is not the loaded driver.
-    pub shell_driver_reason: Option<String>,
-    /// What cgroups are used for.
-    pub cgroups: String,
-    /// The version of Landlock that the kernel has.
-    pub landlock: Option<u32>,
-    /// Executions that have not ended.
-    pub running: usize,
-    /// Sessions.
-    pub sessions: usize,
-    /// Supervisors that are ready for a command or a session.
-    pub ready: usize,
 }
 
 /// Runs commands and keeps sessions. A handle: cheap to clone; the engine closes when the last handle
@@ -200,6 +185,7 @@ impl Engine {
             registry: Mutex::default(),
             pool: Pool::default(),
             recoveries: Recoveries::default(),
+            incidents: Incidents::default(),
             patience: Arc::default(),
             events: Events::default(),
             capabilities,
@@ -354,21 +340,6 @@ impl Engine {
     /// The state directory.
     pub fn state_dir(&self) -> &Path {
         &self.inner.state.path
-    }
-
-    /// What works on this machine.
-    pub fn health(&self) -> Health {
-        let running = lock(&self.inner.executions).unfinished();
-        let Capabilities { driver, driver_reason, cgroups, .. } = self.inner.capabilities.clone();
-        Health {
-            shell_driver: driver,
-            shell_driver_reason: driver_reason,
-            cgroups,
-            landlock: crate::sys::landlock_version(),
-            running,
-            sessions: lock(&self.inner.registry).sessions.len(),
-            ready: self.inner.pool.ready(),
-        }
     }
 }
 

@@ -230,7 +230,9 @@ impl Inner {
                 Fate::Alive(living) => engine.take_back(&living, unfinished).await,
                 Fate::Dead => {
                     let lost = unfinished.into_iter().filter(|tracked| !engine.ended_by_itself(tracked));
-                    engine.end_as_lost(lost.collect());
+                    let lost: Vec<_> = lost.collect();
+                    engine.incidents.supervisor_lost(nonce, lost.len());
+                    engine.end_as_lost(lost);
                 }
             }
         });

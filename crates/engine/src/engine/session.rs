@@ -444,6 +444,8 @@ impl Inner {
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);
+            engine.incidents.session_restored();
+            tracing::info!(session = %state.id, "restored the session after its supervisor died");
             engine.events.tell(|| EngineEvent::SessionRestarted { id: state.id.clone() });
             Ok(link)
         });

@@ -32,6 +32,7 @@ const KEY_BYTES: usize = 32;
 #[derive(Debug)]
 pub(super) struct StateDir {
     pub(super) path: PathBuf,
+    pub(super) dir: TrustedDir,
     pub(super) folders: Arc<Folders>,
     /// What an engine has to know to be served by a supervisor.
     pub(super) key: Option<Bytes>,
@@ -65,7 +66,7 @@ impl StateDir {
         let key_path = path.join(KEY);
         let mut file = dir.open_file(KEY, OFlags::RDWR | OFlags::CREATE)?;
         let key = read_key(&mut file).map_err(fail("read", &key_path))?;
-        Ok(Self { path, key, folders: Arc::new(folders), same_instance, _lock: lock })
+        Ok(Self { path, dir, key, folders: Arc::new(folders), same_instance, _lock: lock })
     }
 }
 

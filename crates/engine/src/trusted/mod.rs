@@ -159,6 +159,21 @@ impl TrustedDir {
         rustix::fs::fsync(&self.dir).map_err(TrustError::io("save", &self.path))
     }
 
+    /// How the folder and its file system are now.
+    pub fn facts(&self) -> DirFacts {
+        let is_same = |own: Stat| {
+            let found = rustix::fs::stat(&self.path);
+            found.is_ok_and(|found| (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino))
+        };
+        let space = rustix::fs::fstatvfs(&self.dir).ok();
+        DirFacts {
+            is_there: fstat(&self.dir).is_ok_and(is_same),
+            free_bytes: space.as_ref().map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
+            // Some file systems have no fixed number of them.
+            free_inodes: space.filter(|space| space.f_files > 0).map(|space| space.f_favail),
+        }
+    }
+
     /// Removes a file within it, if it is there.
     pub fn remove(&self, name: &str) -> Result<(), TrustError> {
         match unlinkat(&self.dir, name, AtFlags::empty()) {
@@ -166,6 +181,17 @@ impl TrustedDir {
             Err(errno) => Err(TrustError::io("remove", &self.path.join(name))(errno)),
         }
     }
+}
+
+/// How a folder and its file system are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirFacts {
+    /// Whether its path still leads to it.
+    pub is_there: bool,
+    /// The bytes that can be written.
+    pub free_bytes: u64,
+    /// The files that can be made, where there is a limit.
+    pub free_inodes: Option<u64>,
 }
 
 impl AsFd for TrustedDir {

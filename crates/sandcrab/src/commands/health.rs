@@ -25,6 +25,9 @@ pub(crate) async fn run(global: &GlobalOptions, output: Output) -> Result<u8, Fa
     for (what, how) in rows(&health, &client.address().to_string()) {
         table.add_row([what, &table::plain(&how)]);
     }
+    for problem in &health.problems {
+        table.add_row(["problem", &table::plain(&format!("{}; {}", problem.message, problem.suggestion))]);
+    }
     table::print(output, &mut table)?;
     Ok(0)
 }
@@ -42,6 +45,10 @@ fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
         ("running", counts.running.to_string()),
         ("records", counts.executions.to_string()),
         ("sessions", counts.sessions.to_string()),
+        ("restored", counts.restored_sessions.to_string()),
+        ("lost supervisors", counts.lost_supervisors.to_string()),
+        ("state directory", state_directory(health)),
+        ("runs as", health.run_as.clone().unwrap_or_else(|| "the server's user".to_owned())),
         ("connections", counts.connections.to_string()),
         ("shell driver", format!("{}{reason}", health.shell.driver)),
         ("cgroups", health.cgroups.clone()),
@@ -49,4 +56,9 @@ fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
         ("terminals", yes_or_no(health.pty)),
         ("git", health.git.clone().unwrap_or_else(|| yes_or_no(false))),
     ]
+}
+
+fn state_directory(health: &Health) -> String {
+    let state = &health.state_directory;
+    if state.present { format!("{} MiB free", state.free_bytes >> 20) } else { "missing".to_owned() }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::Timestamp;
-use sandcrab_api::service::{Counts, Health, Pong, ShellHealth, Version};
+use sandcrab_api::service::{Counts, Health, Pong, Problem, ShellHealth, StateDirectory, Version};
 use sandcrab_engine::CommandSpec;
 use tokio::sync::OnceCell;
 
@@ -50,7 +50,18 @@ pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Js
     let stopping = app.stopping.is_stopping();
     axum::Json(Health {
         success: true,
-        status: if stopping { "stopping" } else { "healthy" }.into(),
+        status: match engine.problems.as_slice() {
+            _ if stopping => "stopping",
+            [] => "healthy",
+            _ => "degraded",
+        }
+        .into(),
+        problems: engine.problems.into_iter().map(problem).collect(),
+        state_directory: StateDirectory {
+            present: engine.state_dir.is_there,
+            free_bytes: engine.state_dir.free_bytes,
+        },
+        run_as: engine.run_as,
         version: env!("CARGO_PKG_VERSION").into(),
         uptime,
         shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
@@ -64,9 +75,16 @@ pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Js
             executions: sandbox.engine.executions().len(),
             sessions: engine.sessions,
             connections: app.connections.load(Ordering::Relaxed),
+            lost_supervisors: engine.lost_supervisors,
+            restored_sessions: engine.restored_sessions,
         },
         timestamp: Timestamp::now(),
     })
+}
+
+fn problem(problem: sandcrab_engine::Problem) -> Problem {
+    let sandcrab_engine::Problem { code, message, suggestion } = problem;
+    Problem { code: code.into(), message, suggestion }
 }
 
 /// The version of git, asked for once.

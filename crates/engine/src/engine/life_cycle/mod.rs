@@ -134,6 +134,7 @@ impl Inner {
     /// An execution runs.
     pub(super) fn execution_started(&self, tracked: &Tracked, pid: u32) {
         if tracked.set_started(pid) {
+            tracing::debug!(execution = %tracked.fixed.id, pid, "started");
             self.events.tell(|| EngineEvent::ExecutionStarted(tracked.info()));
         }
     }
@@ -153,6 +154,7 @@ impl Inner {
     /// An execution has ended.
     pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>, end: End, position: u64) {
         let left = end.leftover_count > 0;
+        tracing::debug!(execution = %tracked.fixed.id, reason = ?end.reason, "ended");
         let mut table = lock(&self.executions);
         if !tracked.set_ended(end, position) {
             return;
