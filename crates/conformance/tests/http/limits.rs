@@ -81,6 +81,21 @@ async fn silent_connections() {
     server.stop().await;
 }
 
+/// Without its state directory a server starts nothing, and says why.
+#[tokio::test]
+async fn a_state_directory_that_was_removed() {
+    let server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    let session = target.new_session().await;
+    std::fs::remove_dir_all(server.folder().join("state")).unwrap();
+    for path in ["/api/execute", "/api/process/start", "/api/execute/stream"] {
+        for body in [json!({"command": "true"}), json!({"command": "true", "sessionId": session})] {
+            target.post(path, body).await.refused(503, "STATE_DIR_MISSING");
+        }
+    }
+    target.post("/api/session/create", json!({})).await.refused(503, "STATE_DIR_MISSING");
+}
+
 #[tokio::test]
 async fn sessions() {
     let server = ServerProcess::start(&["max-sessions=2"]).await;

@@ -254,10 +254,7 @@ impl Engine {
 
     /// Makes a session.
     pub async fn create_session(&self, spec: SessionSpec) -> Result<Session, SessionError> {
-        self.inner.create_session(spec, None).await.map_err(|e| match e {
-            SessionError::Start(e) => SessionError::Start(self.inner.explain(e)),
-            e => e,
-        })
+        self.inner.create_session(spec, None).await
     }
 
     /// The session with this id.

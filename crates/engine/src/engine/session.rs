@@ -199,7 +199,7 @@ impl Session {
         self.user_of(&spec)?;
         // Its shell is that user's already.
         let spec = CommandSpec { user: None, ..spec };
-        let link = self.link().await?;
+        let link = self.link().await.map_err(|e| self.engine.explain(e))?;
         let started = self.engine.start_on(&link, spec, Some(&self.state.id), None).await;
         started.map_err(|e| self.engine.explain(self.unless_deleted(e)))
     }
@@ -212,6 +212,10 @@ impl Session {
     /// Starts a process from the session's state as it is when its turn comes. The session goes on
     /// at once, and nothing the process does changes it.
     pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
+        self.try_start_process(spec).await.map_err(|e| self.engine.explain(e))
+    }
+
+    async fn try_start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
         let taken = self.engine.supervisor().await?;
         let session = Some(&self.state.id);
@@ -374,7 +378,11 @@ impl Inner {
             });
             Ok(Session { state, engine: Arc::clone(&engine) })
         });
-        made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
+        let made = made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)));
+        made.map_err(|e| match e {
+            SessionError::Start(e) => SessionError::Start(self.explain(e)),
+            e => e,
+        })
     }
 
     /// As whom a session's shell runs, if that has to be said to a supervisor.
