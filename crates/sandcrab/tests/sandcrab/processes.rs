@@ -54,6 +54,8 @@ fn logs_show_both_streams_exactly() {
     let last = scene.run(&["logs", "p", "--tail", "1", "--stdout"]).with_code(0);
     assert_eq!((last.text(), last.stderr.as_str()), ("3\n", ""));
     start(&scene, "q", "echo -n 12345678");
+    // A cursor is valid once its byte has been written.
+    scene.run(&["wait", "q"]).with_code(0);
     let rest = scene.run(&["logs", "q", "--since", "6", "-f"]).with_code(0);
     assert_eq!(rest.text(), "78");
 }
@@ -89,13 +91,24 @@ fn logs_follow_until_the_end() {
     assert_eq!(tailing.finish().with_code(0).text(), "begun\nover\n");
 }
 
+/// Whether a process and its parent have both become this program.
+fn are_both(pid: &str, program: &str) -> bool {
+    let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |status: &str, name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    let child = of(pid.trim());
+    let parent = of(&field(&child, "PPid:").unwrap_or_default());
+    [child, parent].iter().all(|status| field(status, "Name:").as_deref() == Some(program))
+}
+
 #[test]
 fn kill_prints_its_receipt() {
     let scene = Scene::new();
     let pid = scene.file("pid");
     start(&scene, "tree", &format!("setsid sleep 600 & echo $! > {}; sleep 601", pid.display()));
-    crate::stage::eventually("the process", || {
-        std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'))
+    crate::stage::eventually("both programs", || {
+        std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n') && are_both(&pid, "sleep"))
     });
     let receipt = scene.run(&["kill", "tree", "--signal", "KILL", "--grace", "0s"]).with_code(0);
     assert!(receipt.text().contains("sleep 600") && receipt.text().contains("sleep 601"), "{receipt:?}");
