@@ -25,7 +25,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::dispatch::Dispatch;
 use crate::listening::{Accepted, Listening};
 use crate::newcomers::{Newcomers, Standing};
-use crate::own::Own;
+use crate::self_waking::SelfWaking;
 use crate::stopping::Stopping;
 
 /// How long the first request of a connection may take to arrive.
@@ -273,10 +273,10 @@ where
     });
     let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let (cut_off, begun) = (pin!(stopping.cut_off()), pin!(stopping.begun()));
-    let mut connection = Own::new(connection);
-    let (mut cut_off, mut begun) = (Own::new(cut_off), Own::new(begun));
+    let mut connection = SelfWaking::new(connection);
+    let (mut cut_off, mut begun) = (SelfWaking::new(cut_off), SelfWaking::new(begun));
     let evicted = pin!(standing.evicted());
-    let mut evicted = Own::new(evicted);
+    let mut evicted = SelfWaking::new(evicted);
     let mut is_told = keep == Keep::OneRequest;
     let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_TIME));
     let mut is_first_due = true;
