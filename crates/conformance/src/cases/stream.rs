@@ -35,7 +35,7 @@ pub(super) async fn a_command_that_waits_for_its_reader(target: Target) {
     // A command that does not wait has written everything by then.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (mut count, mut kind) = (0, String::new());
-    while let Some(event) = events.try_next().await.unwrap() {
+    while let Ok(Some(event)) = events.try_next().await {
         event.kind().clone_into(&mut kind);
         assert_ne!(kind, "gap", "{:?}", event.data);
         count += if kind == "stdout" { text(&event.data["data"]).len() } else { 0 };
@@ -57,7 +57,7 @@ pub(super) async fn output_after_the_end(target: Target) {
     let command = format!("echo early; (until [ -e {gate} ]; do sleep 0.01; done; echo late) & true");
     let live = stream(&target, json!({"command": command, "executionId": id})).await.rest().await;
     assert_eq!(kinds(&live), ["start", "stdout", "complete"]);
-    let last = live.last().and_then(|event| event.id.clone()).unwrap();
+    let Some(last) = live.last().and_then(|event| event.id.clone()) else { panic!("{live:?}") };
     target.shell(&format!("touch {gate}")).await;
     let logs = format!("/api/process/{id}/logs");
     target.until(&logs, |logs| logs["stdout"] == "early\nlate\n").await;
