@@ -38,6 +38,7 @@ const SET_STATUS: u32 = 8;
 const NO_HURRY: u32 = 16;
 const HAS_TAG: u32 = 32;
 const HAS_CGROUP: u32 = 64;
+const AHEAD: u32 = 128;
 const READY: u32 = 1;
 const DONE: u32 = 2;
 const REFUSED: u32 = 3;
@@ -192,6 +193,18 @@ impl Link {
         link.sequence = self.sequence;
         link.job = self.sequence;
         Ok((pid, link))
+    }
+
+    /// Forks this shell, which must have run nothing, for a job that comes later.
+    pub(super) fn fork_ahead(&mut self, shell: Pid) -> io::Result<(Pid, Self)> {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let request = Request { kind: FORK, flags: ONCE | AHEAD, status: 0, tag: 0 };
+        self.send(request, &[], 0, &[theirs.as_fd()])?;
+        drop(theirs);
+        let pid = self.wait_for_fork(shell)?;
+        Ok((pid, Self::new(ours, Vec::new())))
     }
 
     fn wait_for_fork(&mut self, shell: Pid) -> io::Result<Pid> {

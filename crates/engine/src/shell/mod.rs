@@ -235,6 +235,18 @@ impl Shell {
         }
     }
 
+    /// Forks a shell from this one, which has run nothing and never will. The fork waits for one job that is to be run
+    /// [once](Job::once). Loaded driver only.
+    pub(crate) fn fork_ahead(&mut self) -> io::Result<Self> {
+        match &mut self.link {
+            Link::Loaded(link) => {
+                let (pid, link) = link.fork_ahead(self.pid)?;
+                Ok(Self { pid, link: Link::Loaded(link), snapshot: None })
+            }
+            Link::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// The state that a shell which has ended had at its end, if it ended by itself or by `exec`: current, but for
     /// `errexit`, `nounset`, `onecmd` and the EXIT trap that has been run. Loaded driver only.
     pub(crate) fn last_state(&mut self) -> Option<Snapshot> {

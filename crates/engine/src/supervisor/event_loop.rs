@@ -121,7 +121,7 @@ impl Supervisor {
             let link = Link::new(listener, context.key.clone());
             Core::new(context, nonce, link)?
         };
-        let role = Role::Ready(Ready::new(&core));
+        let role = Role::Ready(Box::new(Ready::new(&core)));
         Ok(Self { core, role, finished: Vec::new(), signals, orphan_check: None, leaving: false })
     }
 
@@ -291,6 +291,7 @@ impl Supervisor {
         if prepare {
             self.core.supply.prepare();
         }
+        self.role.prepare();
     }
 
     /// Without its socket no engine will ever find it again: the state directory was removed.
@@ -465,6 +466,7 @@ impl Supervisor {
     }
 
     fn leave(&mut self) {
+        self.role.end_template();
         let core = &mut self.core;
         drop(core.link.finish());
         if let Some(shell) = self.role.shell() {

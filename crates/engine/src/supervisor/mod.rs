@@ -28,4 +28,5 @@ mod setup;
 pub(crate) mod shell_input;
 mod spin;
 mod stdio;
+mod template;
 pub(crate) mod zygote;

@@ -4,14 +4,15 @@ use rustix::process::Pid;
 
 use super::core::{Core, ShellEnv};
 use super::role::Next;
+use super::template::Template;
 use crate::protocol::Answer;
 use crate::shell::{Driver, Report, Shell};
 
 /// A supervisor without work.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    shell: Option<Shell>,
-    /// The shell takes commands.
+    template: Template,
+    /// The template takes commands.
     shell_is_up: bool,
     /// How many runs it was for.
     runs: u32,
@@ -24,28 +25,42 @@ impl Ready {
     pub(super) fn new(core: &Core) -> Self {
         let shell =
             (core.context.driver == Some(Driver::Loaded)).then(|| core.start_shell(ShellEnv::Sandbox));
-        Self { shell: shell.and_then(Result::ok), ..Self::default() }
+        Self { template: Template::new(shell.and_then(Result::ok)), ..Self::default() }
     }
 
     /// Is ready for another run, with the shell that the last one's was forked from, or else with another: everything of
     /// the last run is gone.
-    pub(super) fn again(core: &mut Core, template: Option<Shell>, runs: u32) -> Self {
+    pub(super) fn again(core: &mut Core, mut template: Template, runs: u32) -> Self {
         let shell_is_up = template.is_some();
-        let shell = template.or_else(|| core.start_shell(ShellEnv::Sandbox).ok());
-        let ready = Self { shell, shell_is_up, runs, ..Self::default() };
-        if ready.shell_is_up || ready.shell.is_none() {
+        if !shell_is_up {
+            template = Template::new(core.start_shell(ShellEnv::Sandbox).ok());
+        }
+        let ready = Self { template, shell_is_up, runs, ..Self::default() };
+        if ready.shell_is_up || !ready.template.is_some() {
             ready.tell(core);
         }
         ready
     }
 
     pub(super) fn shell(&self) -> Option<&Shell> {
-        self.shell.as_ref()
+        self.template.shell()
     }
 
-    /// Gives up its shell, and says how many runs it was for.
-    pub(super) fn into_parts(self) -> (Option<Shell>, u32) {
-        (self.shell, self.runs)
+    /// Gives up its shells, and says how many runs it was for.
+    pub(super) fn into_parts(self) -> (Template, u32) {
+        (self.template, self.runs)
+    }
+
+    /// Prepares for the command that comes next, when nothing else is to be done.
+    pub(super) fn prepare(&mut self) {
+        if self.shell_is_up {
+            self.template.fork_ahead();
+        }
+    }
+
+    /// Ends its shells.
+    pub(super) fn end_template(&mut self) {
+        self.template.end();
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -54,7 +69,7 @@ impl Ready {
 
     /// An engine has connected.
     pub(super) fn engine_connected(&self, core: &mut Core) {
-        if self.shell_is_up || self.shell.is_none() {
+        if self.shell_is_up || !self.template.is_some() {
             self.tell(core);
         }
     }
@@ -75,7 +90,7 @@ impl Ready {
     }
 
     pub(super) fn receive(&mut self, core: &mut Core) {
-        while let Some(Ok(Some(report))) = self.shell.as_mut().map(Shell::receive) {
+        while let Some(Ok(Some(report))) = self.template.shell_mut().map(Shell::receive) {
             if matches!(report, Report::Ready) {
                 self.shell_is_up = true;
                 self.tell(core);
@@ -84,12 +99,9 @@ impl Ready {
     }
 
     pub(super) fn child_ended(&mut self, core: &mut Core, pid: Pid) {
-        if self.shell.as_ref().is_some_and(|shell| shell.pid() == pid) {
-            // A command that comes now starts one of its own.
-            self.shell = None;
-            if !self.shell_is_up {
-                self.tell(core);
-            }
+        // A command that comes now starts a shell of its own.
+        if self.template.has_ended(pid) && !self.shell_is_up {
+            self.tell(core);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::sys::Reaped;
 #[derive(Debug)]
 pub(super) enum Role {
     /// It waits for its first request, with a shell that is up already.
-    Ready(Ready),
+    Ready(Box<Ready>),
     /// It owns one run: a stateless command or a background process.
     Run(Box<Run>),
     /// It owns a session.
@@ -33,7 +33,7 @@ pub(super) enum Role {
 pub(super) enum Next {
     Continue,
     /// It waits for another request.
-    Become(Ready),
+    Become(Box<Ready>),
     /// The supervisor ends.
     End,
 }
@@ -131,7 +131,7 @@ impl Role {
     ) -> Option<Answer> {
         match self {
             Self::Ready(ready) => {
-                let ready = std::mem::take(ready);
+                let ready = std::mem::take(&mut **ready);
                 core.link.send(request, &Answer::Accepted);
                 *self = Self::Run(Box::new(Run::start(core, ready, command, journal, now)));
                 None
@@ -153,7 +153,7 @@ impl Role {
             return Err(Refusal::NotASession);
         };
         Session::check(core, &open)?;
-        let ready = std::mem::take(ready);
+        let ready = std::mem::take(&mut **ready);
         *self = Self::Session(Box::new(Session::open(core, ready, request, open, now)));
         Ok(())
     }
@@ -229,8 +229,17 @@ impl Role {
 
     /// Ends what belongs to no command, before everything is ended.
     pub(super) fn end_template(&mut self) {
-        if let Self::Run(run) = self {
-            run.end_template();
+        match self {
+            Self::Ready(ready) => ready.end_template(),
+            Self::Run(run) => run.end_template(),
+            Self::Session(_) => {}
+        }
+    }
+
+    /// Does what makes the next command faster, when nothing else is to be done.
+    pub(super) fn prepare(&mut self) {
+        if let Self::Ready(ready) = self {
+            ready.prepare();
         }
     }
 

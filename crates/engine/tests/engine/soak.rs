@@ -23,11 +23,11 @@ struct Usage {
 impl Usage {
     async fn of(scene: &Scene) -> Self {
         let own = std::process::id();
-        // The zygote, and a supervisor and its shell for what is kept ready and for each session: the ready ones have
-        // come back, what has ended is reaped, states are saved.
+        // The zygote, a supervisor and its shell for each session, and for what is kept ready also the fork of its shell that
+        // waits for a command: the ready ones have come back, what has ended is reaped, states are saved.
         eventually("all is quiet", || {
             let health = scene.engine.health();
-            health.ready == 1 && descendants(own).len() == 1 + 2 * (health.ready + health.sessions)
+            health.ready == 1 && descendants(own).len() == 1 + 3 * health.ready + 2 * health.sessions
         })
         .await;
         let processes = descendants(own);

@@ -226,6 +226,10 @@ void run(int fds[MAX_FDS])
     for (int i = 0; i < 3; i++)
         if (fds[i] > 2)
             close(fds[i]);
+    if (forked_ahead) {
+        forked_ahead = 0;
+        start_clock();
+    }
     begin_usage();
     unwinding = fatal = 0;
     interrupt_state = 0; /* set before the command's bytes arrived: not meant for it */
@@ -298,7 +302,7 @@ static int next_command(void)
         int count = receive(fds);
         if (request->kind == SNAPSHOT)
             take_snapshot(fds[0], !(request->flags & NO_HURRY));
-        else if (request->kind == RUN || fork_command(fds, count) == 0)
+        else if (request->kind == RUN || (fork_command(fds, count) == 0 && !forked_ahead))
             run(fds);
     }
 }

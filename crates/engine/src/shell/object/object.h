@@ -24,9 +24,9 @@ struct hello {
 };
 
 /* FORK is a RUN with ONCE in a fork of this shell: its first descriptor is the fork's control socket, then those of
- * the RUN, then the cgroup. */
+ * the RUN, then the cgroup. With AHEAD there is only the first: the fork waits for its RUN. */
 enum { RUN = 1, SNAPSHOT = 2, FORK = 3 };
-enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16, HAS_TAG = 32, HAS_CGROUP = 64 };
+enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16, HAS_TAG = 32, HAS_CGROUP = 64, AHEAD = 128 };
 
 /* One packet. After it: the directory if there is one, the changes to the environment ("+NAME=value"
  * or "-NAME"), an empty string, the text; each ends with a NUL. With IN_FILE they are in a
@@ -110,6 +110,9 @@ void leave_strict_modes(void);
 
 /* --- template.c --------------------------------------------------------------------------------- */
 
+/* Whether this shell was forked for a command that had not come yet. */
+extern int forked_ahead;
+void start_clock(void);
 int fork_command(int fds[MAX_FDS], int count);
 
 #endif

@@ -83,7 +83,7 @@ static int wanted_fds(void)
     case RUN:
         return 3 + body;
     case FORK:
-        return 4 + body + (request->flags & HAS_CGROUP ? 1 : 0);
+        return request->flags & AHEAD ? 1 : 4 + body + (request->flags & HAS_CGROUP ? 1 : 0);
     default:
         return 1;
     }

@@ -49,6 +49,21 @@ static void seed_random(void)
     bind_global_variable("RANDOM", text, 0);
 }
 
+int forked_ahead;
+
+/* What bash remembers of the moment it was started. */
+void start_clock(void)
+{
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    shell_start_time = now.tv_sec;
+    if (&shellstart)
+        shellstart = now;
+    /* The folder may be another one of the same name by now. */
+    if (the_current_working_directory)
+        (void)!chdir(the_current_working_directory);
+}
+
 /* In the fork: makes it a shell that was just started. */
 static void become_new(int socket)
 {
@@ -62,15 +77,9 @@ static void become_new(int socket)
     set_control(control);
     shell = dollar_dollar_pid = getpid();
     shell_pgrp = getpgrp();
-    struct timeval now;
-    gettimeofday(&now, NULL);
-    shell_start_time = now.tv_sec;
-    if (&shellstart)
-        shellstart = now;
     seed_random();
-    /* The folder may be another one of the same name by now. */
-    if (the_current_working_directory)
-        (void)!chdir(the_current_working_directory);
+    forked_ahead = (request->flags & AHEAD) != 0;
+    start_clock();
 }
 
 /* Forks for the command that was received. Returns 0 in the fork, with what the command needs in `fds`. */

@@ -1,7 +1,6 @@
 //! A supervisor as the owner of one run: a stateless command or a background process.
 
 mod process;
-mod template;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,13 +15,13 @@ use super::role::Next;
 use super::session::STATE_TIMEOUT;
 use super::shell_input::{check_folder, path_of, shell_env, takes_changes};
 use super::stdio::Stdio;
+use super::template::Template;
 use crate::end::EndReason;
 use crate::journal::NewJournal;
 use crate::process_tree::{Plan, Scope, limits};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
 use crate::sys::Reaped;
-use template::Template;
 
 /// How many runs a supervisor is for, one after the other.
 const MAX_RUNS: u32 = 200;
@@ -79,7 +78,7 @@ impl Run {
         let (template, runs) = ready.into_parts();
         let mut run = Self {
             shell: None,
-            template: Template::new(template),
+            template,
             prelude: None,
             shell_exit: None,
             orphans: Exit::default(),
@@ -132,7 +131,12 @@ impl Run {
             if has_prelude {
                 self.template.end();
                 self.shell = core.start_shell(ShellEnv::Empty).ok();
-            } else if plan == Plan::default() && self.template.is_some() {
+            } else if plan != Plan::default() {
+                // A fork may not be ready for limits that are set from outside.
+                self.shell = self.template.take();
+            } else if let Some(fork) = self.template.take_fork(now) {
+                self.shell = Some(fork);
+            } else if self.template.is_some() {
                 match self.start_in_fork(core, slot, &mut stdio, now) {
                     Ok(()) => return Ok(()),
                     // It may have begun to run, and must not run twice.
@@ -347,7 +351,7 @@ impl Run {
         let runs = self.runs + 1;
         let is_wanted = self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some();
         if is_wanted && core.restore_limits() {
-            return Next::Become(Ready::again(core, self.template.take(), runs));
+            return Next::Become(Box::new(Ready::again(core, self.template.reuse(), runs)));
         }
         self.template.end();
         Next::End

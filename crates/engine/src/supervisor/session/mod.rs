@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::core::{Core, EndRequest, JobProcesses, Purpose, kill_shell};
+use super::core::{Core, EndRequest, JobProcesses, Purpose};
 use super::job::{Exit, Job, Restored};
 use super::ready::Ready;
 use super::role::Housekeeping;
@@ -287,13 +287,13 @@ impl Session {
             drop(file.write(&core.context.folders.snapshots, &snapshot.0, age));
         }
         let state = open.snapshot.and_then(|text| Snapshot::from_bytes(text.0).ok());
-        let (mut shell, _) = ready.into_parts();
+        let (mut template, _) = ready.into_parts();
         if open.user.as_ref().is_some_and(|user| core.run_as(user)) {
-            shell.take().iter().for_each(kill_shell);
+            template.end();
         }
         let mut session = Self {
             slot: open.slot,
-            shell,
+            shell: template.take(),
             for_shell: Spin::new(awake_for(FOR_SHELL)),
             for_engine: Spin::new(awake_for(FOR_ENGINE)),
             env: open.env,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use super::super::core::kill_shell;
+use super::core::kill_shell;
 use crate::process_tree::{Tag, walk};
 use crate::shell::{Birth, Job, Shell};
 use crate::sys;
@@ -20,13 +20,15 @@ const KEPT_FOR: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct Template {
     shell: Option<Shell>,
+    /// A fork of it that waits for a command.
+    fork: Option<Shell>,
     /// When it is ended unless the run is over.
     until: Option<Instant>,
 }
 
 impl Template {
     pub(super) fn new(shell: Option<Shell>) -> Self {
-        Self { shell, until: None }
+        Self { shell, fork: None, until: None }
     }
 
     pub(super) fn pid(&self) -> Option<Pid> {
@@ -37,10 +39,46 @@ impl Template {
         self.shell.is_some()
     }
 
-    /// Gives up the shell: for a command that it runs itself, or for the next run.
+    pub(super) fn shell(&self) -> Option<&Shell> {
+        self.shell.as_ref()
+    }
+
+    pub(super) fn shell_mut(&mut self) -> Option<&mut Shell> {
+        self.shell.as_mut()
+    }
+
+    /// Gives up the shell: for a command that it runs itself, or for a session.
     pub(super) fn take(&mut self) -> Option<Shell> {
         self.until = None;
+        end(self.fork.take());
         self.shell.take()
+    }
+
+    /// Is kept for another run.
+    pub(super) fn reuse(&mut self) -> Self {
+        self.until = None;
+        std::mem::take(self)
+    }
+
+    /// Forks a shell for the next command, so that the command does not wait for it.
+    pub(super) fn fork_ahead(&mut self) {
+        if self.fork.is_none()
+            && let Some(shell) = &mut self.shell
+        {
+            match shell.fork_ahead() {
+                Ok(fork) => self.fork = Some(fork),
+                // The kernel refused.
+                Err(e) if e.raw_os_error().is_some() => {}
+                Err(_) => self.end_late(),
+            }
+        }
+    }
+
+    /// The fork that waits for a command, if there is one.
+    pub(super) fn take_fork(&mut self, now: Instant) -> Option<Shell> {
+        let fork = self.fork.take();
+        self.until = fork.is_some().then(|| now + KEPT_FOR);
+        fork
     }
 
     /// Forks a shell that runs the job as `bash -c` would. After a failure there is no fork, and perhaps no template
@@ -56,15 +94,17 @@ impl Template {
             Ok(_) => self.until = Some(now + KEPT_FOR),
             // The kernel refused: it can still run the job itself.
             Err(e) if e.raw_os_error().is_some() => {}
-            Err(_) => {
-                self.end();
-                // A fork that came too late to be heard of. This supervisor has no other children yet.
-                for pid in walk::children() {
-                    drop(sys::send_signal(pid, libc::SIGKILL));
-                }
-            }
+            Err(_) => self.end_late(),
         }
         forked
+    }
+
+    /// Ends it together with a fork that came too late to be heard of. This supervisor has no other children then.
+    fn end_late(&mut self) {
+        self.end();
+        for pid in walk::children() {
+            drop(sys::send_signal(pid, libc::SIGKILL));
+        }
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
@@ -77,17 +117,23 @@ impl Template {
         }
     }
 
-    /// Whether this was the template, which has ended.
+    /// Whether this was the template or its waiting fork, which has ended.
     pub(super) fn has_ended(&mut self, pid: Pid) -> bool {
-        self.shell.take_if(|shell| shell.pid() == pid).is_some()
+        let ended = |shell: &mut Shell| shell.pid() == pid;
+        self.shell.take_if(ended).is_some() || self.fork.take_if(ended).is_some()
     }
 
     /// Ends it, so that everything below this supervisor is the command's.
     pub(super) fn end(&mut self) {
         self.until = None;
-        if let Some(shell) = self.shell.take() {
-            kill_shell(&shell);
-            sys::reap_one(shell.pid());
-        }
+        end(self.fork.take());
+        end(self.shell.take());
+    }
+}
+
+fn end(shell: Option<Shell>) {
+    if let Some(shell) = shell {
+        kill_shell(&shell);
+        sys::reap_one(shell.pid());
     }
 }
