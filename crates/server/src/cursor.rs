@@ -10,6 +10,7 @@ use std::str::FromStr;
 use sandcrab_engine::Execution;
 
 use crate::error::ApiError;
+use crate::summary;
 
 /// The most bytes of an unfinished character.
 const MAX_HELD: u8 = 3;
@@ -30,7 +31,20 @@ impl Cursor {
 
     /// Refuses a cursor beyond what there is: what comes until there would be missed.
     pub(crate) fn check(self, execution: &Execution) -> Result<(), ApiError> {
-        if self.position > 0 && self.position > execution.reader()?.cursor_end()? {
+        if self.is_past_start() { self.check_end(execution.reader()?.cursor_end()?) } else { Ok(()) }
+    }
+
+    /// The same, tried again for a while when the machine is out of descriptors.
+    pub(crate) async fn check_patiently(self, execution: &Execution) -> Result<(), ApiError> {
+        if !self.is_past_start() {
+            return Ok(());
+        }
+        let end = summary::patiently(|| execution.reader()?.cursor_end()).await?;
+        self.check_end(end)
+    }
+
+    fn check_end(self, end: u64) -> Result<(), ApiError> {
+        if self.position > end {
             let why = "the cursor lies beyond what was written; give one that an answer or an event had";
             return Err(ApiError::invalid("since", why));
         }

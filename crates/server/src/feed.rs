@@ -9,7 +9,7 @@ use sandcrab_api::event::{
 };
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::{End, Entry, Event as EngineEvent, Execution, Follower, ReadAt, Stream};
+use sandcrab_engine::{End, Entry, Event as EngineEvent, Execution, Follower, ReadAt, ReadError, Stream};
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
 use crate::outgoing::{Held, Outgoing};
-use crate::summary;
+use crate::summary::{self, READ_PATIENCE, READ_PAUSE};
 use crate::text::{Decoder, encode_base64};
 
 /// Which events a stream carries.
@@ -29,6 +29,15 @@ pub(crate) enum StreamKind {
     Command(Box<(Launch, DisconnectGuard)>),
     /// [`ProcessEvent`]s.
     Process,
+}
+
+impl StreamKind {
+    /// Lets the command go on without this stream.
+    fn release(&mut self) {
+        if let Self::Command(command) = self {
+            command.1.release();
+        }
+    }
 }
 
 /// A stream of events.
@@ -50,20 +59,25 @@ pub(crate) struct Feed {
     ready: VecDeque<Item>,
     is_opened: bool,
     is_over: bool,
+    /// Until when reading is tried again, while the machine is out of something.
+    patient_until: Option<Instant>,
 }
 
 impl Feed {
     pub(crate) async fn new(
         app: &App,
         execution: &Execution,
-        kind: StreamKind,
+        mut kind: StreamKind,
         since: Option<Cursor>,
         encoding: Encoding,
         follows: bool,
     ) -> Result<Self, ApiError> {
         let cursor = since.unwrap_or_default();
-        cursor.check(execution)?;
-        let mut follower = summary::patiently(|| execution.follow(cursor.position)).await?;
+        let opening = async {
+            cursor.check_patiently(execution).await?;
+            Ok::<_, ApiError>(summary::patiently(|| execution.follow(cursor.position)).await?)
+        };
+        let mut follower = opening.await.inspect_err(|_| kind.release())?;
         if follows {
             follower.attach();
         }
@@ -82,6 +96,7 @@ impl Feed {
             // A client that resumes has had the first event.
             is_opened: since.is_some(),
             is_over: false,
+            patient_until: None,
         })
     }
 
@@ -132,12 +147,22 @@ impl Feed {
                 }
                 next => next,
             };
+            if !matches!(next, Err(ReadError::OutOf(_))) {
+                self.patient_until = None;
+            }
             match next {
                 Ok(Some(entry)) => self.entry(entry),
                 Ok(None) => self.finished().await,
+                Err(ReadError::OutOf(_)) if self.is_patient() => tokio::time::sleep(READ_PAUSE).await,
                 Err(e) => self.fail(&e.into(), None),
             }
         }
+    }
+
+    /// Whether reading is tried again.
+    fn is_patient(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.patient_until.get_or_insert(now + READ_PATIENCE)
     }
 
     fn open(&mut self) {
@@ -304,6 +329,8 @@ impl Feed {
             execution_id: Some(self.execution.id().to_string()),
             timestamp: Timestamp::now(),
         };
+        // It is the stream that has ended, and not by the client.
+        self.kind.release();
         match self.kind {
             StreamKind::Command(_) => self.send(ExecuteEvent::Error(event)),
             StreamKind::Process => self.send(ProcessEvent::Error(event)),
@@ -323,8 +350,12 @@ impl Feed {
     }
 }
 
-/// The stream of a command that was started, but whose output cannot be read now.
-pub(crate) fn failed(execution: &Execution, error: &ApiError) -> EventStream {
+/// The stream of a command that was started, but whose output cannot be read now. A client that resumes with the id of
+/// its event goes on where it was.
+pub(crate) fn failed(execution: &Execution, error: &ApiError, since: Option<Cursor>) -> EventStream {
+    if let Some(why) = error.internal_message() {
+        tracing::error!(why, "a stream failed");
+    }
     let event = ExecuteEvent::Error(ErrorEvent {
         error: error.message().into(),
         data: error.message().into(),
@@ -333,7 +364,7 @@ pub(crate) fn failed(execution: &Execution, error: &ApiError) -> EventStream {
         execution_id: Some(execution.id().to_string()),
         timestamp: Timestamp::now(),
     });
-    let event = Event { id: Some(Cursor::default()), payload: event.into() };
+    let event = Event { id: Some(since.unwrap_or_default()), payload: event.into() };
     EventStream::new(stream::iter([Item::Event(Box::new(event))]))
 }
 

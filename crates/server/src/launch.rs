@@ -258,11 +258,29 @@ fn make_once(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kin
     }
     digest.update(body);
     spec.digest = Some(digest.finalize().to_vec());
-    if spec.id.is_none() {
-        let name: String = Sha256::digest(key).iter().take(20).map(|byte| format!("{byte:02x}")).collect();
-        // Never fails: hexadecimal digits make an id.
-        spec.id = format!("key-{name}").parse().ok();
-    }
+    spec.id = spec.id.take().or_else(|| id_of_key(key));
+}
+
+/// The id of an execution whose request has this key, and no id. Never `None`: hexadecimal digits make an id.
+fn id_of_key(key: &str) -> Option<ExecutionId> {
+    let name: String = Sha256::digest(key).iter().take(20).map(|byte| format!("{byte:02x}")).collect();
+    format!("key-{name}").parse().ok()
+}
+
+/// The execution that an earlier request with the same id or key started.
+pub(crate) fn find_started(
+    sandbox: &Sandbox,
+    request: &CommandRequest,
+    headers: &HeaderMap,
+) -> Result<Execution, ApiError> {
+    let key = input::name_header(headers, IDEMPOTENCY_HEADER)?;
+    let id = id(request)?.or_else(|| key.and_then(id_of_key));
+    let found = id.as_ref().and_then(|id| sandbox.engine.execution(id));
+    found.ok_or_else(|| {
+        let id = id.as_ref().map_or("", |id| id.as_str());
+        ApiError::no_process(id)
+            .suggest("its record was removed, so nothing was started; run it again without a cursor")
+    })
 }
 
 /// Leaves standard input open after what was given, if that was asked for.

@@ -21,8 +21,8 @@ use crate::text;
 const ERROR_OUTPUT_BYTES: usize = 1 << 20;
 
 /// How long reading is tried again when the machine is out of something, and how often.
-const READ_PATIENCE: Duration = Duration::from_secs(5);
-const READ_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const READ_PAUSE: Duration = Duration::from_millis(20);
 
 /// The answer to a command that has ended.
 pub(crate) async fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<Response, ApiError> {

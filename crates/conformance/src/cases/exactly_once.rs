@@ -105,6 +105,15 @@ pub(super) async fn of_a_stream(target: Target) {
     // Without the key nobody knows what the cursor is of.
     let start = Request::post("/api/execute/stream", &body).header("last-event-id", "3");
     target.send(start).await.refused(400, "VALIDATION_FAILED");
+    let beyond = Request::post("/api/execute/stream?since=300", &body).header("idempotency-key", &key);
+    target.send(beyond).await.refused(400, "VALIDATION_FAILED");
+    assert_eq!(runs(&target, &folder).await, 1);
+    // Nor does a cursor start something: there is no record of what it goes on with.
+    for body in [body.clone(), json!({"command": body["command"], "executionId": fresh("gone")})] {
+        let rest =
+            Request::post("/api/execute/stream?since=3", &body).header("idempotency-key", fresh("gone"));
+        target.send(rest).await.refused(404, "PROCESS_NOT_FOUND");
+    }
     assert_eq!(runs(&target, &folder).await, 1);
     target.remove(&folder).await;
 }

@@ -58,8 +58,9 @@ pub struct Retention {
     pub grace: Duration,
 }
 
-/// How long a record stays after it was last read or waited for, unless the configuration says otherwise.
-pub const DEFAULT_RETENTION_GRACE: Duration = Duration::from_secs(10);
+/// How long a record stays after it was last read or waited for, unless the configuration says otherwise. Longer than a
+/// client tries to resume a stream that broke off (`RESUME_WINDOW`, 30 s).
+pub const DEFAULT_RETENTION_GRACE: Duration = Duration::from_secs(40);
 /// The most records over `max_count` that stay because they were just read or waited for.
 pub const MAX_RECORDS_IN_GRACE: usize = 256;
 

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
 use sandcrab_api::execute::{CommandRequest, ExecuteAnswer, Overflow};
 use sandcrab_api::process::ProcessStarted;
-use sandcrab_api::{ErrorCode, IDEMPOTENCY_HEADER, Timestamp};
+use sandcrab_api::{IDEMPOTENCY_HEADER, Timestamp};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::events::EventStream;
 use crate::feed::{self, Feed, StreamKind};
 use crate::input::{Json, Params};
-use crate::launch::{Kind, Launch, launch_guarded};
+use crate::launch::{self, Kind, Launch, launch_guarded};
 use crate::sandbox::Sandbox;
 use crate::summary;
 
@@ -122,6 +122,11 @@ pub(crate) async fn execute_stream(
                    had, or follow it with GET /api/process/{id}/stream";
         return Err(ApiError::invalid("since", why));
     }
+    if let Some(since) = since.filter(|since| since.is_past_start()) {
+        // What it goes on with must be there: a command whose record was removed is not run again.
+        let execution = launch::find_started(&sandbox, &request.value, &headers)?;
+        since.check_patiently(&execution).await?;
+    }
     let (launch, guard) = launch_guarded(&app, &sandbox, request, &headers, query.as_deref()).await?;
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
@@ -129,7 +134,6 @@ pub(crate) async fn execute_stream(
     match Feed::new(&app, &execution, kind, since, encoding, true).await {
         Ok(feed) => Ok(feed.into_events()),
         // It runs: refusing the request would say that it does not.
-        Err(e) if e.code() == ErrorCode::LimitExceeded => Ok(feed::failed(&execution, &e)),
-        Err(e) => Err(e),
+        Err(e) => Ok(feed::failed(&execution, &e, since)),
     }
 }
