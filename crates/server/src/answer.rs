@@ -140,7 +140,8 @@ impl AnswerOutput {
     pub(crate) fn respond(self, answer: impl CarriesOutput, outgoing: &Outgoing) -> Response {
         let body = if self.unread_bytes() <= outgoing.piece_bytes() as u64 {
             match self.whole(answer) {
-                Ok(json) => outgoing.count(json).into(),
+                // The outermost layer counts it.
+                Ok(json) => json.into(),
                 Err(e) => return ApiError::from(e).into_response(),
             }
         } else {

@@ -84,6 +84,7 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
         let operation = (!route.is_empty()).then(|| format!("{method} {route}"));
         write_error(&mut response, error, &id, operation);
     }
+    app.outgoing.count_whole(&mut response).await;
     if let Some(headers) = cross_origin {
         response.headers_mut().extend(headers);
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use hyper::body::Body as _;
 use serde::Serialize;
 
 use crate::error::ApiError;
@@ -49,6 +50,17 @@ impl Outgoing {
         Bytes::from_owner(Piece { _held: self.hold(piece.capacity()), bytes: piece })
     }
 
+    /// Counts a body that is whole in memory, which is one whose exact size is known, until its bytes are dropped.
+    pub(crate) async fn count_whole(&self, response: &mut Response) {
+        if response.body().size_hint().exact().is_none_or(|size| size == 0) {
+            return;
+        }
+        let body = std::mem::take(response.body_mut());
+        // Neither waits nor fails nor copies: it is one piece, and there already.
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+        *response.body_mut() = Bytes::from_owner(Piece { _held: self.hold(bytes.len()), bytes }).into();
+    }
+
     /// Counts this many bytes until the guard is dropped.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         self.held.fetch_add(bytes, Ordering::Relaxed);
@@ -74,7 +86,8 @@ impl Outgoing {
             ));
         }
         let kind = HeaderValue::from_static("application/json");
-        Ok(([(header::CONTENT_TYPE, kind)], self.count(json)).into_response())
+        // The outermost layer counts it.
+        Ok(([(header::CONTENT_TYPE, kind)], json).into_response())
     }
 
     /// How many bytes wait now.
@@ -97,14 +110,14 @@ impl Drop for Held {
 }
 
 /// A piece and its count.
-struct Piece {
-    bytes: Vec<u8>,
+struct Piece<B> {
+    bytes: B,
     _held: Held,
 }
 
-impl AsRef<[u8]> for Piece {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Piece<B> {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 
@@ -122,5 +135,21 @@ mod tests {
         assert_eq!((outgoing.held_bytes(), outgoing.piece_bytes()), (100, SCARCE_PIECE_BYTES));
         drop(part);
         assert_eq!((outgoing.held_bytes(), outgoing.is_scarce()), (0, false));
+    }
+
+    #[tokio::test]
+    async fn whole_bodies_are_counted_once() {
+        let outgoing = Outgoing::new(100);
+        let mut answer = outgoing.json(&"x".repeat(98)).unwrap();
+        for (mut response, bytes) in [("x".repeat(7).into_response(), 7), (().into_response(), 0)] {
+            outgoing.count_whole(&mut response).await;
+            assert_eq!(outgoing.held_bytes(), bytes);
+        }
+        outgoing.count_whole(&mut answer).await;
+        assert_eq!((outgoing.held_bytes(), answer.body().size_hint().exact()), (100, Some(100)));
+        let bytes = axum::body::to_bytes(answer.into_body(), 100).await.unwrap();
+        assert_eq!((outgoing.held_bytes(), bytes.len()), (100, 100));
+        drop(bytes);
+        assert_eq!(outgoing.held_bytes(), 0);
     }
 }

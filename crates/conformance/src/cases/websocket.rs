@@ -249,6 +249,23 @@ pub(super) async fn frames_that_are_none(target: Target) {
         assert_shape(&frame, "type:text id?:text code:text message:text status:int context?:object");
         assert_eq!((&frame["type"], &frame["status"]), (&json!("error"), &json!(400)), "{bad}");
     }
+    // What an error repeats is cut, and no id is kept that is longer than any client needs.
+    let long = "é".repeat(100_000);
+    for (frame, has_id) in [
+        (json!({"type": "request", "id": long, "method": "GET", "path": "/api/ping"}), false),
+        (json!({"type": "cancel", "id": long}), false),
+        (json!({"type": long, "id": "x"}), false),
+        (json!({"type": "request", "id": "x", "method": "GET", "path": "/", "headers": {&long: "c"}}), true),
+    ] {
+        socket.send(&frame).await;
+        let frame = socket.frame().await;
+        assert_eq!((&frame["type"], &frame["status"]), (&json!("error"), &json!(400)));
+        assert_eq!(frame["id"] == "x", has_id, "{frame}");
+        assert!(frame.to_string().len() < 1_000, "{frame}");
+    }
+    let id = "i".repeat(256);
+    socket.request(&id, "GET", "/api/ping", Value::Null).await;
+    assert_eq!(socket.response(&id).await["status"], 200);
     socket.request("ping", "GET", "/api/ping", Value::Null).await;
     assert_eq!(socket.response("ping").await["status"], 200);
 }

@@ -18,11 +18,15 @@ async fn running_requests_finish_and_new_work_is_refused() {
     let body = json!({"command": command, "executionId": id});
     running.send(&Request::post("/api/execute", &body)).await.unwrap();
     target.until("/api/process/list?all=true&status=running", |list| list.to_string().contains(&id)).await;
-    // A connection with a request under way stays open, and so can ask again; one over a socket asks at any time.
+    // A connection with a request under way stays open, and so can ask again over a socket.
     let mut socket = target.socket().await;
-    socket.request("before", "GET", "/api/ping", json!(null)).await;
-    assert_eq!(socket.response("before").await["status"], 200);
+    socket.request("running", "GET", &format!("/api/process/{id}/wait"), json!(null)).await;
+    let mut idle = target.socket().await;
+    idle.request("before", "GET", "/api/ping", json!(null)).await;
+    assert_eq!(idle.response("before").await["status"], 200);
+    let since = std::time::Instant::now();
     server.signal(Signal::TERM);
+    assert_eq!(idle.closed().await.0, 1001);
     let refused = loop {
         socket.request("new", "POST", "/api/execute", json!({"command": "true"})).await;
         let answer = socket.response("new").await;
@@ -33,8 +37,11 @@ async fn running_requests_finish_and_new_work_is_refused() {
     assert_eq!((&refused["status"], &refused["body"]["code"]), (&json!(503), &json!("SHUTTING_DOWN")));
     std::fs::write(&gate, "").unwrap();
     assert_eq!(running.answer().await.unwrap().ok()["stdout"], "done\n");
-    drop(socket);
+    assert_eq!(socket.response("running").await["status"], 200);
+    // After its last answer.
+    assert_eq!(socket.closed().await.0, 1001);
     assert_eq!(server.ended().await, Some(0));
+    assert!(since.elapsed() < std::time::Duration::from_secs(15), "sockets delayed the end");
 }
 
 /// The window is over: what waits is told so, and the command goes on.

@@ -37,6 +37,10 @@ use crate::outgoing::PIECE_BYTES;
 
 /// The largest message that is taken; larger bodies are for HTTP.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 8 << 20;
+/// The longest id of a request.
+const MAX_FRAME_ID_BYTES: usize = 256;
+/// The most bytes of the bodies of requests under way on a socket.
+const MAX_REQUEST_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 /// What is read from the socket at a time.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 /// What is gathered before it is written to the socket, and the most that waits there.
@@ -60,6 +64,12 @@ enum Ending {
     Gone,
     /// We close it, and say why.
     Close(CloseCode, String),
+}
+
+impl Ending {
+    fn stopping() -> Self {
+        Self::Close(CloseCode::Away, "the server is stopping".into())
+    }
 }
 
 /// Serves one socket to its end.
@@ -96,6 +106,7 @@ impl Connection {
         let stopping = self.app.stopping.clone();
         let mut heard = Instant::now();
         let mut is_pinged = false;
+        let mut is_stopping = false;
         loop {
             let deadline = heard + if is_pinged { DEAD_AFTER } else { PING_AFTER };
             tokio::select! {
@@ -116,22 +127,26 @@ impl Connection {
                         Some(Err(error)) => return self.failed(&error),
                     }
                 }
-                ending = self.writer.drive() => return ending,
+                ending = self.writer.drive(is_stopping) => return ending,
                 Some(joined) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => match joined {
                     Ok((_, (id, serial, reply))) => self.writer.reply(&id, serial, reply),
                     Err(e) if e.is_panic() => self.writer.panicked(e.id(), e.into_panic().as_ref()),
                     Err(_) => {}
                 },
                 () = sleep_until(deadline) => {
+                    // Nothing is read from it now, but it takes what waits.
+                    if !self.writer.has_room() && self.writer.take_progress() {
+                        (heard, is_pinged) = (Instant::now(), false);
+                        continue;
+                    }
                     if is_pinged {
                         return Ending::Gone;
                     }
                     is_pinged = true;
                     self.writer.ping();
                 }
-                () = stopping.cut_off() => {
-                    return Ending::Close(CloseCode::Away, "the server is stopping".into());
-                }
+                () = stopping.begun(), if !is_stopping => is_stopping = true,
+                () = stopping.cut_off() => return Ending::stopping(),
             }
         }
     }
@@ -144,6 +159,10 @@ impl Connection {
                 return self.writer.error(refusal(None, ErrorCode::ValidationFailed, &why));
             }
         };
+        if frame.id.len() > MAX_FRAME_ID_BYTES {
+            let why = format!("an id may have {MAX_FRAME_ID_BYTES} bytes at most");
+            return self.writer.error(refusal(None, ErrorCode::ValidationFailed, &why));
+        }
         if frame.kind == ClientFrameKind::Cancel {
             return self.writer.cancel(frame.id);
         }
@@ -151,6 +170,10 @@ impl Connection {
             "a request with this id is under way; use another id"
         } else if self.writer.requests() >= self.app.limits.requests_per_socket {
             "too many requests are under way on this socket; wait for some to end"
+        } else if body_bytes(&frame) > 0
+            && body_bytes(&frame) + self.writer.request_bytes() > MAX_REQUEST_BYTES
+        {
+            "the requests under way on this socket are too large together; wait for some to end, or send it over HTTP"
         } else {
             return self.start(frame);
         };
@@ -159,7 +182,7 @@ impl Connection {
     }
 
     fn start(&mut self, frame: ClientFrame) {
-        let id = frame.id.clone();
+        let (id, bytes) = (frame.id.clone(), body_bytes(&frame));
         let request = match request::request(frame) {
             Ok(request) => request,
             Err(why) => return self.writer.error(refusal(Some(id), ErrorCode::ValidationFailed, &why)),
@@ -172,7 +195,7 @@ impl Connection {
         });
         let own = id.clone();
         let task = self.tasks.spawn(async move { (own, serial, Reply::new(answer.await)) });
-        self.writer.began(id, serial, task);
+        self.writer.began(id, serial, task, bytes);
     }
 
     fn failed(&self, error: &Error) -> Ending {
@@ -204,4 +227,9 @@ impl Connection {
         };
         drop(timeout(CLOSE_TIME, closing).await);
     }
+}
+
+/// The size of a request's body, as it came.
+fn body_bytes(frame: &ClientFrame) -> usize {
+    frame.body.as_ref().map_or(0, |body| body.get().len())
 }

@@ -12,6 +12,9 @@ use sandcrab_api::frame::{ClientFrame, ErrorFrame};
 use crate::access::Multiplexed;
 use crate::events::{EventStream, Items};
 
+/// The longest message of an error frame.
+const MAX_ERROR_MESSAGE_BYTES: usize = 300;
+
 /// An answer that waits to be written.
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -51,9 +54,13 @@ impl Reply {
     }
 }
 
-/// An error frame.
+/// An error frame. Its message is cut: it may repeat what a client sent.
 pub(super) fn refusal(id: Option<String>, code: ErrorCode, message: &str) -> ErrorFrame {
-    ErrorFrame { id, code, message: message.into(), status: code.status(), context: None }
+    let mut shown = message[..message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES)].to_owned();
+    if shown.len() < message.len() {
+        shown.push('…');
+    }
+    ErrorFrame { id, code, message: shown, status: code.status(), context: None }
 }
 
 /// The request that a frame describes.

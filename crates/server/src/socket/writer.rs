@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::Body;
 use futures_util::stream::{self, BoxStream, SelectAll, SplitSink};
 use futures_util::{Sink, SinkExt, Stream as _, StreamExt};
+use hyper::body::Body as _;
 use sandcrab_api::ErrorCode;
 use sandcrab_api::frame::{ErrorFrame, ResponseFrame, ServerFrame};
 use tokio::task::AbortHandle;
@@ -30,6 +31,8 @@ use crate::events::{Item, Items};
 
 /// Error frames that may wait before no more frames are read.
 const MAX_WAITING_ERRORS: usize = 64;
+/// Bytes of answers that may wait before no more frames are read.
+const MAX_WAITING_BYTES: usize = 4 << 20;
 /// The longest reason of a close frame: a control frame has 125 bytes, two of them for the code.
 const MAX_REASON_BYTES: usize = 123;
 
@@ -39,6 +42,8 @@ type Half = SplitSink<Stream, Message>;
 struct Request {
     serial: u64,
     stage: Stage,
+    /// The size of its body. The handler may keep all of it, such as a long command.
+    bytes: usize,
 }
 
 enum Stage {
@@ -56,6 +61,8 @@ struct Answer {
     status: u16,
     body: Body,
     kind: BodyKind,
+    /// How much of it is in memory while it waits.
+    bytes: usize,
 }
 
 /// An item of the stream that answers a request; `None` is its end.
@@ -74,6 +81,8 @@ pub(super) struct Writer {
     /// Whether it is the turn of an answer.
     is_answers_turn: bool,
     is_unflushed: bool,
+    /// Whether the client has taken something since this was last asked.
+    has_progressed: bool,
 }
 
 impl Writer {
@@ -89,6 +98,7 @@ impl Writer {
             open: None,
             is_answers_turn: true,
             is_unflushed: false,
+            has_progressed: false,
         }
     }
 
@@ -98,7 +108,27 @@ impl Writer {
 
     /// Whether another frame may be read, which may have to be refused.
     pub(super) fn has_room(&self) -> bool {
-        self.errors.len() < MAX_WAITING_ERRORS
+        let waiting = || self.answers.iter().map(|answer| answer.bytes).sum::<usize>();
+        self.errors.len() < MAX_WAITING_ERRORS && waiting() < MAX_WAITING_BYTES
+    }
+
+    /// The bodies of all requests that have not got their last frame.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.requests.values().map(|request| request.bytes).sum()
+    }
+
+    /// Whether the client has taken something since this was last asked.
+    pub(super) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.has_progressed)
+    }
+
+    /// Whether every request has got its last frame, and the socket has taken it.
+    fn is_idle(&self) -> bool {
+        self.requests.is_empty()
+            && self.errors.is_empty()
+            && self.answers.is_empty()
+            && self.open.is_none()
+            && !self.is_unflushed
     }
 
     /// How many requests have not got their last frame.
@@ -116,8 +146,8 @@ impl Writer {
     }
 
     /// A request is being answered.
-    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle) {
-        self.requests.insert(id, Request { serial, stage: Stage::Running(task) });
+    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle, bytes: usize) {
+        self.requests.insert(id, Request { serial, stage: Stage::Running(task), bytes });
     }
 
     /// A request was answered.
@@ -138,7 +168,8 @@ impl Writer {
             }
             Content::Body(body, kind) => {
                 request.stage = Stage::Waiting;
-                self.answers.push_back(Answer { id, status, body, kind });
+                let bytes = body.size_hint().exact().and_then(|size| size.try_into().ok()).unwrap_or(0);
+                self.answers.push_back(Answer { id, status, body, kind, bytes });
             }
         }
     }
@@ -177,25 +208,31 @@ impl Writer {
         self.control.push_back(Message::Ping(Vec::new().into()));
     }
 
-    /// Writes until the socket fails, or must be closed.
-    pub(super) async fn drive(&mut self) -> Ending {
-        match poll_fn(|cx| self.poll_drive(cx)).await {
+    /// Writes until the socket fails, or must be closed: when the server is stopping, as soon as nothing is under way.
+    pub(super) async fn drive(&mut self, is_stopping: bool) -> Ending {
+        match poll_fn(|cx| self.poll_drive(cx, is_stopping)).await {
             Ok(never) => match never {},
             Err(ending) => ending,
         }
     }
 
-    fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Infallible, Ending>> {
+    fn poll_drive(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Result<Infallible, Ending>> {
         let gone = |_| Ending::Gone;
         loop {
             ready!(Pin::new(&mut self.sink).poll_ready(cx)).map_err(gone)?;
             let Poll::Ready(message) = self.poll_message(cx) else { break };
-            Pin::new(&mut self.sink).start_send(message?).map_err(gone)?;
+            let message = message?;
+            // The kernel takes a ping for a client that is gone.
+            self.has_progressed |= !message.is_ping();
+            Pin::new(&mut self.sink).start_send(message).map_err(gone)?;
             self.is_unflushed = true;
         }
         if self.is_unflushed {
             ready!(Pin::new(&mut self.sink).poll_flush(cx)).map_err(gone)?;
             self.is_unflushed = false;
+        }
+        if is_stopping && self.is_idle() {
+            return Poll::Ready(Err(Ending::stopping()));
         }
         Poll::Pending
     }
@@ -259,7 +296,7 @@ impl Writer {
     }
 
     fn next_answer(&mut self) -> Option<OpenMessage> {
-        let Answer { id, status, body, kind } = self.answers.pop_front()?;
+        let Answer { id, status, body, kind, .. } = self.answers.pop_front()?;
         self.requests.remove(&*id);
         Some(OpenMessage::response(&id, status, body, kind))
     }
