@@ -111,6 +111,11 @@ impl User {
         self.uid == geteuid().as_raw()
     }
 
+    /// Whether this process runs as this user, but in another group, which is not changed for its own user.
+    pub(crate) fn is_own_in_another_group(&self) -> bool {
+        self.is_own() && self.gid != getegid().as_raw()
+    }
+
     /// The variables that say who the user is.
     pub fn env(&self) -> [(OsString, OsString); 4] {
         let Self { name, home, shell, .. } = self;

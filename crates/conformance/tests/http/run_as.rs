@@ -204,3 +204,21 @@ async fn users_that_may_not_be_named_are_refused() {
     assert!(killed["survivors"].as_array().unwrap().is_empty() && killed["success"] == true, "{killed}");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_not_ignored_for_the_own_user() {
+    let server = ServerProcess::start(&[]).await;
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let session = server.target.new_session().await;
+    let other = format!("{uid}:{}", gid + 1);
+    for body in [
+        json!({"command": "true", "user": other}),
+        json!({"command": "true", "user": other, "sessionId": session}),
+    ] {
+        let answer = server.target.post("/api/execute", body).await;
+        assert!((400..500).contains(&answer.status()), "{}", answer.status());
+    }
+    let own = json!({"command": "id -g", "user": format!("{uid}:{gid}")});
+    assert_eq!(server.target.post("/api/execute", own).await.ok()["stdout"], format!("{gid}\n"));
+    server.stop().await;
+}

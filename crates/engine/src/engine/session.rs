@@ -239,7 +239,9 @@ impl Session {
     /// The user of one of its commands: its own, which the command may name.
     fn user_of(&self, spec: &CommandSpec) -> Result<Option<User>, StartError> {
         let own = self.engine.session_user(&self.state.record);
-        if spec.user.as_ref().is_some_and(|user| own.as_ref().map_or(!user.is_own(), |own| own != user)) {
+        if spec.user.as_ref().is_some_and(|user| {
+            own.as_ref().map_or(!user.is_own() || user.is_own_in_another_group(), |own| own != user)
+        }) {
             let why = "a session's commands run as the user of the session; create one with that user";
             return Err(StartError::InvalidCommand(why.into()));
         }

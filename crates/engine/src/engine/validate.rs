@@ -60,7 +60,7 @@ pub(super) fn run_as(config: &EngineConfig) -> Result<(), OpenError> {
         let why = "commands cannot be told to run as root, the server's own user; name another user";
         return Err(OpenError::RunAs(why.into()));
     }
-    if !own.is_root() && !user.is_own() {
+    if !own.is_root() && (!user.is_own() || user.is_own_in_another_group()) {
         let (own, name) = (own.as_raw(), &user.name);
         let why = format!(
             "only root can run commands as another user; start the server as root, or as {name} without run-as (it runs as user {own})"
@@ -85,6 +85,12 @@ pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError
     if default.is_some() && (user.is_own() || user.uid == 0) {
         return refused(format!(
             "a command may not run as {name}: this server is set up to run commands as another user than its own"
+        ));
+    }
+    if user.is_own_in_another_group() {
+        let gid = user.gid;
+        return refused(format!(
+            "a command may not run as {name} in group {gid}: as the server's own user it can have the server's own group only; leave the user out"
         ));
     }
     if !user.is_own() && !rustix::process::geteuid().is_root() {

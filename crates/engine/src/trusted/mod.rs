@@ -154,8 +154,15 @@ impl TrustedDir {
         let path = self.path.join(&draft);
         self.remove(&draft)?;
         let mut file = self.open_file(&draft, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-        file.write_all(content).and_then(|()| file.sync_all()).map_err(TrustError::io("write", &path))?;
-        renameat(&self.dir, &draft, &self.dir, name).map_err(TrustError::io("rename", &path))?;
+        let written = file.write_all(content).and_then(|()| file.sync_all());
+        let renamed = written.map_err(TrustError::io("write", &path)).and_then(|()| {
+            renameat(&self.dir, &draft, &self.dir, name).map_err(TrustError::io("rename", &path))
+        });
+        if renamed.is_err() {
+            // It may hold secrets, and the last bytes of a full disk. What went wrong is told, not this.
+            drop(self.remove(&draft));
+        }
+        renamed?;
         rustix::fs::fsync(&self.dir).map_err(TrustError::io("save", &self.path))
     }
 

@@ -200,3 +200,12 @@ fn links_in_a_circle_end() {
     symlink("a", place.path("b")).unwrap();
     assert!(refused(TrustedDir::open_private(&place.path("a/state"))).contains("symbolic link"));
 }
+
+#[test]
+fn a_replacement_that_fails_leaves_no_draft() {
+    let place = Place::new();
+    place.folder("taken/below", 0o700);
+    let dir = TrustedDir::open(place.0.path()).unwrap();
+    dir.replace("taken", b"secret").unwrap_err();
+    assert!(!place.path("taken.new").exists());
+}
