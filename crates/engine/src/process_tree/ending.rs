@@ -158,6 +158,7 @@ impl Ending {
         if found.alive == 0 || found.new > 0 {
             found = self.members.look(act);
         }
+        self.members.set_all_asked();
         if found.is_empty() {
             return self.nobody(now);
         }

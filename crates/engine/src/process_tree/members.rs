@@ -28,6 +28,8 @@ pub(super) struct Members {
     by_pid: HashMap<Pid, usize>,
     held: usize,
     adopted: Vec<Nonce>,
+    /// Whether all that were there have been asked to end.
+    all_asked: bool,
     /// Processes that are not looked at, nor what is below them.
     spared: HashSet<Pid>,
 }
@@ -42,12 +44,17 @@ impl Members {
     pub(super) fn new(scope: Scope) -> Self {
         let me = getpid();
         let (by_pid, spared) = (HashMap::new(), HashSet::new());
-        Self { scope, me, list: Vec::new(), by_pid, held: 0, adopted: Vec::new(), spared }
+        Self { scope, me, list: Vec::new(), by_pid, held: 0, adopted: Vec::new(), all_asked: false, spared }
     }
 
     /// Says which processes are not meant, and what is below them neither.
     pub(super) fn spare(&mut self, spared: HashSet<Pid>) {
         self.spared = spared;
+    }
+
+    /// Says that all that were there have been asked to end.
+    pub(super) fn set_all_asked(&mut self) {
+        self.all_asked = true;
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -94,7 +101,7 @@ impl Members {
                 if !stat.ended && !self.list[index].alive {
                     self.list[index].alive = true;
                     found.alive += 1;
-                    self.act(index, act);
+                    self.act(index, act, &stat);
                 }
                 return Some(stat);
             }
@@ -128,7 +135,7 @@ impl Members {
         self.by_pid.insert(pid, index);
         found.alive += 1;
         found.new += 1;
-        self.act(index, act);
+        self.act(index, act, &stat);
         Some(stat)
     }
 
@@ -172,11 +179,24 @@ impl Members {
         }
     }
 
-    fn act(&mut self, index: usize, act: Act) {
+    /// Whether a member that was asked to end, and still lives, has started this process since: its signal handler may need
+    /// the process to clean up.
+    fn belongs_to_handler(&self, stat: &Stat) -> bool {
+        let was_asked = |parent: &Pid| {
+            let index = self.by_pid.get(parent);
+            index.is_some_and(|&index| self.list[index].sent.is_some()) && self.is_living_member(*parent)
+        };
+        self.all_asked && stat.parent.as_ref().is_some_and(was_asked)
+    }
+
+    fn act(&mut self, index: usize, act: Act, stat: &Stat) {
         let sent = self.list[index].sent;
         match act {
             Act::Look => {}
             Act::Ask(signal) if sent.is_none() => {
+                if self.belongs_to_handler(stat) {
+                    return;
+                }
                 if self.send(index, signal) && signal != Signal::CONT {
                     self.send(index, Signal::CONT);
                     self.list[index].sent = Some(signal);

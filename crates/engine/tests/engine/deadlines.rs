@@ -163,6 +163,28 @@ async fn a_deadline_asks_first() {
     }
 }
 
+/// What a signal handler starts to clean up is left to it until the grace period is over.
+#[tokio::test]
+async fn a_handler_may_use_programs() {
+    let scene = Scene::open().await;
+    for kind in BOTH {
+        let handler = "sh -c \"sleep 0.3; echo cleaned\"; exit 0";
+        let text = format!(
+            "bash -c 'trap \"{}\" TERM; echo up; while :; do sleep 0.05; done'",
+            handler.replace('"', "\\\"")
+        );
+        let mut spec = CommandSpec::shell(text).timeout(Duration::from_millis(300));
+        spec.timeout_grace = Duration::from_secs(20);
+        let running = scene.start(kind, spec).await;
+        let end = running.execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Timeout, Some(124)), "{kind:?}");
+        running.execution.wait_closed().await;
+        let output = running.execution.output(100).unwrap().stdout.bytes;
+        assert_eq!(String::from_utf8_lossy(&output), "up\ncleaned\n", "{kind:?}");
+        running.answers().await;
+    }
+}
+
 /// What does not end by then is killed, all of it, when the grace period is over.
 #[tokio::test]
 async fn a_deadline_is_final() {
