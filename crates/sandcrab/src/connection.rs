@@ -36,15 +36,16 @@ impl Connection<'_> {
     /// A client of the server that was named, or of the default one. Whether it is there shows later.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let state_dir = state_dir();
-        let noted = state_dir.as_deref().map(AddressFile::read).transpose().map_err(Failure::state_dir)?;
-        let address: Address = match (self.url, noted.flatten()) {
-            (Some(url), _) => url.parse().map_err(Failure::address)?,
-            (None, Some(address)) => address,
+        let found: Option<Address> = match (self.url, state_dir.as_deref()) {
+            (Some(url), _) => Some(url.parse().map_err(Failure::address)?),
+            // Only now: a state directory that cannot be trusted matters to no server that was named.
+            (None, Some(dir)) => AddressFile::read(dir).map_err(Failure::state_dir)?,
+            (None, None) => None,
+        };
+        let Some(address) = found else {
             // Nobody has said that this is ours: it gets no token that was not given for it.
-            (None, None) => {
-                let address = DEFAULT_ADDRESS.parse().map_err(Failure::address)?;
-                return Ok(Client::connect_to(address, self.given_token()?.as_deref())?);
-            }
+            let address = DEFAULT_ADDRESS.parse().map_err(Failure::address)?;
+            return Ok(Client::connect_to(address, self.given_token()?.as_deref())?);
         };
         // This machine's token is none of another machine's business.
         let own = state_dir.filter(|_| address.is_local()).and_then(|dir| own_token(&dir));

@@ -21,6 +21,9 @@ use crate::newcomers::Standing;
 /// What a WebSocket's subprotocol starts with if it carries the token.
 pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
 
+/// The route that opens a WebSocket.
+const SOCKET_PATH: &str = "/ws";
+
 /// Decides about requests.
 pub(crate) struct Gate {
     token: Option<Vec<u8>>,
@@ -115,7 +118,7 @@ impl Gate {
         self.origins.iter().any(|allowed| allowed == "*" || allowed == origin)
     }
 
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    fn check_token(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(token) = &self.token else {
             return Ok(());
         };
@@ -134,7 +137,8 @@ impl Gate {
             return Err(unauthorized("the token is wrong"));
         }
         // Only a browser's WebSocket has no other place for it.
-        if !is_websocket_upgrade(headers) {
+        let is_socket = method == Method::GET && uri.path() == SOCKET_PATH && is_websocket_upgrade(headers);
+        if !is_socket {
             return Err(unauthorized("a token is needed"));
         }
         let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
@@ -185,7 +189,12 @@ pub(crate) struct Multiplexed;
 /// Refuses a request without the token. The layer of every route that is not public.
 pub(crate) async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
     let is_admitted = request.extensions().get::<Multiplexed>().is_some();
-    match if is_admitted { Ok(()) } else { app.gate.check_token(request.headers()) } {
+    let checked = if is_admitted {
+        Ok(())
+    } else {
+        app.gate.check_token(request.method(), request.uri(), request.headers())
+    };
+    match checked {
         Ok(()) => {
             if let Some(standing) = request.extensions().get::<Arc<Standing>>() {
                 standing.admit();
@@ -233,12 +242,22 @@ mod tests {
     }
 
     fn ask(gate: &Gate, headers: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
+        ask_route(gate, &Method::GET, "/ws", headers)
+    }
+
+    fn ask_route(
+        gate: &Gate,
+        method: &Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<(), ErrorCode> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let page = gate.check_page(&"/api/ping".parse().unwrap(), &map);
-        page.and_then(|()| gate.check_token(&map)).map_err(|e| e.code())
+        let uri = path.parse().unwrap();
+        let page = gate.check_page(&uri, &map);
+        page.and_then(|()| gate.check_token(method, &uri, &map)).map_err(|e| e.code())
     }
 
     #[test]
@@ -290,11 +309,18 @@ mod tests {
         let with = |name, value| ask(&gate, &[("host", "localhost"), (name, value)]);
         assert_eq!(with("authorization", "Bearer secret"), Ok(()));
         assert_eq!(with("authorization", "bearer secret"), Ok(()));
-        let offer = |protocol| {
+        let offer_to = |method, path, protocol| {
             let upgrade =
                 [("host", "localhost"), ("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")];
-            ask(&gate, &[&upgrade[..], &[("sec-websocket-protocol", protocol)]].concat())
+            ask_route(&gate, method, path, &[&upgrade[..], &[("sec-websocket-protocol", protocol)]].concat())
         };
+        let offer = |protocol| offer_to(&Method::GET, "/ws", protocol);
+        for (method, path) in
+            [(&Method::POST, "/ws"), (&Method::GET, "/api/health"), (&Method::POST, "/api/execute")]
+        {
+            let asked = offer_to(method, path, "bearer.secret");
+            assert_eq!(asked, Err(ErrorCode::Unauthorized), "{method} {path}");
+        }
         assert_eq!(offer("chat, bearer.secret"), Ok(()));
         assert_eq!(offer("bearer.secreT"), Err(ErrorCode::Unauthorized));
         // Anywhere else it is a header that a page could make a browser send.

@@ -15,7 +15,13 @@ const MAX_BYTES: u64 = 64 << 20;
 
 fn read(state_dir: &TrustedDir) -> io::Result<Variables> {
     match state_dir.read(FILE, MAX_BYTES)? {
-        Some(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
+        // The error's own text may repeat a value, which may be a secret.
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
+            let (line, column) = (e.line(), e.column());
+            io::Error::other(format!(
+                "{FILE} cannot be read: line {line}, column {column} is not what was written"
+            ))
+        }),
         None => Ok(Variables::new()),
     }
 }
@@ -62,5 +68,16 @@ mod tests {
         assert_eq!(env, [("C".into(), "3".into()), ("B".into(), "2".into())]);
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn no_value_is_repeated() {
+        for broken in [r#""secret""#, r#"{"A": {"secret": 1}}"#, r#"{"A": 4711}"#, r#"{"A": "secret"#] {
+            let dir = tempfile::tempdir().unwrap();
+            TrustedDir::open(dir.path()).unwrap().replace(FILE, broken.as_bytes()).unwrap();
+            let error = restore(dir.path(), &mut Vec::new()).unwrap_err().to_string();
+            assert!(error.contains("line 1"), "{error}");
+            assert!(!error.contains("secret") && !error.contains("4711"), "{error}");
+        }
     }
 }

@@ -48,3 +48,20 @@ fn a_restart_of_the_server_is_not_noticed() {
     assert_eq!(program.finish().with_code(5).text(), lines);
     serve.stop();
 }
+
+/// The address file is not asked when a server was named: one that another user can change is no reason to fail.
+#[test]
+fn a_server_that_is_named_needs_no_address_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let (place, other) = (Place::new(), Place::new());
+    let serve = place.serve(&[]);
+    std::fs::create_dir_all(other.state()).unwrap();
+    let file = other.state().join("address");
+    std::fs::write(&file, "http://127.0.0.1:1\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let token = place.state().join("token");
+    let named = ["--url", &serve.address, "--token-file", token.to_str().unwrap(), "exec", "echo there"];
+    assert_eq!(run(&other, &named).with_code(0).text(), "there\n");
+    assert!(run(&other, &["ps"]).code != Some(0));
+    serve.stop();
+}

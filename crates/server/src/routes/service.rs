@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::Timestamp;
 use sandcrab_api::service::{Counts, Health, Pong, Problem, ShellHealth, StateDirectory, Version};
-use sandcrab_engine::CommandSpec;
+use sandcrab_engine::{CommandSpec, StartError};
 use tokio::sync::OnceCell;
 
 use crate::app::App;
@@ -16,6 +17,9 @@ use crate::sandbox::Sandbox;
 
 /// The version of the reference API that this one contains.
 const COMPATIBLE: &str = "0.12.7";
+
+/// How long git has to say its version.
+const GIT_TIME: Duration = Duration::from_secs(2);
 
 /// Says that the server is there.
 #[utoipa::path(get, path = "/api/ping", operation_id = "ping", tag = "service",
@@ -46,6 +50,7 @@ pub(crate) async fn version() -> axum::Json<Version> {
     responses((status = 200, description = "What works here.", body = Health)))]
 pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Json<Health> {
     let engine = sandbox.engine.health();
+    let is_well = engine.problems.is_empty() && !app.stopping.is_stopping();
     let uptime = u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stopping = app.stopping.is_stopping();
     axum::Json(Health {
@@ -67,7 +72,7 @@ pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Js
         shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
         cgroups: engine.cgroups,
         landlock: engine.landlock.is_some(),
-        git: git(&sandbox).await,
+        git: git(&sandbox, is_well).await,
         pty: std::path::Path::new("/dev/ptmx").exists(),
         workspace: sandbox.workspace.clone(),
         counts: Counts {
@@ -87,15 +92,29 @@ fn problem(problem: sandcrab_engine::Problem) -> Problem {
     Problem { code: code.into(), message, suggestion }
 }
 
-/// The version of git, asked for once.
-async fn git(sandbox: &Sandbox) -> Option<String> {
+/// The version of git. It is asked for until the answer is known, but not where commands may not run, so that health is
+/// told at once.
+async fn git(sandbox: &Sandbox, is_well: bool) -> Option<String> {
     static VERSION: OnceCell<Option<String>> = OnceCell::const_new();
+    if !is_well {
+        return VERSION.get().cloned().flatten();
+    }
     let ask = || async {
-        let outcome = sandbox.engine.run(CommandSpec::argv(["git", "--version"])).await.ok()?;
+        let mut spec = CommandSpec::argv(["git", "--version"]);
+        spec.timeout = Some(GIT_TIME);
+        let outcome = match sandbox.engine.run(spec).await {
+            Err(StartError::ProgramNotFound(_)) => return Ok(None),
+            outcome => outcome.map_err(drop)?,
+        };
         drop(sandbox.engine.forget(outcome.execution.id()));
-        Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned())
+        if outcome.end.exit_code != Some(0) {
+            return Err(());
+        }
+        Ok(Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned()))
     };
-    VERSION.get_or_init(ask).await.clone()
+    // The engine may be waiting for a supervisor, too.
+    let asked = tokio::time::timeout(2 * GIT_TIME, VERSION.get_or_try_init(ask)).await;
+    asked.ok().and_then(Result::ok).cloned().flatten()
 }
 
 /// The server in numbers, for Prometheus.
