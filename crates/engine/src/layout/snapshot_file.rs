@@ -62,19 +62,13 @@ impl SnapshotFile {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = micros(now.saturating_sub(age));
-        self.written += 1;
-        let file = open_own(folder.as_fd(), &name(self.slot, self.written), OFlags::CREATE | OFlags::WRONLY)?;
-        let bytes = [header(number, self.salt, text).as_slice(), text].concat();
-        let mut done = 0;
-        while done < bytes.len() {
-            done += pwrite(&file, &bytes[done..], done as u64)?;
-        }
+        // A write that fails is tried again on the same file, so that the other one stays whole.
+        let turn = self.written + 1;
+        let file = open_own(folder.as_fd(), &name(self.slot, turn), OFlags::CREATE | OFlags::WRONLY)?;
+        write_at(&file, text, HEADER)?;
+        write_at(&file, &header(number, self.salt, text), 0)?;
+        self.written = turn;
         Ok(())
-    }
-
-    /// Whether nothing was saved yet.
-    pub(crate) fn is_unwritten(&self) -> bool {
-        self.written == 0
     }
 
     /// Forgets what was saved; the next state is saved as before.
@@ -108,6 +102,14 @@ impl SnapshotFile {
             let _ = unlinkat(folder, name(slot, turn), AtFlags::empty());
         }
     }
+}
+
+fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        done += pwrite(file, &bytes[done..], (at + done) as u64)?;
+    }
+    Ok(())
 }
 
 fn micros(since_epoch: Duration) -> u64 {

@@ -36,6 +36,8 @@ struct Pending {
 pub(super) struct Saved {
     state: Option<State>,
     file: SnapshotFile,
+    /// The last state that was to be on disk is there.
+    is_on_disk: bool,
     /// Counts commands and whatever else may have changed the shell's state.
     generation: u64,
     /// The first change that is neither saved nor on its way.
@@ -53,6 +55,7 @@ impl Saved {
         Self {
             state,
             file,
+            is_on_disk: false,
             generation: 0,
             unsaved_since: None,
             saved_last: None,
@@ -117,13 +120,15 @@ impl Saved {
         self.unsaved_since = None;
     }
 
-    /// The snapshot that was asked for, if it could be had; the next attempt is after the next change.
+    /// The snapshot that was asked for, if it could be had. If not, as when no process could be forked, it is tried
+    /// again after the interval.
     pub(super) fn arrived(&mut self, folder: &OwnedFd, snapshot: Option<Snapshot>, now: Instant) {
         let Some(Pending { asked, generation }) = self.pending.take() else {
             return;
         };
-        if let Some(snapshot) = snapshot {
-            self.keep(folder, State { snapshot, taken: asked, generation }, now);
+        match snapshot {
+            Some(snapshot) => self.keep(folder, State { snapshot, taken: asked, generation }, now),
+            None => drop(self.unsaved_since.get_or_insert(asked + SAVE_INTERVAL)),
         }
     }
 
@@ -137,8 +142,8 @@ impl Saved {
         // In memory it serves this supervisor; on disk, the engine should we be killed.
         let is_same = self.state.as_ref().is_some_and(|old| old.snapshot == state.snapshot);
         let age = now.saturating_duration_since(state.taken);
-        if !is_same || self.file.is_unwritten() {
-            drop(self.file.write(folder, state.snapshot.as_bytes(), age));
+        if !is_same || !self.is_on_disk {
+            self.is_on_disk = self.file.write(folder, state.snapshot.as_bytes(), age).is_ok();
         }
         self.state = Some(state);
     }
@@ -162,6 +167,7 @@ impl Saved {
     /// Forgets the state, here and on disk.
     pub(super) fn clear(&mut self, folder: &OwnedFd) {
         self.state = None;
+        self.is_on_disk = false;
         self.file.clear(folder);
     }
 }
@@ -169,6 +175,8 @@ impl Saved {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::SystemTime;
+
     use rustix::fs::{CWD, Mode, OFlags, openat};
 
     fn snapshot(name: &str) -> Snapshot {
@@ -205,11 +213,30 @@ mod tests {
         saved.arrived(&folder, Some(snapshot("b")), at(6001));
         assert!(saved.is_current());
         assert_eq!((saved.due(true), saved.taken()), (None, at(6000)));
-        // One that could not be had is tried again after the next change.
+        // One that could not be had is tried again, after the interval.
         saved.changed(at(20_000));
         saved.begin(at(21_000));
         saved.arrived(&folder, None, at(21_001));
         assert!(!saved.is_current());
-        assert_eq!((saved.due(true), saved.taken()), (None, at(6000)));
+        assert_eq!((saved.due(true), saved.taken()), (Some(at(27_000)), at(6000)));
+        assert_eq!(saved.due(false), Some(at(26_000)));
+    }
+
+    #[test]
+    fn an_unchanged_state_whose_write_failed_is_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        let now = Instant::now();
+        let mut saved = Saved::new(SnapshotFile::new(1, None), None, now);
+        let read = || SnapshotFile::read(&folder, 1, None, SystemTime::UNIX_EPOCH).map(|(text, _)| text);
+        saved.replace(&folder, snapshot("a"), now);
+        // In the place of the file of the next turn.
+        std::fs::create_dir(dir.path().join("000001.a")).unwrap();
+        saved.replace(&folder, snapshot("b"), now);
+        saved.replace(&folder, snapshot("b"), now);
+        assert_eq!(read().unwrap(), snapshot("a").as_bytes(), "the last whole state was destroyed");
+        std::fs::remove_dir(dir.path().join("000001.a")).unwrap();
+        saved.replace(&folder, snapshot("b"), now);
+        assert_eq!(read().unwrap(), snapshot("b").as_bytes());
     }
 }
