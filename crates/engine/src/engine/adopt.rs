@@ -1,7 +1,7 @@
 //! Taking over what an earlier engine left, and cleaning up after a supervisor that was killed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -322,6 +322,11 @@ impl Inner {
     /// Gives executions their end whose supervisors are gone.
     pub(super) fn end_as_lost(self: &Arc<Self>, lost: Vec<Arc<Tracked>>) {
         for tracked in lost {
+            if tracked.adopting.load(Ordering::Acquire) {
+                // It never was one: what a command left has ended with its supervisor, or before that could adopt it.
+                self.execution_refused(&tracked, Refusal::NoSuchExecution);
+                continue;
+            }
             let end = lost_end();
             // If the disk is full this is tried again by the next engine.
             drop(lock(&self.store).append_end_of_lost(tracked.journal, &wire::to_bytes(&end)));

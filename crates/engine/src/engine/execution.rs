@@ -9,6 +9,7 @@ use super::life_cycle::{RecordGuard, State, Tracked};
 use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
+use super::recover::Fate;
 use super::{ReadError, StartError};
 use crate::end::{End, EndReason, KillReceipt, Leftover, Usage};
 use crate::id::{ExecutionId, SessionId};
@@ -166,12 +167,7 @@ impl Execution {
 
     /// Asks for something that is done to what it left running as well.
     async fn ask_of_any(&self, request: &Request) -> Result<Answer, ControlError> {
-        match self.link()?.ask(request).await {
-            Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
-            Ok(answer) => Ok(answer),
-            Err(LinkError::Gone) => Err(ControlError::Ended),
-            Err(LinkError::Busy) => Err(ControlError::Busy),
-        }
+        heard(self.link()?.ask(request).await)
     }
 
     /// Ends the whole tree: `signal` first, SIGKILL after `grace` for what is still there. The
@@ -179,10 +175,21 @@ impl Execution {
     pub async fn kill(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
         let request = Request::Kill { slot: self.tracked.slot(), signal, grace };
-        match self.ask_of_any(&request).await {
+        let Ok(link) = self.link() else {
+            return Ok(KillReceipt::default());
+        };
+        let mut answer = link.ask(&request).await;
+        let may_run = || self.tracked.end().is_none() || self.tracked.has_leftovers();
+        if answer == Err(LinkError::Gone) && may_run() {
+            // Only the connection may be over. To kill what was killed already changes nothing.
+            answer = match Inner::fate_of(&Arc::downgrade(&self.engine), link.nonce).await {
+                Some(Fate::Alive(living)) => living.link.ask(&request).await,
+                Some(Fate::Dead) | None => answer,
+            };
+        }
+        match heard(answer) {
             Ok(Answer::Receipt(receipt)) => Ok(receipt),
-            Ok(_) => Ok(KillReceipt::default()),
-            Err(ControlError::Ended) => Ok(KillReceipt::default()),
+            Ok(_) | Err(ControlError::Ended) => Ok(KillReceipt::default()),
             Err(e) => Err(e),
         }
     }
@@ -290,4 +297,14 @@ impl Execution {
 
 pub(super) fn check_signal(signal: i32) -> Result<(), ControlError> {
     if (1..=31).contains(&signal) { Ok(()) } else { Err(ControlError::NoSuchSignal(signal)) }
+}
+
+/// What an answer of a supervisor means for the one who asked.
+fn heard(answer: Result<Answer, LinkError>) -> Result<Answer, ControlError> {
+    match answer {
+        Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
+        Ok(answer) => Ok(answer),
+        Err(LinkError::Gone) => Err(ControlError::Ended),
+        Err(LinkError::Busy) => Err(ControlError::Busy),
+    }
 }

@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -27,6 +28,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Inner;
 use super::life_cycle::Tracked;
 use super::patience::Patience;
+use crate::end::EndReason;
 use crate::id;
 use crate::journal::NewJournal;
 use crate::layout::socket_address;
@@ -38,6 +40,9 @@ use crate::sys;
 const MOST_FILES: usize = 16;
 /// The most bytes that wait to be taken by one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
+
+/// How long to wait before the next attempt to send where the socket cannot be watched.
+const UNWATCHED_RETRY: Duration = Duration::from_millis(10);
 
 /// Why a link gave no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -304,10 +309,14 @@ impl Link {
         rustix::io::retry_on_intr(|| send(self.socket.get_ref(), bytes, SendFlags::NOSIGNAL))
     }
 
-    /// Waits until the socket takes more. It is watched for that only for so long.
-    async fn writable(&self) -> io::Result<()> {
-        let socket = sys::watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)?;
-        socket.writable().await.map(drop)
+    /// Waits until the socket may take more. It is watched for that only for so long.
+    async fn writable(&self) {
+        let watched = self.socket.get_ref().try_clone().and_then(|own| sys::watch(own, Interest::WRITABLE));
+        match watched {
+            Ok(socket) => drop(socket.writable().await),
+            // That this process has no descriptor or no memory for it says nothing of the supervisor.
+            Err(_) => tokio::time::sleep(UNWATCHED_RETRY).await,
+        }
     }
 
     fn send_more(&self) -> io::Result<()> {
@@ -355,8 +364,8 @@ impl Link {
                         break;
                     }
                 }
-                writable = self.writable(), if busy => {
-                    if writable.is_err() || self.send_more().is_err() {
+                () = self.writable(), if busy => {
+                    if self.send_more().is_err() {
                         break;
                     }
                 }
@@ -466,8 +475,12 @@ impl Link {
                         self.untrack(slot);
                     }
                     engine.execution_closed(&execution, position);
-                    let left_nothing = execution.end().is_some_and(|end| end.leftover_count == 0);
-                    if left_nothing && execution.fixed.session.is_none() {
+                    // After a run that it ended itself, a supervisor ends too.
+                    let is_reusable = execution.end().is_some_and(|end| {
+                        end.leftover_count == 0
+                            && matches!(end.reason, EndReason::Exited | EndReason::Signaled)
+                    });
+                    if is_reusable && execution.fixed.session.is_none() {
                         engine.renewing(self);
                     }
                 }

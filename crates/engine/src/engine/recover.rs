@@ -17,7 +17,7 @@ use super::Inner;
 use super::adopt::ADOPTED;
 use super::life_cycle::Tracked;
 use super::link::{Link, lock};
-use super::session::{Place, SessionState};
+use super::session::SessionState;
 use super::tasks::blocking;
 use crate::process_tree::Nonce;
 use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
@@ -72,10 +72,14 @@ impl Recoveries {
         Arc::clone(lock(&self.0).entry(nonce).or_default())
     }
 
-    /// Forgets a supervisor, unless tasks wait to learn what became of it.
+    /// Forgets a supervisor, unless tasks wait to learn what became of it, or it has a new connection already.
     fn forget(&self, nonce: u64) {
         let mut all = lock(&self.0);
-        if all.get(&nonce).is_some_and(|own| Arc::strong_count(own) == 1) {
+        let is_connected = |own: &Recovery| {
+            let known = own.try_lock();
+            known.is_ok_and(|fate| matches!(&*fate, Some(Fate::Alive(living)) if !living.link.is_over()))
+        };
+        if all.get(&nonce).is_some_and(|own| Arc::strong_count(own) == 1 && !is_connected(own)) {
             all.remove(&nonce);
         }
     }
@@ -260,13 +264,12 @@ impl Inner {
 
     /// The supervisor of a session whose connection is over or was never made, if it is alive.
     pub(super) async fn living_supervisor_of(self: &Arc<Self>, session: &SessionState) -> Option<Arc<Link>> {
-        let Place { link, .. } = lock(&session.place).clone();
-        let nonce = match link {
-            Some(link) => link.nonce,
-            // Of another boot, it has none.
-            None if !self.state.same_instance => return None,
-            None => session.record.nonce,
-        };
+        let place = lock(&session.place).clone();
+        // Of another boot, it has none.
+        if place.link.is_none() && !self.state.same_instance {
+            return None;
+        }
+        let nonce = session.supervisor_of(&place);
         match Self::fate_of(&Arc::downgrade(self), nonce).await? {
             Fate::Alive(living) => {
                 self.session_taken_back(&living);
@@ -277,12 +280,14 @@ impl Inner {
         }
     }
 
-    /// A session has its supervisor again, if it has no other by now.
+    /// A session has its supervisor again, if it has no other by now. The slot alone does not tell: it may have been
+    /// another session's before.
     fn session_taken_back(&self, living: &Living) {
         let Role::Session(slot) = living.role else { return };
         for session in lock(&self.registry).sessions.values() {
             let mut place = lock(&session.place);
-            if place.record.slot.0 == slot && place.link.as_ref().is_none_or(|link| link.is_over()) {
+            let is_same = place.record.slot.0 == slot && session.supervisor_of(&place) == living.link.nonce;
+            if is_same && place.link.as_ref().is_none_or(|link| link.is_over()) {
                 place.link = Some(Arc::clone(&living.link));
             }
         }

@@ -12,6 +12,7 @@ use super::events::EngineEvent;
 use super::execution::{Execution, check_signal};
 use super::link::{Link, LinkError, lock};
 use super::outcome::Outcome;
+use super::recover::Fate;
 use crate::command::{CommandSpec, SessionEndPolicy};
 use crate::end::KillReceipt;
 use crate::id::SessionId;
@@ -332,6 +333,11 @@ impl Session {
 }
 
 impl SessionState {
+    /// The nonce of the supervisor that it has or had last.
+    pub(super) fn supervisor_of(&self, place: &Place) -> u64 {
+        place.link.as_ref().map_or(self.record.nonce, |link| link.nonce)
+    }
+
     fn cwd_or(&self, default: &std::path::Path) -> PathBuf {
         let own = self.record.cwd.clone();
         own.map_or_else(|| default.to_owned(), |path| PathBuf::from(OsString::from(path)))
@@ -413,13 +419,25 @@ impl Inner {
             user: self.session_user(record).filter(|user| Some(user) != self.config.run_as.as_ref()),
         };
         let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
-        let failed = match link.ask(&Request::OpenSession(Box::new(open))).await {
+        let (failed, living) = match link.ask(&Request::OpenSession(Box::new(open))).await {
             Ok(Answer::Done) => return Ok(claimed),
-            Ok(Answer::Refused(why)) => StartError::refused(why, "bash", cwd()),
-            _ => StartError::Lost,
+            Ok(Answer::Refused(why)) => (StartError::refused(why, "bash", cwd()), Some(Arc::clone(link))),
+            Err(LinkError::Busy) => (StartError::Lost, Some(Arc::clone(link))),
+            // It may be that session all the same, and write to the slot: that is given back when it has ended.
+            Ok(_) | Err(LinkError::Gone) => match Self::fate_of(&Arc::downgrade(self), link.nonce).await {
+                Some(Fate::Alive(living)) => {
+                    drop(living.link.ask(&Request::Quit).await);
+                    (StartError::Lost, None)
+                }
+                Some(Fate::Dead) => (StartError::Lost, None),
+                // The engine is closed; the next one finds the record and its supervisor.
+                None => return Err(StartError::Lost),
+            },
         };
-        // It is nobody's now.
-        drop(link.request(&Request::Quit));
+        if let Some(link) = living {
+            // It serves no session now.
+            drop(link.request(&Request::Quit));
+        }
         self.retire(claimed);
         Err(failed)
     }

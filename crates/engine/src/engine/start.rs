@@ -162,6 +162,8 @@ impl Inner {
         // From here on nothing may be undone but by what the supervisor says.
         let answer = match sent {
             Ok(answer) => {
+                // What a reader said before, the supervisor had no execution for.
+                tracked.report_readers_again();
                 let (engine, link, tracked) = (Arc::downgrade(self), Arc::clone(link), Arc::clone(&tracked));
                 let mut unheard = Unheard { engine, link, tracked, answer: Some(answer) };
                 let heard = unheard.hear().await;
@@ -223,14 +225,26 @@ impl Inner {
                 let reserved = engine.claim_execution(link.nonce, &spec, parent.fixed.session.as_ref());
                 let Ok((tracked, _)) = reserved else { continue };
                 *lock(&tracked.link) = Some(Arc::clone(&link));
+                tracked.adopting.store(true, Ordering::Release);
                 link.track(Arc::clone(&tracked));
                 let request = Request::Adopt { slot: tracked.slot(), pid };
                 match link.ask(&request).await {
-                    Ok(Answer::Done) => engine.execution_started(&tracked, pid),
-                    // It has ended in the meantime.
-                    _ => {
+                    Ok(Answer::Done) => {
+                        tracked.adopting.store(false, Ordering::Release);
+                        engine.execution_started(&tracked, pid);
+                    }
+                    // It has ended in the meantime, or nothing was sent.
+                    Ok(Answer::Refused(_)) | Err(LinkError::Busy) => {
                         link.untrack(tracked.slot());
                         engine.execution_refused(&tracked, Refusal::NoSuchExecution);
+                    }
+                    // The supervisor may write to the slot all the same, so it is not given back: what becomes of it
+                    // is found out.
+                    Ok(_) | Err(LinkError::Gone) => {
+                        if link.is_over() {
+                            engine.link_over(&link);
+                        }
+                        return;
                     }
                 }
             }

@@ -86,7 +86,7 @@ impl Tracked {
     }
 
     /// Tells a supervisor that is connected anew, which knows of no readers.
-    pub(super) fn report_readers_again(&self) {
+    pub(in crate::engine) fn report_readers_again(&self) {
         let mut readers = lock(&self.readers);
         readers.told = None;
         self.report_readers(&mut readers);

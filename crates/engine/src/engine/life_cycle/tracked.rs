@@ -79,6 +79,8 @@ pub(in crate::engine) struct Tracked {
     position: watch::Sender<u64>,
     /// The supervisor was asked to report when the journal grows.
     armed: AtomicBool,
+    /// The supervisor was asked to adopt its process, and has not answered.
+    pub(in crate::engine) adopting: AtomicBool,
     /// Held during a write to its standard input.
     pub(in crate::engine) writing: tokio::sync::Mutex<()>,
     bytes_on_disk: AtomicU64,
@@ -127,6 +129,7 @@ impl Tracked {
             link: Mutex::new(None),
             position: watch::Sender::new(0),
             armed: AtomicBool::new(false),
+            adopting: AtomicBool::new(false),
             writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
             users: AtomicU32::new(0),
@@ -292,6 +295,7 @@ impl Tracked {
     pub(in crate::engine) fn set_link(&self, link: &Arc<Link>) {
         *lock(&self.link) = Some(Arc::clone(link));
         self.report_readers_again();
+        self.adopting.store(false, Ordering::Release);
         self.armed.store(false, Ordering::Release);
         self.position.send_modify(|_| ());
     }
