@@ -34,14 +34,19 @@ impl LeftoverProbe {
     }
 
     fn shell_has_children(&mut self, shell: Pid) -> bool {
-        if self.of_shell.as_ref().is_none_or(|(pid, _)| *pid != shell) {
-            let opened = File::open(procfs::children_path(shell, shell));
-            self.of_shell = opened.ok().map(|file| (shell, file));
+        // A list that cannot be read is of a process that has gone: the one with this id now has another.
+        for _ in 0..2 {
+            if self.of_shell.as_ref().is_none_or(|(pid, _)| *pid != shell) {
+                let opened = File::open(procfs::children_path(shell, shell));
+                self.of_shell = opened.ok().map(|file| (shell, file));
+            }
+            let Some((_, file)) = &self.of_shell else { break };
+            match file.read_at(&mut [0; 16], 0) {
+                Ok(n) => return n > 0,
+                Err(_) => self.of_shell = None,
+            }
         }
-        match &self.of_shell {
-            Some((_, file)) => file.read_at(&mut [0; 16], 0).is_ok_and(|n| n > 0),
-            // A kernel without such lists: look at every process.
-            None => !walk::descendants(shell).is_empty(),
-        }
+        // A kernel without such lists: look at every process.
+        !walk::descendants(shell).is_empty()
     }
 }

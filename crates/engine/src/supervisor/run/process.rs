@@ -68,7 +68,15 @@ pub(super) fn start(
         Some(bash) => bash,
         None => {
             let name = argv.first().ok_or(Refusal::BadProgram(libc::ENOENT))?;
-            find_program(name, &env, &cwd).map_err(Refusal::BadProgram)?
+            let find = || find_program(name, &env, &cwd);
+            // As the user who is to run it: others may not see the same folders.
+            let found = match core.credentials() {
+                Some(user) => {
+                    user.look_at_files(find).map_err(|e| Refusal::os(&e, "look for the program"))?
+                }
+                None => find(),
+            };
+            found.map_err(Refusal::BadProgram)?
         }
     };
     let bad = |_| Refusal::BadProgram(libc::EINVAL);

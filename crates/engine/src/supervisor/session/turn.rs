@@ -127,6 +127,7 @@ impl Session {
                         continue;
                     }
                     if let Err(why) = self.run_command(core, slot, now) {
+                        self.leave_limits(core, slot);
                         core.not_started(slot, why, now);
                     }
                 }
@@ -152,10 +153,15 @@ impl Session {
         let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
         let pid = shell.pid();
         if in_cgroup.any_kernel_limit() {
-            let name = format!("-{}", job.tag.command());
-            let made = core.context.cgroups.create(core.nonce, &name, &in_cgroup);
-            let cgroup = made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
-            let cgroup = job.cgroup.insert(cgroup);
+            // A command that was handed on from a shell that had gone has it already.
+            let cgroup = match &mut job.cgroup {
+                Some(cgroup) => cgroup,
+                none => {
+                    let name = format!("-{}", job.tag.command());
+                    let made = core.context.cgroups.create(core.nonce, &name, &in_cgroup);
+                    none.insert(made.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?)
+                }
+            };
             cgroup.add(pid).map_err(|e| Refusal::os(&e, "apply the limits"))?;
         }
         job.note_oom_kills(core.context.oom_kills());
