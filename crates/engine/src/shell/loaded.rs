@@ -52,7 +52,11 @@ const MAX_FDS: usize = 6;
 const RECONNECT_FIRST: Duration = Duration::from_millis(2);
 const RECONNECT_MOST: Duration = Duration::from_millis(64);
 /// How long a template may take to fork.
-const FORK_PATIENCE: Duration = Duration::from_secs(2);
+const FORK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a template that does not answer is continued, first and then: it may have been stopped.
+const FIRST_FORK_TICK: Duration = Duration::from_millis(20);
+const FORK_TICK: Duration = Duration::from_millis(500);
 
 /// Given to the shell when it is up.
 const LATE: &[&str] = &["BASH_ENV", "ENV"];
@@ -171,11 +175,17 @@ impl Link {
         if status.is_some() {
             flags |= SET_STATUS;
         }
+        if job.once.is_some() {
+            // The object does not listen then: a shell that has become another program is not connected to again.
+            self.name.clear();
+        }
         let request = Request { kind: RUN, flags, status: status.unwrap_or(0), tag: 0 };
         self.give(request, job, &[], None)
     }
 
-    /// Has a fork of this shell run the job, as `bash -c`. This one must have run nothing.
+    /// Has a fork of this shell run the job, as `bash -c`. This one must have run nothing. An error that is an `errno`
+    /// is of the fork, after which this shell can run the job itself; after [`io::ErrorKind::TimedOut`] the job may
+    /// have begun.
     pub(super) fn fork(&mut self, shell: Pid, job: &Job<'_>, birth: Birth<'_>) -> io::Result<(Pid, Self)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -210,24 +220,33 @@ impl Link {
     fn wait_for_fork(&mut self, shell: Pid) -> io::Result<Pid> {
         let deadline = Instant::now() + FORK_PATIENCE;
         self.forked = None;
+        let mut tick = FIRST_FORK_TICK;
         loop {
-            if let Some(Report::Ready) = self.receive(shell)? {
-                continue;
+            match self.receive(shell) {
+                Ok(Some(Report::Ready)) => continue,
+                Ok(_) => {}
+                // It has not forked, and cannot take a job.
+                Err(e) if e.raw_os_error().is_some() => return Err(io::ErrorKind::ConnectionRefused.into()),
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
             if let Some(forked) = self.forked.take() {
                 return Pid::from_raw(forked.max(0)).ok_or_else(|| io::Error::from_raw_os_error(-forked));
             }
             let left = deadline.saturating_duration_since(Instant::now());
+            // One that has ended may have forked before.
             let Control::Up(control) = &self.control else {
-                return Err(io::ErrorKind::NotConnected.into());
+                return Err(io::ErrorKind::TimedOut.into());
             };
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let mut fds = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
-            let tick =
-                Timespec { tv_sec: 0, tv_nsec: left.min(Duration::from_millis(500)).subsec_nanos().into() };
-            let _ = rustix::event::poll(&mut fds, Some(&tick));
+            let time = Timespec { tv_sec: 0, tv_nsec: left.min(tick).subsec_nanos().into() };
+            if rustix::event::poll(&mut fds, Some(&time)) == Ok(0) {
+                // A command of an earlier run may have stopped it, as with `kill -STOP -1`.
+                drop(sys::send_signal(shell, libc::SIGCONT));
+                tick = FORK_TICK;
+            }
         }
     }
 
@@ -341,7 +360,8 @@ impl Link {
                 Ok(RecvMsg { bytes: 0, .. }) | Err(Errno::CONNRESET) => self.lose_control(),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(e) => return Err(e.into()),
+                // Not an errno that the shell has said.
+                Err(e) => return Err(io::Error::other(e)),
             }
         }
     }

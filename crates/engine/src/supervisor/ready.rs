@@ -58,6 +58,10 @@ impl Ready {
         }
     }
 
+    pub(super) fn template(&self) -> &Template {
+        &self.template
+    }
+
     /// Ends its shells.
     pub(super) fn end_template(&mut self) {
         self.template.end();

@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::core::{Core, EndRequest, scope_in_tree};
 use super::job::{Exit, Job};
@@ -170,8 +170,11 @@ impl Role {
     /// Called before children are reaped: what a shell reported comes before its death.
     pub(super) fn before_reaping(&mut self, core: &mut Core, now: Instant) {
         self.receive(core, now);
-        if let Self::Session(session) = self {
-            session.continue_stopped_shell(core);
+        match self {
+            Self::Ready(ready) => continue_stopped(ready.template().pids()),
+            // Not the shell of the run, which is the command.
+            Self::Run(run) => continue_stopped(run.template().pids()),
+            Self::Session(session) => session.continue_stopped_shell(core),
         }
     }
 
@@ -267,6 +270,18 @@ impl Role {
             Self::Run(run) => run.next(core),
             // A session ends by request.
             Self::Session(_) => Next::Continue,
+        }
+    }
+}
+
+/// Continues those children that a command has stopped, as `kill -STOP -1` does, though they are not the command's.
+pub(super) fn continue_stopped(pids: impl IntoIterator<Item = Pid>) {
+    for pid in pids {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(pid), options)
+            && status.stopped()
+        {
+            let _ = kill_process(pid, Signal::CONT);
         }
     }
 }

@@ -35,6 +35,11 @@ impl Template {
         self.shell.as_ref().map(Shell::pid)
     }
 
+    /// Its process, and that of the fork that waits.
+    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.shell.iter().chain(&self.fork).map(Shell::pid)
+    }
+
     pub(super) fn is_some(&self) -> bool {
         self.shell.is_some()
     }

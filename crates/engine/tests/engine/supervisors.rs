@@ -8,7 +8,8 @@ use sandcrab_engine::{
 };
 
 use crate::support::{
-    Place, Seen, cpu_ticks, eventually, eventually_blocking, id, supervisor_of, with_argument,
+    Place, Seen, cpu_ticks, descendants, eventually, eventually_blocking, id, is_zombie, supervisor_of,
+    with_argument,
 };
 
 /// A number of seconds for `sleep` that nothing else on this machine sleeps.
@@ -337,6 +338,25 @@ async fn a_command_that_stops_its_supervisor_keeps_its_deadline() {
 fn stop(process: Seen) {
     let pid = rustix::process::Pid::from_raw(process.pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+}
+
+/// As a command of another supervisor does with `kill -STOP -1`.
+#[tokio::test]
+async fn ready_shells_that_were_stopped_take_commands() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.ready_shells = 1).await;
+    engine.run(CommandSpec::shell(":")).await.unwrap();
+    for _ in 0..10 {
+        let shells = || place.supervisors().into_iter().flat_map(|supervisor| descendants(supervisor.pid));
+        eventually("a shell is ready", || shells().any(|pid| !is_zombie(pid))).await;
+        for pid in shells().filter_map(|pid| rustix::process::Pid::from_raw(pid.cast_signed())) {
+            // It may be one that is about to end.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::STOP);
+        }
+        let run = engine.run(CommandSpec::shell("echo on"));
+        let outcome = tokio::time::timeout(Duration::from_secs(20), run).await.expect("it hangs").unwrap();
+        assert_eq!(outcome.stdout(), "on\n");
+    }
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use crate::journal::NewJournal;
 use crate::process_tree::{Plan, Scope, limits};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
-use crate::sys::Reaped;
+use crate::sys::{self, Reaped};
 
 /// How many runs a supervisor is for, one after the other.
 const MAX_RUNS: u32 = 200;
@@ -55,6 +55,8 @@ pub(super) struct Run {
     /// The shell that runs the command.
     shell: Option<Shell>,
     template: Template,
+    /// The template takes requests. One that does not yet runs the command itself, which then has waited for one start.
+    template_is_up: bool,
     prelude: Option<PendingPrelude>,
     /// The shell is about to end.
     shell_exit: Option<ShellExit>,
@@ -75,10 +77,12 @@ impl Run {
         journal: Option<NewJournal>,
         now: Instant,
     ) -> Self {
+        let template_is_up = ready.is_up();
         let (template, runs) = ready.into_parts();
         let mut run = Self {
             shell: None,
             template,
+            template_is_up,
             prelude: None,
             shell_exit: None,
             orphans: Exit::default(),
@@ -136,7 +140,7 @@ impl Run {
                 self.shell = self.template.take();
             } else if let Some(fork) = self.template.take_fork(now) {
                 self.shell = Some(fork);
-            } else if self.template.is_some() {
+            } else if self.template.is_some() && self.template_is_up {
                 match self.start_in_fork(core, slot, &mut stdio, now) {
                     Ok(()) => return Ok(()),
                     // It may have begun to run, and must not run twice.
@@ -211,6 +215,8 @@ impl Run {
             self.prelude = stdio.take().map(|stdio| PendingPrelude { slot, stdio, until });
             return Ok(());
         }
+        // It may have been stopped while it waited, by a command of another supervisor.
+        drop(sys::send_signal(pid, libc::SIGCONT));
         run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
         self.reusable = *plan == Plan::default() && job.command.user.is_none();
         stdio.take().into_iter().for_each(|stdio| started(core, slot, pid, stdio, now));
@@ -228,12 +234,25 @@ impl Run {
     }
 
     pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
-        while let Some(Ok(Some(report))) = self.shell.as_mut().map(Shell::receive) {
-            match report {
-                Report::Done(_) if self.prelude.is_some() => self.prelude_done(core, now),
-                Report::Done(done) => self.command_done(core, &done, now),
-                Report::Ready | Report::Snapshot(_) => {}
+        loop {
+            match self.shell.as_mut().map(Shell::receive) {
+                Some(Ok(Some(Report::Done(_)))) if self.prelude.is_some() => self.prelude_done(core, now),
+                Some(Ok(Some(Report::Done(done)))) => self.command_done(core, &done, now),
+                Some(Ok(Some(Report::Ready | Report::Snapshot(_)))) => {}
+                Some(Err(_)) => return self.shell_refused(core),
+                Some(Ok(None)) | None => return,
             }
+        }
+    }
+
+    /// The shell cannot take the command, as with a state that has `ulimit -n 3`. The command ends with it.
+    fn shell_refused(&mut self, core: &mut Core) {
+        let Some(shell) = &self.shell else { return };
+        let pid = shell.pid();
+        self.reusable = false;
+        kill_shell(shell);
+        if let Some(job) = core.jobs.iter_mut().find(|job| job.pid == Some(pid)) {
+            job.io.tell_reader(b"bash: the shell could not take the command\n");
         }
     }
 
@@ -336,6 +355,10 @@ impl Run {
     /// Which processes belong to a job.
     pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
         scope_in_tree(job, self.template.pid())
+    }
+
+    pub(super) fn template(&self) -> &Template {
+        &self.template
     }
 
     pub(super) fn end_template(&mut self) {

@@ -9,6 +9,7 @@ use rustix::process::Pid;
 use super::super::context::apply;
 use super::super::core::{Core, ShellEnv, kill_shell};
 use super::super::job::{Exit, Restored};
+use super::super::role::continue_stopped;
 use super::super::setup::setup_text;
 use super::super::shell_input::takes_changes;
 use super::{Activity, Queued, STATE_TIMEOUT, Session};
@@ -75,14 +76,7 @@ impl Session {
     /// the state.
     pub(in crate::supervisor) fn continue_stopped_shell(&self, core: &Core) {
         let forks = if self.saved.is_pending() { self.snapshot_forks(core) } else { Vec::new() };
-        let options = rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOHANG;
-        for pid in self.shell.as_ref().map(Shell::pid).into_iter().chain(forks) {
-            if let Ok(Some(status)) = rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
-                && status.stopped()
-            {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
-            }
-        }
+        continue_stopped(self.shell.as_ref().map(Shell::pid).into_iter().chain(forks));
     }
 
     /// The forks of the shell that write its state: the children of ours that are no command's.
