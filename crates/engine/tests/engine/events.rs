@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sandcrab_engine::{
-    CommandSpec, EngineEvent, EventStream, ExecutionInfo, MAX_UNREAD_EVENTS, SessionSpec, Status,
+    CommandSpec, EngineEvent, EventStream, ExecutionInfo, MAX_UNREAD_EVENTS, Retention, SessionSpec, Status,
 };
 use tokio::time::timeout;
 
@@ -82,7 +82,10 @@ async fn a_session_is_made_gets_another_shell_and_is_deleted() {
 
 #[tokio::test]
 async fn what_retention_removes_is_told() {
-    let scene = Scene::open_with(|config| config.retention.max_age = Duration::from_millis(200)).await;
+    let soon = |retention: &mut Retention| {
+        (retention.max_age, retention.grace) = (Duration::from_millis(200), Duration::ZERO);
+    };
+    let scene = Scene::open_with(|config| soon(&mut config.retention)).await;
     let mut events = scene.engine.events();
     scene.engine.run(CommandSpec::shell("true").id(id("old"))).await.unwrap();
     next_started(&mut events).await;
