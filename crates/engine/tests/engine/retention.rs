@@ -153,13 +153,15 @@ async fn slots_are_used_again() {
     let retention = Retention { max_count: 50, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     let session = engine.create_session(Default::default()).await.unwrap();
-    for round in 0..500 {
+    for round in 0..1000 {
         let outcome = session.run(CommandSpec::shell(format!("echo {round}"))).await.unwrap();
         assert_eq!(outcome.stdout(), format!("{round}\n"));
     }
-    // The count may be exceeded by a sixteenth, and by what ends while slots are given back.
-    let most = 100;
+    // The count may be exceeded by a sixteenth, and by what ends while slots are given back: more on a busy machine.
+    let most = 500;
     assert!(place.count("journals") <= most, "{} files", place.count("journals"));
+    // All but the last are given back when there is time.
+    eventually("slots are given back", || engine.executions().len() <= 54).await;
 }
 
 /// Runs clean-ups, by ending more executions, for long enough that what may go has gone.
