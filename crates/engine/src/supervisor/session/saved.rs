@@ -120,15 +120,14 @@ impl Saved {
         self.unsaved_since = None;
     }
 
-    /// The snapshot that was asked for, if it could be had. If not, as when no process could be forked, it is tried
-    /// again after the interval.
+    /// The snapshot that was asked for, if it could be had; the next attempt is after the next change: a shell of the portable
+    /// driver that cannot give its state is busy with each attempt.
     pub(super) fn arrived(&mut self, folder: &OwnedFd, snapshot: Option<Snapshot>, now: Instant) {
         let Some(Pending { asked, generation }) = self.pending.take() else {
             return;
         };
-        match snapshot {
-            Some(snapshot) => self.keep(folder, State { snapshot, taken: asked, generation }, now),
-            None => drop(self.unsaved_since.get_or_insert(asked + SAVE_INTERVAL)),
+        if let Some(snapshot) = snapshot {
+            self.keep(folder, State { snapshot, taken: asked, generation }, now);
         }
     }
 
@@ -213,13 +212,12 @@ mod tests {
         saved.arrived(&folder, Some(snapshot("b")), at(6001));
         assert!(saved.is_current());
         assert_eq!((saved.due(true), saved.taken()), (None, at(6000)));
-        // One that could not be had is tried again, after the interval.
+        // One that could not be had is tried again after the next change.
         saved.changed(at(20_000));
         saved.begin(at(21_000));
         saved.arrived(&folder, None, at(21_001));
         assert!(!saved.is_current());
-        assert_eq!((saved.due(true), saved.taken()), (Some(at(27_000)), at(6000)));
-        assert_eq!(saved.due(false), Some(at(26_000)));
+        assert_eq!((saved.due(true), saved.taken()), (None, at(6000)));
     }
 
     #[test]
