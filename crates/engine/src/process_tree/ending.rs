@@ -155,10 +155,11 @@ impl Ending {
         let act = Act::Ask(self.signal);
         // What was forked during the first look was not asked yet.
         let mut found = self.members.look(act);
+        // What a process starts from here on may be its handler's. The orphans of one that died of the signal are asked.
+        self.members.set_all_asked();
         if found.alive == 0 || found.new > 0 {
             found = self.members.look(act);
         }
-        self.members.set_all_asked();
         if found.is_empty() {
             return self.nobody(now);
         }
