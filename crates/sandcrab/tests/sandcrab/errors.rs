@@ -2,7 +2,7 @@
 
 use sandcrab_api::ErrorCode;
 
-use crate::stage::{Program, Scene};
+use crate::support::{Program, TestServer};
 
 const EXIT_CODES: &str = include_str!("../../../../docs/exit-codes.md");
 
@@ -11,7 +11,7 @@ fn a_server_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", home.path().join("none").display());
     for args in [["ps"].as_slice(), &["run", "true"], &["exec", "true"], &["health"]] {
-        let mut command = crate::stage::sandcrab(home.path());
+        let mut command = crate::support::sandcrab(home.path());
         let finished = Program::start(command.env("SANDCRAB_URL", &socket).args(args)).finish().with_code(69);
         assert!(finished.stderr.starts_with("error: failed to reach the server at unix:"), "{finished:?}");
         assert!(finished.stderr.contains("\nhint: start a server with `sandcrab serve`"), "{finished:?}");
@@ -32,7 +32,7 @@ fn a_program_that_is_no_server() {
         String::from_utf8_lossy(&request[..length]).into_owned()
     });
     let home = tempfile::tempdir().unwrap();
-    let mut command = crate::stage::sandcrab(home.path());
+    let mut command = crate::support::sandcrab(home.path());
     let finished = Program::start(command.args(["--url", &address, "ps"])).finish().with_code(76);
     assert!(finished.stderr.contains("makes no sense"), "{finished:?}");
     answering.join().unwrap();
@@ -40,42 +40,42 @@ fn a_program_that_is_no_server() {
 
 #[test]
 fn a_token_that_is_missing_or_wrong() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     for (name, value) in [("SANDCRAB_TOKEN", ""), ("SANDCRAB_TOKEN", "wrong")] {
-        let finished = Program::start(scene.sandcrab(&["ps"]).env(name, value)).finish().with_code(77);
+        let finished = Program::start(server.sandcrab(&["ps"]).env(name, value)).finish().with_code(77);
         assert!(
             finished.stderr.contains("hint: ") && finished.stderr.contains("--token-file"),
             "{finished:?}"
         );
     }
-    let file = scene.file("token");
-    std::fs::write(&file, format!("{}\n", scene.token())).unwrap();
+    let file = server.file("token");
+    std::fs::write(&file, format!("{}\n", server.token())).unwrap();
     let args = ["ps", "--token-file", file.to_str().unwrap()];
-    Program::start(scene.sandcrab(&args).env("SANDCRAB_TOKEN", "wrong")).finish().with_code(0);
-    let missing = scene.run(&["ps", "--token-file", "/nonexistent"]).with_code(64);
+    Program::start(server.sandcrab(&args).env("SANDCRAB_TOKEN", "wrong")).finish().with_code(0);
+    let missing = server.run(&["ps", "--token-file", "/nonexistent"]).with_code(64);
     assert!(missing.stderr.contains("/nonexistent"), "{missing:?}");
 }
 
 #[test]
 fn what_is_not_there() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     for args in [["logs", "nope"], ["wait", "nope"], ["kill", "nope"]] {
-        let finished = scene.run(&args).with_code(65);
+        let finished = server.run(&args).with_code(65);
         assert!(finished.stderr.contains("hint: `sandcrab ps --all`"), "{finished:?}");
     }
     // Not the routes of these names.
     for id in ["kill-all", "list", "cleanup", "..", ""] {
-        let finished = scene.run(&["kill", id]).with_code(64);
+        let finished = server.run(&["kill", id]).with_code(64);
         assert!(finished.stderr.starts_with("error: "), "{finished:?}");
     }
-    scene.run(&["exec", "--cwd", "/nonexistent", "true"]).with_code(64);
-    scene.run(&["kill", "nope", "--signal", "NONE"]).with_code(65);
+    server.run(&["exec", "--cwd", "/nonexistent", "true"]).with_code(64);
+    server.run(&["kill", "nope", "--signal", "NONE"]).with_code(65);
 }
 
 #[test]
 fn errors_are_json_if_asked_for() {
-    let scene = Scene::new();
-    let finished = scene.run(&["wait", "nope", "--json"]).with_code(65);
+    let server = TestServer::new();
+    let finished = server.run(&["wait", "nope", "--json"]).with_code(65);
     let error: serde_json::Value = serde_json::from_str(&finished.stderr).unwrap();
     assert_eq!(error["error"]["code"], "PROCESS_NOT_FOUND");
     assert_eq!(error["error"]["exitCode"], 65);
@@ -94,11 +94,11 @@ fn a_command_line_that_makes_no_sense() {
         &["logs", "x", "--stdout", "--stderr"],
         &["completions", "nope"],
     ] {
-        let finished = Program::start(crate::stage::sandcrab(home.path()).args(args)).finish().with_code(2);
+        let finished = Program::start(crate::support::sandcrab(home.path()).args(args)).finish().with_code(2);
         assert!(finished.stderr.starts_with("error: "), "{finished:?}");
     }
     let finished =
-        Program::start(crate::stage::sandcrab(home.path()).args(["--url", "ftp://x", "ps"])).finish();
+        Program::start(crate::support::sandcrab(home.path()).args(["--url", "ftp://x", "ps"])).finish();
     assert!(finished.with_code(64).stderr.contains("write http://HOST:PORT or unix:PATH"));
 }
 
@@ -110,7 +110,7 @@ fn the_token_of_this_machine_stays_here() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let heard = |host: &str| {
-        let mut command = crate::stage::sandcrab(home.path());
+        let mut command = crate::support::sandcrab(home.path());
         command.env("SANDCRAB_STATE_DIR", home.path()).env("SANDCRAB_URL", format!("http://{host}:{port}"));
         let program = Program::start(command.arg("ps"));
         let (mut stream, _) = listener.accept().unwrap();
@@ -150,7 +150,7 @@ fn every_error_has_its_exit_code_in_the_documents() {
 fn a_mistyped_option_is_not_run() {
     let home = tempfile::tempdir().unwrap();
     for name in ["exec", "run"] {
-        let mut command = crate::stage::sandcrab(home.path());
+        let mut command = crate::support::sandcrab(home.path());
         let finished = Program::start(command.args([name, "--tiemout", "5s", "true"])).finish().with_code(2);
         assert!(finished.stderr.contains("--tiemout"), "{finished:?}");
     }

@@ -1,34 +1,34 @@
 //! `sandcrab exec` on a server.
 
-use crate::stage::{Program, Scene};
+use crate::support::{Program, TestServer};
 
 #[test]
 fn output_and_exit_code_pass_through() {
-    let scene = Scene::new();
-    let finished = scene.run(&["exec", r"printf '\0\377'; echo err >&2; exit 7"]).with_code(7);
+    let server = TestServer::new();
+    let finished = server.run(&["exec", r"printf '\0\377'; echo err >&2; exit 7"]).with_code(7);
     assert_eq!((finished.stdout.as_slice(), finished.stderr.as_str()), (&b"\0\xff"[..], "err\n"));
-    assert_eq!(scene.run(&["exec", "kill -9 $$"]).code, Some(137));
-    assert_eq!(scene.run(&["exec", "-t", "100ms", "sleep 600"]).code, Some(124));
-    assert_eq!(scene.run(&["exec", "--", "printf", "%s.", "a b", "-c"]).with_code(0).text(), "a b.-c.");
+    assert_eq!(server.run(&["exec", "kill -9 $$"]).code, Some(137));
+    assert_eq!(server.run(&["exec", "-t", "100ms", "sleep 600"]).code, Some(124));
+    assert_eq!(server.run(&["exec", "--", "printf", "%s.", "a b", "-c"]).with_code(0).text(), "a b.-c.");
 }
 
 #[test]
 fn standard_input_passes_through() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     let input = b"\0binary\xff\n".repeat(100_000);
-    let finished = Program::fed(&mut scene.sandcrab(&["exec", "cat"]), &input).finish().with_code(0);
+    let finished = Program::fed(&mut server.sandcrab(&["exec", "cat"]), &input).finish().with_code(0);
     assert!(finished.stdout == input);
-    scene.run(&["session", "create", "s"]).with_code(0);
+    server.run(&["session", "create", "s"]).with_code(0);
     let finished =
-        Program::fed(&mut scene.sandcrab(&["exec", "-s", "s", "read line; echo got $line"]), b"it\n");
+        Program::fed(&mut server.sandcrab(&["exec", "-s", "s", "read line; echo got $line"]), b"it\n");
     assert_eq!(finished.finish().with_code(0).text(), "got it\n");
-    assert_eq!(scene.run(&["exec", "-s", "s", "echo $line"]).with_code(0).text(), "it\n");
+    assert_eq!(server.run(&["exec", "-s", "s", "echo $line"]).with_code(0).text(), "it\n");
 }
 
 #[test]
 fn json_has_every_field() {
-    let scene = Scene::new();
-    let result = scene.run(&["exec", "--json", r"printf 'a\377'; exit 2"]).with_code(2).json();
+    let server = TestServer::new();
+    let result = server.run(&["exec", "--json", r"printf 'a\377'; exit 2"]).with_code(2).json();
     assert_eq!(result["stdout"], "a\u{fffd}");
     assert_eq!(result["invalidUtf8"], true);
     assert_eq!(result["success"], false);
@@ -37,13 +37,13 @@ fn json_has_every_field() {
         assert!(!result[field].is_null(), "{field}: {result}");
     }
     // The options of all commands go before the command as well as before the subcommand.
-    assert_eq!(scene.run(&["--json", "exec", "true"]).with_code(0).json()["exitCode"], 0);
+    assert_eq!(server.run(&["--json", "exec", "true"]).with_code(0).json()["exitCode"], 0);
 }
 
 #[test]
 fn large_output_arrives() {
-    let scene = Scene::new();
-    let finished = scene.run(&["exec", "seq 1 500000; seq 1 1000 >&2"]).with_code(0);
+    let server = TestServer::new();
+    let finished = server.run(&["exec", "seq 1 500000; seq 1 1000 >&2"]).with_code(0);
     let numbers = |to: u32| (1..=to).map(|n| format!("{n}\n")).collect::<String>();
     assert!(finished.text() == numbers(500_000));
     assert!(finished.stderr == numbers(1_000));
@@ -53,10 +53,10 @@ fn large_output_arrives() {
 #[test]
 fn missing_output_is_a_failure() {
     use std::io::{BufRead, BufReader, Write};
-    let scene = Scene::new();
+    let server = TestServer::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let server = std::thread::spawn(move || {
+    let fake = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = BufReader::new(stream.try_clone().unwrap()).lines();
         while request.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
@@ -76,7 +76,7 @@ fn missing_output_is_a_failure() {
             stream.write_all(format!("id: 0\ndata: {event}\n\n").as_bytes()).unwrap();
         }
     });
-    let finished = scene.run(&["--url", &url, "exec", "x"]).with_code(74);
+    let finished = server.run(&["--url", &url, "exec", "x"]).with_code(74);
     assert!(finished.stderr.contains("12345 bytes"), "{}", finished.stderr);
-    server.join().unwrap();
+    fake.join().unwrap();
 }

@@ -1,17 +1,17 @@
 //! The default server is found by its state directory, over TCP and a socket, and `run` uses it while it is there.
 
-use crate::stage::{Finished, Program, sandcrab};
-use crate::support::{Place, Serve};
+use crate::support::{Finished, Program, sandcrab};
+use crate::support::{Serve, TestDir};
 
 /// Runs the program, which knows nothing but the state directory.
-fn run(place: &Place, args: &[&str]) -> Finished {
+fn run(place: &TestDir, args: &[&str]) -> Finished {
     let mut command = sandcrab(&place.file("home"));
     Program::start(command.env("SANDCRAB_STATE_DIR", place.state()).args(args)).finish()
 }
 
 #[test]
 fn over_tcp_and_over_a_socket() {
-    let place = Place::new();
+    let place = TestDir::new();
     let socket = format!("unix:{}", place.file("socket").display());
     for listen in ["127.0.0.1:0", &socket] {
         let serve: Serve = place.serve(&["--listen", listen]);
@@ -26,17 +26,17 @@ fn over_tcp_and_over_a_socket() {
 
 #[test]
 fn one_that_was_killed_is_not_used() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut serve = place.serve(&[]);
     serve.child.kill().unwrap();
-    crate::stage::eventually("the server follows its parent", || !serve.answers());
+    crate::support::eventually("the server follows its parent", || (!serve.answers()).then_some(()));
     assert_eq!(run(&place, &["run", "echo alone"]).with_code(0).text(), "alone\n");
     drop(serve.child.wait());
 }
 
 #[test]
 fn a_restart_of_the_server_is_not_noticed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     let mut command = sandcrab(&place.file("home"));
     command.env("SANDCRAB_STATE_DIR", place.state());
@@ -53,7 +53,7 @@ fn a_restart_of_the_server_is_not_noticed() {
 #[test]
 fn a_server_that_is_named_needs_no_address_file() {
     use std::os::unix::fs::PermissionsExt;
-    let (place, other) = (Place::new(), Place::new());
+    let (place, other) = (TestDir::new(), TestDir::new());
     let serve = place.serve(&[]);
     std::fs::create_dir_all(other.state()).unwrap();
     let file = other.state().join("address");

@@ -18,6 +18,5 @@ mod serve_stop;
 mod serve_trust;
 mod sessions;
 mod signals;
-mod stage;
 mod support;
 mod terminal;

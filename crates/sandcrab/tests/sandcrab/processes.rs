@@ -2,23 +2,23 @@
 
 use sandcrab_api::execute::CommandRequest;
 
-use crate::stage::{Scene, is_alive};
+use crate::support::{TestServer, is_alive};
 
 /// Starts a process in the background.
-fn start(scene: &Scene, id: &str, command: &str) {
+fn start(server: &TestServer, id: &str, command: &str) {
     let request =
         CommandRequest { command: command.into(), process_id: Some(id.into()), ..CommandRequest::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(scene.client().start_process(&request)).unwrap();
+    runtime.block_on(server.client().start_process(&request)).unwrap();
 }
 
 #[test]
 fn ps_lists_what_runs_and_what_has_ended() {
-    let scene = Scene::new();
-    start(&scene, "long", "sleep 600");
-    start(&scene, "short", "exit 3");
-    scene.run(&["wait", "short"]).with_code(3);
-    let shown = scene.run(&["ps"]).with_code(0);
+    let server = TestServer::new();
+    start(&server, "long", "sleep 600");
+    start(&server, "short", "exit 3");
+    server.run(&["wait", "short"]).with_code(3);
+    let shown = server.run(&["ps"]).with_code(0);
     let lines: Vec<_> = shown.text().lines().collect();
     assert!(lines[0].starts_with("ID"), "{shown:?}");
     assert!(
@@ -26,7 +26,7 @@ fn ps_lists_what_runs_and_what_has_ended() {
         "{shown:?}"
     );
     assert!(!shown.text().contains('\x1b'));
-    let all = scene.run(&["ps", "--all", "--json"]).with_code(0).json();
+    let all = server.run(&["ps", "--all", "--json"]).with_code(0).json();
     let ids: Vec<_> =
         all["processes"].as_array().unwrap().iter().map(|p| p["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["long", "short"]);
@@ -35,55 +35,61 @@ fn ps_lists_what_runs_and_what_has_ended() {
 
 #[test]
 fn commands_of_others_cannot_write_to_the_terminal() {
-    let scene = Scene::new();
-    start(&scene, "evil", "sleep 600 # \x1b[2J\n# second line");
-    let shown = scene.run(&["ps"]).with_code(0);
+    let server = TestServer::new();
+    start(&server, "evil", "sleep 600 # \x1b[2J\n# second line");
+    let shown = server.run(&["ps"]).with_code(0);
     assert_eq!(shown.text().lines().count(), 2, "{shown:?}");
     assert!(!shown.text().contains('\x1b'), "{shown:?}");
 }
 
 #[test]
 fn logs_show_both_streams_exactly() {
-    let scene = Scene::new();
-    start(&scene, "p", r"printf '1\0\377\n'; printf 'e\n' >&2; printf '2\n3\n'");
-    scene.run(&["wait", "p"]).with_code(0);
-    let shown = scene.run(&["logs", "p"]).with_code(0);
+    let server = TestServer::new();
+    start(&server, "p", r"printf '1\0\377\n'; printf 'e\n' >&2; printf '2\n3\n'");
+    server.run(&["wait", "p"]).with_code(0);
+    let shown = server.run(&["logs", "p"]).with_code(0);
     assert_eq!((shown.stdout.as_slice(), shown.stderr.as_str()), (&b"1\0\xff\n2\n3\n"[..], "e\n"));
-    let only = scene.run(&["logs", "p", "--stderr"]).with_code(0);
+    let only = server.run(&["logs", "p", "--stderr"]).with_code(0);
     assert_eq!((only.text(), only.stderr.as_str()), ("", "e\n"));
-    let last = scene.run(&["logs", "p", "--tail", "1", "--stdout"]).with_code(0);
+    let last = server.run(&["logs", "p", "--tail", "1", "--stdout"]).with_code(0);
     assert_eq!((last.text(), last.stderr.as_str()), ("3\n", ""));
-    start(&scene, "q", "echo -n 12345678");
+    start(&server, "q", "echo -n 12345678");
     // A cursor is valid once its byte has been written.
-    scene.run(&["wait", "q"]).with_code(0);
-    let rest = scene.run(&["logs", "q", "--since", "6", "-f"]).with_code(0);
+    server.run(&["wait", "q"]).with_code(0);
+    let rest = server.run(&["logs", "q", "--since", "6", "-f"]).with_code(0);
     assert_eq!(rest.text(), "78");
 }
 
 #[test]
 fn logs_in_json_say_where_to_go_on() {
-    let scene = Scene::new();
-    start(&scene, "p", "echo one; echo two >&2; exit 4");
-    scene.run(&["wait", "p"]).with_code(4);
-    let shown = scene.run(&["logs", "p", "--json"]).with_code(0);
+    let server = TestServer::new();
+    start(&server, "p", "echo one; echo two >&2; exit 4");
+    server.run(&["wait", "p"]).with_code(4);
+    let shown = server.run(&["logs", "p", "--json"]).with_code(0);
     let lines: Vec<serde_json::Value> =
         shown.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let types: Vec<_> = lines.iter().map(|line| line["event"]["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["process_info", "stdout", "stderr", "exit"]);
     assert_eq!(lines[1]["event"]["data"], "one\n");
     let cursor = lines[1]["cursor"].as_str().unwrap();
-    let rest = scene.run(&["logs", "p", "--since", cursor]).with_code(0);
+    let rest = server.run(&["logs", "p", "--since", cursor]).with_code(0);
     assert_eq!((rest.text(), rest.stderr.as_str()), ("", "two\n"));
 }
 
 #[test]
 fn logs_follow_until_the_end() {
-    let scene = Scene::new();
-    let go = scene.file("go");
-    start(&scene, "p", &format!("echo begun; until [ -e {} ]; do sleep 0.02; done; echo over", go.display()));
-    crate::stage::eventually("its first line", || scene.run(&["logs", "p"]).with_code(0).text() == "begun\n");
-    let following = scene.spawn(&["logs", "-f", "p"]);
-    let tailing = scene.spawn(&["logs", "-f", "-n", "1", "p"]);
+    let server = TestServer::new();
+    let go = server.file("go");
+    start(
+        &server,
+        "p",
+        &format!("echo begun; until [ -e {} ]; do sleep 0.02; done; echo over", go.display()),
+    );
+    crate::support::eventually("its first line", || {
+        (server.run(&["logs", "p"]).with_code(0).text() == "begun\n").then_some(())
+    });
+    let following = server.spawn(&["logs", "-f", "p"]);
+    let tailing = server.spawn(&["logs", "-f", "-n", "1", "p"]);
     following.wait_for("begun\n");
     tailing.wait_for("begun\n");
     std::fs::write(go, "").unwrap();
@@ -104,31 +110,32 @@ fn are_both(pid: &str, program: &str) -> bool {
 
 #[test]
 fn kill_prints_its_receipt() {
-    let scene = Scene::new();
-    let pid = scene.file("pid");
-    start(&scene, "tree", &format!("setsid sleep 600 & echo $! > {}; sleep 601", pid.display()));
-    crate::stage::eventually("both programs", || {
-        std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n') && are_both(&pid, "sleep"))
+    let server = TestServer::new();
+    let pid = server.file("pid");
+    start(&server, "tree", &format!("setsid sleep 600 & echo $! > {}; sleep 601", pid.display()));
+    crate::support::eventually("both programs", || {
+        let pid = std::fs::read_to_string(&pid).ok()?;
+        (pid.ends_with('\n') && are_both(&pid, "sleep")).then_some(())
     });
-    let receipt = scene.run(&["kill", "tree", "--signal", "KILL", "--grace", "0s"]).with_code(0);
+    let receipt = server.run(&["kill", "tree", "--signal", "KILL", "--grace", "0s"]).with_code(0);
     assert!(receipt.text().contains("sleep 600") && receipt.text().contains("sleep 601"), "{receipt:?}");
     assert!(receipt.text().contains("SIGKILL"), "{receipt:?}");
     assert!(!is_alive(&std::fs::read_to_string(&pid).unwrap()));
-    assert_eq!(scene.run(&["kill", "tree"]).with_code(0).text(), "nothing was running\n");
+    assert_eq!(server.run(&["kill", "tree"]).with_code(0).text(), "nothing was running\n");
     assert_eq!(
-        scene.run(&["kill", "tree", "--json"]).with_code(0).json()["survivors"],
+        server.run(&["kill", "tree", "--json"]).with_code(0).json()["survivors"],
         serde_json::json!([])
     );
-    let waited = scene.run(&["wait", "tree"]).with_code(137);
+    let waited = server.run(&["wait", "tree"]).with_code(137);
     assert!(waited.text().starts_with("tree was killed after "), "{waited:?}");
 }
 
 #[test]
 fn wait_has_a_timeout() {
-    let scene = Scene::new();
-    start(&scene, "p", "sleep 600");
-    let waited = scene.run(&["wait", "p", "--timeout", "50ms"]).with_code(75);
+    let server = TestServer::new();
+    start(&server, "p", "sleep 600");
+    let waited = server.run(&["wait", "p", "--timeout", "50ms"]).with_code(75);
     assert!(waited.stderr.contains("hint: "), "{waited:?}");
-    scene.run(&["kill", "p"]).with_code(0);
-    assert_eq!(scene.run(&["wait", "p", "--json"]).with_code(143).json()["status"], "killed");
+    server.run(&["kill", "p"]).with_code(0);
+    assert_eq!(server.run(&["wait", "p", "--json"]).with_code(143).json()["status"], "killed");
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::stage::Scene;
+use crate::support::TestServer;
 
 /// A command that writes numbered lines for long enough to be cut off in between.
 const SLOW_LINES: &str = "for i in $(seq 1 400); do echo line $i; echo $i >&2; sleep 0.005; done; exit 5";
@@ -23,12 +23,12 @@ fn lines(prefix: &str) -> String {
 
 #[test]
 fn exec_goes_on_after_the_server_was_killed() {
-    let mut scene = Scene::new();
-    let program = scene.spawn(&["exec", SLOW_LINES]);
+    let mut server = TestServer::new();
+    let program = server.spawn(&["exec", SLOW_LINES]);
     for mark in ["line 50\n", "line 200\n"] {
         program.wait_for(mark);
-        scene.kill();
-        scene.start();
+        server.kill();
+        server.start();
     }
     let finished = program.finish().with_code(5);
     assert_eq!(finished.text(), lines("line "));
@@ -37,28 +37,28 @@ fn exec_goes_on_after_the_server_was_killed() {
 
 #[test]
 fn a_session_goes_on_after_the_server_was_killed() {
-    let mut scene = Scene::new();
-    scene.run(&["session", "create", "s"]).with_code(0);
-    let program = scene.spawn(&["exec", "-s", "s", &format!("X=kept; ({SLOW_LINES})")]);
+    let mut server = TestServer::new();
+    server.run(&["session", "create", "s"]).with_code(0);
+    let program = server.spawn(&["exec", "-s", "s", &format!("X=kept; ({SLOW_LINES})")]);
     program.wait_for("line 50\n");
-    scene.kill();
-    scene.start();
+    server.kill();
+    server.start();
     assert_eq!(program.finish().with_code(5).text(), lines("line "));
-    assert_eq!(scene.run(&["exec", "-s", "s", "echo $X"]).with_code(0).text(), "kept\n");
+    assert_eq!(server.run(&["exec", "-s", "s", "echo $X"]).with_code(0).text(), "kept\n");
 }
 
 #[test]
 fn logs_and_wait_go_on_after_the_server_was_killed() {
-    let mut scene = Scene::new();
-    let program = scene.spawn(&["exec", SLOW_LINES]);
+    let mut server = TestServer::new();
+    let program = server.spawn(&["exec", SLOW_LINES]);
     program.wait_for("line 1\n");
-    let listed = scene.run(&["ps", "--json"]).with_code(0).json();
+    let listed = server.run(&["ps", "--json"]).with_code(0).json();
     let id = listed["processes"][0]["id"].as_str().unwrap().to_owned();
-    let logs = scene.spawn(&["logs", "-f", &id]);
-    let wait = scene.spawn(&["wait", &id]);
+    let logs = server.spawn(&["logs", "-f", &id]);
+    let wait = server.spawn(&["wait", &id]);
     logs.wait_for("line 100\n");
-    scene.kill();
-    scene.start();
+    server.kill();
+    server.start();
     assert_eq!(logs.finish().with_code(0).text(), lines("line "));
     wait.finish().with_code(5);
     program.finish().with_code(5);
@@ -68,9 +68,9 @@ fn logs_and_wait_go_on_after_the_server_was_killed() {
 #[test]
 fn a_slow_reader_gets_every_byte() {
     use std::io::Read;
-    let mut scene = Scene::new();
+    let mut server = TestServer::new();
     let last = 12_000_000_u64;
-    let mut command = scene.sandcrab(&["exec", "--", "seq", "1", &last.to_string()]);
+    let mut command = server.sandcrab(&["exec", "--", "seq", "1", &last.to_string()]);
     let mut child =
         command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -94,8 +94,8 @@ fn a_slow_reader_gets_every_byte() {
         }
         read += count;
         if kills.next_if(|at| read >= *at).is_some() {
-            scene.kill();
-            scene.start();
+            server.kill();
+            server.start();
         }
     }
     assert_eq!(next, last + 1);
@@ -141,7 +141,7 @@ async fn pass(mut client: TcpStream, to: SocketAddr, limit: usize) {
 
 /// Runs a command through connections that are cut again and again; what came on standard output, and how often it was
 /// cut.
-async fn cut_and_read(scene: &Scene, command: &str, encoding: Encoding) -> (Vec<u8>, usize) {
+async fn cut_and_read(server: &TestServer, command: &str, encoding: Encoding) -> (Vec<u8>, usize) {
     let cuts = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counter = std::sync::Arc::clone(&cuts);
     // Another length each time, some within the head of the answer.
@@ -149,8 +149,8 @@ async fn cut_and_read(scene: &Scene, command: &str, encoding: Encoding) -> (Vec<
         let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         50 + (n * 279_193) % MOST_BYTES
     };
-    let (address, _proxy) = cutting_proxy(scene.address(), cut_after).await;
-    let client = Client::connect(&format!("http://{address}"), Some(scene.token())).unwrap();
+    let (address, _proxy) = cutting_proxy(server.address(), cut_after).await;
+    let client = Client::connect(&format!("http://{address}"), Some(server.token())).unwrap();
     let request =
         CommandRequest { command: command.into(), encoding: Some(encoding), ..CommandRequest::default() };
     let mut events = client.execute_stream(&request).await.unwrap();
@@ -172,20 +172,20 @@ async fn cut_and_read(scene: &Scene, command: &str, encoding: Encoding) -> (Vec<
 
 #[tokio::test]
 async fn bytes_are_exact_however_often_the_connection_is_cut() {
-    let scene = Scene::new();
-    let copy = scene.file("copy");
+    let server = TestServer::new();
+    let copy = server.file("copy");
     let command = format!("head -c 4000000 /dev/urandom | tee {}; exit 3", copy.display());
-    let (output, cuts) = cut_and_read(&scene, &command, Encoding::Base64).await;
+    let (output, cuts) = cut_and_read(&server, &command, Encoding::Base64).await;
     assert!(output == std::fs::read(copy).unwrap());
     assert!(cuts > 3, "{cuts}");
 }
 
 #[tokio::test]
 async fn text_is_exact_however_often_the_connection_is_cut() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     // Characters of two, three and four bytes, cut by the pieces they are written in.
     let command = "for i in $(seq 1 200000); do echo -n 'aü€🦀'; done | dd bs=7 status=none; exit 3";
-    let (output, cuts) = cut_and_read(&scene, command, Encoding::Utf8).await;
+    let (output, cuts) = cut_and_read(&server, command, Encoding::Utf8).await;
     assert!(String::from_utf8(output).unwrap() == "aü€🦀".repeat(200_000));
     assert!(cuts > 3, "{cuts}");
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::stage::{Finished, Program, Scene, is_alive};
+use crate::support::{Finished, Program, TestServer, is_alive};
 
 /// A home that has no server, and a folder for what is temporary.
 struct Alone {
@@ -17,7 +17,7 @@ impl Alone {
     }
 
     fn sandcrab(&self, args: &[&str]) -> Command {
-        let mut command = crate::stage::sandcrab(self.dir.path());
+        let mut command = crate::support::sandcrab(self.dir.path());
         // Nobody listens there: the default address may belong to somebody.
         std::fs::create_dir_all(self.dir.path().join("state")).unwrap();
         std::fs::write(self.dir.path().join("state/address"), "unix:/nonexistent\n").unwrap();
@@ -131,13 +131,13 @@ fn json_is_one_document() {
 
 #[test]
 fn a_server_that_is_there_is_used() {
-    let scene = Scene::new();
-    let state = scene.file("default");
+    let server = TestServer::new();
+    let state = server.file("default");
     std::fs::create_dir(&state).unwrap();
-    std::fs::write(state.join("address"), format!("http://{}\n", scene.address())).unwrap();
-    std::fs::write(state.join("token"), format!("{}\n", scene.token())).unwrap();
-    let mut command = crate::stage::sandcrab(scene.dir());
+    std::fs::write(state.join("address"), format!("http://{}\n", server.address())).unwrap();
+    std::fs::write(state.join("token"), format!("{}\n", server.token())).unwrap();
+    let mut command = crate::support::sandcrab(server.dir());
     command.env("SANDCRAB_STATE_DIR", state).args(["run", "echo on the server"]);
     assert_eq!(Program::start(&mut command).finish().with_code(0).text(), "on the server\n");
-    assert!(scene.run(&["ps", "--all"]).with_code(0).text().contains("echo on the server"));
+    assert!(server.run(&["ps", "--all"]).with_code(0).text().contains("echo on the server"));
 }

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::support::{Place, Serve};
+use crate::support::{Serve, TestDir};
 
 /// A command whose configuration file, variable and option each may name a socket.
-fn command(place: &Place, file: Option<&str>, variable: Option<&str>, option: Option<&str>) -> Command {
+fn command(place: &TestDir, file: Option<&str>, variable: Option<&str>, option: Option<&str>) -> Command {
     let socket = |name: &str| format!("unix:{}", place.file(name).display());
     let mut command = place.command();
     command.env_remove("SANDCRAB_LISTEN");
@@ -25,7 +25,7 @@ fn command(place: &Place, file: Option<&str>, variable: Option<&str>, option: Op
 
 #[test]
 fn an_option_counts_before_a_variable_and_that_before_the_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (variable, option, expected) in [
         (None, None, "file"),
         (Some("variable"), None, "variable"),
@@ -39,7 +39,7 @@ fn an_option_counts_before_a_variable_and_that_before_the_file() {
 
 #[test]
 fn a_named_file_counts_and_has_to_be_there() {
-    let place = Place::new();
+    let place = TestDir::new();
     let named = place.file("named.toml");
     std::fs::write(&named, format!("listen = \"unix:{}\"\n", place.file("named").display())).unwrap();
     let mut with_named = command(&place, Some("file"), None, None);
@@ -57,7 +57,7 @@ fn a_named_file_counts_and_has_to_be_there() {
 
 #[test]
 fn a_variable_that_means_nothing_is_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut misspelt = command(&place, None, Some("socket"), None);
     let serve = Serve::start(&place, misspelt.env("SANDCRAB_LISTN", "secret").env("SANDCRAB_TOKEN", "t"));
     let log = serve.log();
@@ -71,7 +71,7 @@ fn a_variable_that_means_nothing_is_named() {
 
 #[test]
 fn what_means_nothing_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = place.file("bad.toml");
     std::fs::write(&file, "listens = \"127.0.0.1:0\"\n").unwrap();
     let (code, said) = place.refused(place.command().arg("--config").arg(&file));

@@ -4,17 +4,17 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, Serve, ended, eventually, send};
+use crate::support::{Serve, TestDir, ended, eventually, send};
 
 /// A command that says that it has begun, and ends when it is told to.
 const WAITS: &str =
     r#"{"command": "touch begun; until [ -e go ]; do sleep 0.01; done; echo done", "executionId": "waits"}"#;
 
-fn begun(place: &Place) {
+fn begun(place: &TestDir) {
     eventually("the command has begun", || place.file("begun").exists().then_some(()));
 }
 
-fn go(place: &Place) {
+fn go(place: &TestDir) {
     std::fs::write(place.file("go"), "").unwrap();
 }
 
@@ -24,7 +24,7 @@ fn stopping(serve: &Serve) {
 
 #[test]
 fn the_token_opens_and_nothing_else_does() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     let body = r#"{"command": "echo hello"}"#;
     let answer = serve.ask(&place, "POST /api/execute", body).unwrap();
@@ -36,7 +36,7 @@ fn the_token_opens_and_nothing_else_does() {
 
 #[test]
 fn what_runs_is_answered_and_what_is_new_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut serve = place.serve(&["--drain-window", "1h"]);
     thread::scope(|scope| {
         let running = scope.spawn(|| serve.ask(&place, "POST /api/execute", WAITS).unwrap());
@@ -54,7 +54,7 @@ fn what_runs_is_answered_and_what_is_new_is_refused() {
 
 #[test]
 fn after_the_window_it_does_not_wait_and_the_next_has_the_answer() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut serve = place.serve(&["--drain-window", "100ms"]);
     thread::scope(|scope| {
         let running = scope.spawn(|| serve.ask(&place, "POST /api/execute", WAITS));
@@ -74,7 +74,7 @@ fn after_the_window_it_does_not_wait_and_the_next_has_the_answer() {
 
 #[test]
 fn a_command_outlives_the_server_that_started_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     thread::scope(|scope| {
         let running = scope.spawn(|| serve.ask(&place, "POST /api/execute", WAITS));

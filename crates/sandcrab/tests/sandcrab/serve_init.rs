@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use sandcrab_engine::EndReason;
 
-use crate::support::{PROGRAM, Place, Serve, children, ended, eventually, id, send};
+use crate::support::{PROGRAM, Serve, TestDir, children, ended, eventually, id, send};
 
 /// Says in the environment of this test program that it is to begin an execution, and where.
 const BEGIN: &str = "SANDCRAB_TEST_BEGIN";
@@ -34,7 +34,7 @@ fn begins_an_execution() {
 }
 
 /// A server that is the first process of a pid namespace, and its number out here.
-fn serve_as_init(place: &Place, words: &str) -> (Serve, u32) {
+fn serve_as_init(place: &TestDir, words: &str) -> (Serve, u32) {
     let own = std::env::current_exe().unwrap();
     let script = format!(
         "\"$0\" --exact serve_init::begins_an_execution >&2 && unset {BEGIN} && exec \"$1\" serve {words}"
@@ -50,7 +50,7 @@ fn serve_as_init(place: &Place, words: &str) -> (Serve, u32) {
 
 #[test]
 fn it_restarts_its_server_reaps_and_ends_what_runs() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (mut serve, init) = serve_as_init(&place, "--stop-grace 500ms");
     let is_server = |pid: &u32| {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sandcrab-server\0"))

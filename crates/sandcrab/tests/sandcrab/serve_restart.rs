@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use sandcrab_engine::EndReason;
 
-use crate::support::{Place, children, ended, eventually, id, is_alive, send, stat};
+use crate::support::{TestDir, children, ended, eventually, id, is_alive, send, stat};
 
 #[test]
 fn a_killed_server_is_back_within_two_seconds_and_nothing_is_lost() {
-    let place = Place::new();
+    let place = TestDir::new();
     let go = place.file("go");
     place.begin("long", "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 7");
     let serve = place.serve(&[]);
@@ -34,7 +34,7 @@ fn a_killed_server_is_back_within_two_seconds_and_nothing_is_lost() {
 
 #[test]
 fn a_server_that_crashes_again_and_again_is_given_up() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut serve = place.serve(&[]);
     let mut last = 0;
     let status = eventually("it gives up", || {
@@ -57,7 +57,7 @@ fn a_server_that_crashes_again_and_again_is_given_up() {
 /// A machine that is out of something has it again later; the parent tries on, and keeps the address.
 #[test]
 fn a_server_that_cannot_be_started_again_is_tried_on() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     // Once without trouble: then the parent is sure to have the address.
     send(serve.server(), Signal::KILL);
@@ -74,7 +74,7 @@ fn a_server_that_cannot_be_started_again_is_tried_on() {
 
 #[test]
 fn when_the_parent_is_killed_the_server_goes_and_the_work_stays() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.begin("long", "echo begun; exec sleep 300");
     let mut serve = place.serve(&["--stop-executions"]);
     let server = serve.server();
@@ -89,7 +89,7 @@ fn when_the_parent_is_killed_the_server_goes_and_the_work_stays() {
 
 #[test]
 fn what_a_crashed_server_leaves_is_reaped() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.begin("long", "echo begun; exec sleep 300");
     let serve = place.serve(&[]);
     let parent = serve.child.id();
@@ -107,7 +107,7 @@ fn what_a_crashed_server_leaves_is_reaped() {
 
 #[test]
 fn a_wish_to_stop_between_two_servers_is_not_lost() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.begin("polite", "trap 'echo bye; exit 3' TERM; echo begun; while :; do sleep 0.01; done");
     let mut serve = place.serve(&["--stop-executions"]);
     // Stopped, so that the parent is sure to find both.

@@ -3,14 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Place, Serve};
+use crate::support::{Serve, TestDir};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 #[track_caller]
-fn user_of_a_command(place: &Place, serve: &Serve) -> String {
+fn user_of_a_command(place: &TestDir, serve: &Serve) -> String {
     let answer = serve.ask(place, "POST /api/execute", r#"{"command":"id -u"}"#).unwrap();
     answer
         .rsplit_once("\"stdout\":\"")
@@ -23,7 +23,7 @@ fn an_option_a_variable_and_the_file_name_the_user() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let folder = place.file("config/sandcrab");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.toml"), "run-as = \"54321:54321\"\nworkspace = \"/\"\n").unwrap();
@@ -41,7 +41,7 @@ fn an_option_a_variable_and_the_file_name_the_user() {
 
 #[test]
 fn a_user_that_commands_cannot_run_as_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let refused = |options: &[&str]| {
         let (code, said) = place.refused(place.command().args(options));
         assert_eq!(code, Some(2), "{said}");

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, Serve, ended, eventually, is_alive, mode, ping};
+use crate::support::{Serve, TestDir, ended, eventually, is_alive, mode, ping};
 
 #[test]
 fn it_says_where_it_listens_and_keeps_the_token_to_itself() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&["--log", "trace"]);
     assert!(serve.address.starts_with("http://127.0.0.1:"), "{}", serve.address);
     let token_file = place.state().join("token");
@@ -29,7 +29,7 @@ fn it_says_where_it_listens_and_keeps_the_token_to_itself() {
 
 #[test]
 fn a_log_in_json_is_json() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&["--log-format", "json"]);
     serve.signal(Signal::USR1);
     eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
@@ -41,7 +41,7 @@ fn a_log_in_json_is_json() {
 
 #[test]
 fn a_unix_socket_is_private_replaced_when_dead_and_removed_in_the_end() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (path, listen) = (place.file("s"), format!("unix:{}", place.file("s").display()));
     let mut serve = place.serve(&["--listen", &listen]);
     assert_eq!(serve.address, listen);
@@ -66,7 +66,7 @@ fn a_unix_socket_is_private_replaced_when_dead_and_removed_in_the_end() {
 
 #[test]
 fn a_second_one_on_the_same_state_directory_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     let (code, said) = place.refused(&mut place.command());
     assert_eq!(code, Some(2));
@@ -80,7 +80,7 @@ fn a_second_one_on_the_same_state_directory_is_refused() {
 
 #[test]
 fn a_port_that_is_taken_is_refused() {
-    let (place, other) = (Place::new(), Place::new());
+    let (place, other) = (TestDir::new(), TestDir::new());
     let serve = other.serve(&[]);
     let address = serve.address.strip_prefix("http://").unwrap();
     let (code, said) = place.refused(place.command().args(["--listen", address]));
@@ -91,7 +91,7 @@ fn a_port_that_is_taken_is_refused() {
 
 #[test]
 fn a_token_that_others_can_read_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let token = place.file("secret");
     std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
     std::fs::set_permissions(&token, Permissions::from_mode(0o644)).unwrap();
@@ -106,7 +106,7 @@ fn a_token_that_others_can_read_is_refused() {
 
 #[test]
 fn without_a_token_it_says_so_and_not_to_the_world() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (code, said) = place.refused(place.command().args(["--no-auth", "--listen", "0.0.0.0:0"]));
     assert!(code == Some(2) && said.contains("--trust-network"), "{said}");
     let serve = place.serve(&["--no-auth"]);
@@ -117,7 +117,7 @@ fn without_a_token_it_says_so_and_not_to_the_world() {
 
 #[test]
 fn the_parent_is_one_thread() {
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     let tasks = std::fs::read_dir(format!("/proc/{}/task", serve.child.id())).unwrap();
     assert_eq!(tasks.count(), 1);

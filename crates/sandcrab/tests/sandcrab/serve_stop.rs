@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use sandcrab_engine::EndReason;
 
-use crate::support::{Place, children, ended, eventually, id, ping};
+use crate::support::{TestDir, children, ended, eventually, id, ping};
 
 /// Says so when it is told to end, and does.
 const POLITE: &str = "trap 'echo bye; exit 3' TERM; echo begun; while :; do sleep 0.01; done";
@@ -14,7 +14,7 @@ const STUBBORN: &str = "trap '' TERM; echo begun; while :; do sleep 0.01; done";
 
 #[test]
 fn it_ends_well_and_what_runs_goes_on() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.begin("long", "echo begun; exec sleep 300");
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut serve = place.serve(&[]);
@@ -27,7 +27,7 @@ fn it_ends_well_and_what_runs_goes_on() {
 
 #[test]
 fn what_runs_is_ended_where_that_is_asked_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.begin("polite", POLITE);
     place.begin("stubborn", STUBBORN);
     place.serve(&["--stop-executions", "--stop-grace", "500ms"]).stop();
@@ -43,7 +43,7 @@ fn what_runs_is_ended_where_that_is_asked_for() {
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.begin("stubborn", STUBBORN);
     let mut serve = place.serve(&["--stop-executions", "--stop-grace", "1h"]);
     serve.signal(Signal::TERM);
@@ -61,7 +61,7 @@ fn a_second_signal_does_not_wait() {
 
 #[test]
 fn what_was_ignored_when_it_started_stays_ignored() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut command = std::process::Command::new("nohup");
     place.prepare(&mut command);
     command.args([crate::support::PROGRAM, "serve"]);

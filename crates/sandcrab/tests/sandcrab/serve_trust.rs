@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use crate::support::Place;
+use crate::support::TestDir;
 
 /// A user that is not this one.
 const OTHER: u32 = 54_321;
@@ -25,7 +25,7 @@ fn give(path: &Path) {
 
 /// A server refuses to start, and names the file.
 #[track_caller]
-fn refused(place: &Place, name: &Path, why: &str) {
+fn refused(place: &TestDir, name: &Path, why: &str) {
     let (code, said) = place.refused(&mut place.command());
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains(&name.display().to_string()) && said.contains(why), "{said}");
@@ -37,7 +37,7 @@ fn a_state_directory_of_another_user_is_refused_with_its_token() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let state = place.state();
     fs::create_dir(&state).unwrap();
     fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
@@ -60,7 +60,7 @@ fn every_file_and_folder_of_a_state_directory_must_be_the_servers() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let serve = place.serve(&[]);
     assert!(serve.ask(&place, "POST /api/env", r#"{"vars":{"A":"1"}}"#).unwrap().contains("200 OK"));
     assert!(serve.ask(&place, "POST /api/execute", r#"{"command":"true"}"#).unwrap().contains("200 OK"));
@@ -83,7 +83,7 @@ fn every_file_and_folder_of_a_state_directory_must_be_the_servers() {
 
 #[test]
 fn links_in_a_state_directory_are_not_followed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.serve(&[]).stop();
     let (state, target) = (place.state(), place.file("target"));
     for name in ["lock", "environment.json", "journals", "supervisors", "snapshots"] {
@@ -112,7 +112,7 @@ fn links_in_a_state_directory_are_not_followed() {
 
 #[test]
 fn a_state_directory_below_a_folder_that_others_can_write_to_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let parent = place.file("shared");
     fs::create_dir(&parent).unwrap();
     fs::set_permissions(&parent, Permissions::from_mode(0o777)).unwrap();
@@ -129,7 +129,7 @@ fn a_state_directory_below_a_folder_that_others_can_write_to_is_refused() {
 
 #[test]
 fn a_configuration_file_that_another_user_can_change_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let folder = place.file("config/sandcrab");
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("config.toml");
@@ -152,7 +152,7 @@ fn a_client_does_not_follow_an_address_of_another_user() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let state = place.state();
     fs::create_dir(&state).unwrap();
     write(&state.join("address"), "http://127.0.0.1:9\n", 0o600);

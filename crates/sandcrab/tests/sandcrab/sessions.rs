@@ -1,22 +1,22 @@
 //! `sandcrab session`.
 
-use crate::stage::Scene;
+use crate::support::TestServer;
 
 #[test]
 fn a_session_keeps_its_state() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     let create = ["session", "create", "s", "--name", "mine", "-e", "A=1", "--cwd", "/"];
-    assert_eq!(scene.run(&create).with_code(0).text(), "s\n");
-    scene.run(&["session", "exec", "s", "cd /tmp; f() { echo \"$A $B\"; }; B=2"]).with_code(0);
-    assert_eq!(scene.run(&["session", "exec", "s", "f; pwd"]).with_code(0).text(), "1 2\n/tmp\n");
+    assert_eq!(server.run(&create).with_code(0).text(), "s\n");
+    server.run(&["session", "exec", "s", "cd /tmp; f() { echo \"$A $B\"; }; B=2"]).with_code(0);
+    assert_eq!(server.run(&["session", "exec", "s", "f; pwd"]).with_code(0).text(), "1 2\n/tmp\n");
     assert_eq!(
-        scene.run(&["session", "exec", "s", "--", "echo", "a  b", "$A"]).with_code(0).text(),
+        server.run(&["session", "exec", "s", "--", "echo", "a  b", "$A"]).with_code(0).text(),
         "a  b $A\n"
     );
     let once = ["exec", "--session", "s", "-e", "A=9", "--cwd", "/", "f; pwd"];
-    assert_eq!(scene.run(&once).with_code(0).text(), "9 2\n/\n");
-    assert_eq!(scene.run(&["exec", "-s", "s", "f; pwd"]).with_code(0).text(), "1 2\n/tmp\n");
-    let list = scene.run(&["session", "list"]).with_code(0);
+    assert_eq!(server.run(&once).with_code(0).text(), "9 2\n/\n");
+    assert_eq!(server.run(&["exec", "-s", "s", "f; pwd"]).with_code(0).text(), "1 2\n/tmp\n");
+    let list = server.run(&["session", "list"]).with_code(0);
     assert!(
         list.text().contains("mine") && list.text().contains("idle") && list.text().contains("/tmp"),
         "{list:?}"
@@ -25,42 +25,42 @@ fn a_session_keeps_its_state() {
 
 #[test]
 fn fork_reset_and_delete() {
-    let scene = Scene::new();
-    let made = scene.run(&["session", "create", "--json"]).with_code(0).json();
+    let server = TestServer::new();
+    let made = server.run(&["session", "create", "--json"]).with_code(0).json();
     let id = made["id"].as_str().unwrap();
-    scene.run(&["session", "exec", id, "X=1"]).with_code(0);
-    assert_eq!(scene.run(&["session", "fork", id, "copy"]).with_code(0).text(), "copy\n");
-    scene.run(&["session", "reset", id]).with_code(0);
-    assert_eq!(scene.run(&["session", "exec", id, "echo ${X-gone}"]).with_code(0).text(), "gone\n");
-    scene.run(&["session", "reset", "--restore", "copy"]).with_code(0);
-    assert_eq!(scene.run(&["session", "exec", "copy", "echo $X"]).with_code(0).text(), "1\n");
-    scene.run(&["session", "delete", "copy"]).with_code(0);
-    let gone = scene.run(&["session", "exec", "copy", "true"]).with_code(65);
+    server.run(&["session", "exec", id, "X=1"]).with_code(0);
+    assert_eq!(server.run(&["session", "fork", id, "copy"]).with_code(0).text(), "copy\n");
+    server.run(&["session", "reset", id]).with_code(0);
+    assert_eq!(server.run(&["session", "exec", id, "echo ${X-gone}"]).with_code(0).text(), "gone\n");
+    server.run(&["session", "reset", "--restore", "copy"]).with_code(0);
+    assert_eq!(server.run(&["session", "exec", "copy", "echo $X"]).with_code(0).text(), "1\n");
+    server.run(&["session", "delete", "copy"]).with_code(0);
+    let gone = server.run(&["session", "exec", "copy", "true"]).with_code(65);
     assert!(gone.stderr.contains("hint: `sandcrab session list`"), "{gone:?}");
-    let listed = scene.run(&["session", "list", "--json"]).with_code(0).json();
+    let listed = server.run(&["session", "list", "--json"]).with_code(0).json();
     assert_eq!(listed["data"], serde_json::json!([id]));
 }
 
 #[test]
 fn interrupt_ends_the_command_and_keeps_the_shell() {
-    let scene = Scene::new();
-    scene.run(&["session", "create", "s"]).with_code(0);
-    let running = scene.spawn(&["session", "exec", "s", "X=kept; echo begun; sleep 600"]);
+    let server = TestServer::new();
+    server.run(&["session", "create", "s"]).with_code(0);
+    let running = server.spawn(&["session", "exec", "s", "X=kept; echo begun; sleep 600"]);
     running.wait_for("begun");
-    let receipt = scene.run(&["session", "interrupt", "s"]).with_code(0);
+    let receipt = server.run(&["session", "interrupt", "s"]).with_code(0);
     assert!(receipt.text().contains("sleep 600"), "{receipt:?}");
     assert_eq!(running.finish().code, Some(130));
-    assert_eq!(scene.run(&["session", "exec", "s", "echo $X"]).with_code(0).text(), "kept\n");
+    assert_eq!(server.run(&["session", "exec", "s", "echo $X"]).with_code(0).text(), "kept\n");
 }
 
 #[test]
 fn a_command_that_ends_the_shell_says_so() {
-    let scene = Scene::new();
-    scene.run(&["session", "create", "s"]).with_code(0);
-    let ended = scene.run(&["session", "exec", "s", "echo last; exit 3"]).with_code(66);
+    let server = TestServer::new();
+    server.run(&["session", "create", "s"]).with_code(0);
+    let ended = server.run(&["session", "exec", "s", "echo last; exit 3"]).with_code(66);
     assert_eq!(ended.text(), "last\n");
     assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains("hint: "), "{ended:?}");
-    assert_eq!(scene.run(&["session", "exec", "s", "echo back"]).with_code(0).text(), "back\n");
-    scene.run(&["session", "create", "r", "--restore"]).with_code(0);
-    assert_eq!(scene.run(&["session", "exec", "r", "exit 3"]).code, Some(3));
+    assert_eq!(server.run(&["session", "exec", "s", "echo back"]).with_code(0).text(), "back\n");
+    server.run(&["session", "create", "r", "--restore"]).with_code(0);
+    assert_eq!(server.run(&["session", "exec", "r", "exit 3"]).code, Some(3));
 }

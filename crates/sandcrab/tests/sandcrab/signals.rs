@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::stage::{Program, Scene, eventually, is_alive};
+use crate::support::{Program, TestServer, eventually, is_alive};
 
 /// Less than the command has after a first Ctrl-C.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
 #[test]
 fn ctrl_c_interrupts_the_command() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     let program =
-        scene.spawn(&["exec", "trap 'echo tidied; exit 7' INT; echo $$; while :; do sleep 0.05; done"]);
+        server.spawn(&["exec", "trap 'echo tidied; exit 7' INT; echo $$; while :; do sleep 0.05; done"]);
     program.wait_for("\n");
     let pid = String::from_utf8(program.so_far()).unwrap();
     program.signal(Signal::INT);
@@ -27,7 +27,7 @@ fn ctrl_c_interrupts_the_command() {
 #[test]
 fn ctrl_c_ends_the_whole_tree_of_an_embedded_server() {
     let home = tempfile::tempdir().unwrap();
-    let mut command = crate::stage::sandcrab(home.path());
+    let mut command = crate::support::sandcrab(home.path());
     std::fs::create_dir(home.path().join("state")).unwrap();
     std::fs::write(home.path().join("state/address"), "unix:/nonexistent").unwrap();
     command.env("SANDCRAB_STATE_DIR", home.path().join("state"));
@@ -42,8 +42,8 @@ fn ctrl_c_ends_the_whole_tree_of_an_embedded_server() {
 
 #[test]
 fn a_second_ctrl_c_kills_at_once() {
-    let scene = Scene::new();
-    let program = scene.spawn(&["exec", "trap 'echo caught' INT; echo $$; while :; do sleep 0.05; done"]);
+    let server = TestServer::new();
+    let program = server.spawn(&["exec", "trap 'echo caught' INT; echo $$; while :; do sleep 0.05; done"]);
     program.wait_for("\n");
     let pid = String::from_utf8(program.so_far()).unwrap();
     program.signal(Signal::INT);
@@ -57,10 +57,10 @@ fn a_second_ctrl_c_kills_at_once() {
 
 #[test]
 fn ctrl_c_without_a_server_is_heard() {
-    let mut scene = Scene::new();
-    let program = scene.spawn(&["exec", "echo begun; sleep 600"]);
+    let mut server = TestServer::new();
+    let program = server.spawn(&["exec", "echo begun; sleep 600"]);
     program.wait_for("begun\n");
-    scene.kill();
+    server.kill();
     let begun = Instant::now();
     program.signal(Signal::INT);
     let finished = program.finish().with_code(130);
@@ -70,9 +70,9 @@ fn ctrl_c_without_a_server_is_heard() {
 
 #[test]
 fn sigterm_is_passed_on() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     let program =
-        scene.spawn(&["exec", "trap 'echo term; exit' TERM; echo ready; while :; do sleep 0.05; done"]);
+        server.spawn(&["exec", "trap 'echo term; exit' TERM; echo ready; while :; do sleep 0.05; done"]);
     program.wait_for("ready\n");
     program.signal(Signal::TERM);
     assert_eq!(program.finish().with_code(143).text(), "ready\nterm\n");
@@ -80,24 +80,24 @@ fn sigterm_is_passed_on() {
 
 #[test]
 fn ctrl_c_ends_a_command_that_waits_for_its_turn() {
-    let scene = Scene::new();
-    scene.run(&["session", "create", "s"]).with_code(0);
-    let first = scene.spawn(&["exec", "-s", "s", "X=1; echo ready; sleep 600"]);
+    let server = TestServer::new();
+    server.run(&["session", "create", "s"]).with_code(0);
+    let first = server.spawn(&["exec", "-s", "s", "X=1; echo ready; sleep 600"]);
     first.wait_for("ready");
-    let second = scene.spawn(&["exec", "-s", "s", "X=2"]);
-    let queued = || scene.run(&["session", "list", "--json"]).json()["sessions"][0]["queued"] == 1;
-    eventually("the second is queued", queued);
+    let second = server.spawn(&["exec", "-s", "s", "X=2"]);
+    let queued = || server.run(&["session", "list", "--json"]).json()["sessions"][0]["queued"] == 1;
+    eventually("the second is queued", || queued().then_some(()));
     second.signal(Signal::INT);
     second.finish().with_code(130);
     first.signal(Signal::INT);
     first.finish().with_code(130);
-    assert_eq!(scene.run(&["exec", "-s", "s", "echo $X"]).with_code(0).text(), "1\n");
+    assert_eq!(server.run(&["exec", "-s", "s", "echo $X"]).with_code(0).text(), "1\n");
 }
 
 #[test]
 fn a_reader_that_goes_away_ends_the_command_quietly() {
-    let scene = Scene::new();
-    let mut command = scene.sandcrab(&["exec", "echo $$; exec yes"]);
+    let server = TestServer::new();
+    let mut command = server.sandcrab(&["exec", "echo $$; exec yes"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut begin = [0; 1000];
@@ -112,10 +112,10 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
 
 #[test]
 fn a_list_that_nobody_reads_ends_quietly() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut child = scene.sandcrab(&["ps"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = server.sandcrab(&["ps"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let mut complaint = String::new();
     child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
     assert_eq!((child.wait().unwrap().code(), complaint.as_str()), (Some(141), ""));
@@ -123,8 +123,8 @@ fn a_list_that_nobody_reads_ends_quietly() {
 
 #[test]
 fn a_signal_that_we_were_started_to_ignore_is_ignored() {
-    let scene = Scene::new();
-    let go = scene.file("go");
+    let server = TestServer::new();
+    let go = server.file("go");
     let line = format!(
         "trap '' INT; exec {} exec 'echo ready; until [ -e {} ]; do sleep 0.02; done'",
         env!("CARGO_BIN_EXE_sandcrab"),
@@ -132,7 +132,7 @@ fn a_signal_that_we_were_started_to_ignore_is_ignored() {
     );
     let mut command = std::process::Command::new("bash");
     command.args(["-c", &line]).stdin(Stdio::null());
-    command.env("SANDCRAB_URL", format!("http://{}", scene.address())).env("SANDCRAB_TOKEN", scene.token());
+    command.env("SANDCRAB_URL", format!("http://{}", server.address())).env("SANDCRAB_TOKEN", server.token());
     let program = Program::start(&mut command);
     program.wait_for("ready");
     program.signal(Signal::INT);

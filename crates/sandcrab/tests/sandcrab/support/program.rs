@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{AGAIN, PATIENCE, eventually};
+use super::{AGAIN, PATIENCE, PROGRAM, eventually};
 
 /// A program that runs.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Gathered {
 
 /// The program, in an environment that has nothing of the tester's.
 pub(crate) fn sandcrab(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sandcrab"));
+    let mut command = Command::new(PROGRAM);
     command.env_clear().stdin(Stdio::null());
     for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
         if let Some(value) = std::env::var_os(name) {
@@ -122,7 +122,7 @@ impl Program {
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) {
         let has_come = || self.so_far().windows(text.len()).any(|part| part == text.as_bytes());
-        eventually(text, has_come);
+        eventually(text, || has_come().then_some(()));
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
