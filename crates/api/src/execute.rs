@@ -320,9 +320,9 @@ pub struct ExecuteResult {
     /// How `stdout` and `stderr` are written, if not as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// The command.
+    /// The command. Of a long one the beginning, then `…`: with `args` at most 16 KiB.
     pub command: String,
-    /// Its arguments, if it had any.
+    /// Its arguments, if it had any, and they are short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
     /// How long it took, in milliseconds.

@@ -37,6 +37,8 @@ pub const NO_SESSION: &str = "__DISABLE_SESSION__";
 pub const SESSION_HEADER: &str = "x-session-id";
 /// The header that carries a request's id, both ways.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
+/// The header that names the last event a client has received of a stream.
+pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 /// The header that makes a start happen once.
 pub const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 /// The most bytes of each stream that an answer carries unless the request says otherwise.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use sandcrab_engine::Engine;
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Gate;
@@ -14,6 +15,9 @@ use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
 use crate::sandbox::Sandbox;
 use crate::stopping::Stopping;
+
+/// How many bytes are worth being given back to the system once they are free.
+const MUCH_BYTES: usize = 1 << 20;
 
 /// What every route can reach. A handle.
 pub(crate) type App = Arc<AppState>;
@@ -32,8 +36,10 @@ pub(crate) struct AppState {
     pub(crate) connections: Arc<AtomicUsize>,
     /// What waits for clients to take it.
     pub(crate) outgoing: Outgoing,
-    /// Bytes of bodies that are held now.
+    /// Bytes of bodies, and of messages over WebSockets, that are held now.
     held: AtomicUsize,
+    /// Told when much memory has been freed.
+    pub(crate) freed: Arc<Notify>,
 }
 
 impl AppState {
@@ -49,6 +55,7 @@ impl AppState {
             connections: Arc::default(),
             outgoing: Outgoing::new(config.limits.outgoing_bytes),
             held: AtomicUsize::new(0),
+            freed: Arc::default(),
         })
     }
 
@@ -66,7 +73,7 @@ impl AppState {
     }
 }
 
-/// Bytes of a body, counted.
+/// Bytes that came from clients and are held, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     app: App,
@@ -74,18 +81,49 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Counts some more; refuses when all requests together hold too much.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
-        let before = self.app.held.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
-        if before + bytes > self.app.limits.held_body_bytes {
+        self.count(bytes);
+        if self.is_too_much() {
             return Err(ApiError::too_many("requests with large bodies are under way; wait for some to end"));
         }
         Ok(())
+    }
+
+    /// Counts some more, which are there already.
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.app.held.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+
+    /// Whether all requests together hold more than they may.
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.app.held.load(Ordering::Relaxed) > self.app.limits.held_body_bytes
+    }
+
+    /// Counts no more than this.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let freed = self.bytes.saturating_sub(bytes);
+        self.app.held.fetch_sub(freed, Ordering::Relaxed);
+        self.bytes -= freed;
+        if freed >= MUCH_BYTES {
+            self.app.freed.notify_one();
+        }
+    }
+
+    /// How many bytes it counts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Hands over what it counts, and goes on with nothing.
+    pub(crate) fn take(&mut self) -> Self {
+        Self { app: Arc::clone(&self.app), bytes: std::mem::take(&mut self.bytes) }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.app.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shrink_to(0);
     }
 }

@@ -72,6 +72,9 @@ pub struct ServerLimits {
     pub connections: usize,
     /// The most requests under way on one WebSocket.
     pub requests_per_socket: usize,
+    /// How long the client of a WebSocket may be silent before it is sent a ping. After three times as long it is taken
+    /// for dead.
+    pub socket_ping_after: Duration,
 }
 
 impl Default for ServerLimits {
@@ -83,6 +86,7 @@ impl Default for ServerLimits {
             outgoing_bytes: 64 << 20,
             connections: 16_384,
             requests_per_socket: 1_024,
+            socket_ping_after: Duration::from_secs(20),
         }
     }
 }

@@ -48,7 +48,7 @@ const STREAM_BUFFER_BYTES: usize = 16 << 10;
 /// How often an HTTP/2 client is asked whether it is there, and how long it has to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIME: Duration = Duration::from_secs(40);
-/// How long after a connection has closed its memory is given back: others may close as well.
+/// How long after a connection or a large request has ended its memory is given back: others may end as well.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether connections are kept for a next request.
@@ -78,15 +78,21 @@ pub(crate) struct Connections {
     open: Arc<AtomicUsize>,
     stopping: Stopping,
     tasks: TaskTracker,
-    closed: Arc<Notify>,
+    freed: Arc<Notify>,
     newcomers: Newcomers,
     /// With this many places left, the oldest newcomer goes for each connection that comes.
     scarce: usize,
 }
 
 impl Connections {
-    /// Room for so many connections; `open` shows how many there are.
-    pub(crate) fn new(dispatch: Dispatch, most: usize, open: Arc<AtomicUsize>, stopping: Stopping) -> Self {
+    /// Room for so many connections; `open` shows how many there are. `freed` is told when much memory has been freed.
+    pub(crate) fn new(
+        dispatch: Dispatch,
+        most: usize,
+        open: Arc<AtomicUsize>,
+        freed: Arc<Notify>,
+        stopping: Stopping,
+    ) -> Self {
         let most = most.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             dispatch,
@@ -94,7 +100,7 @@ impl Connections {
             open,
             stopping,
             tasks: TaskTracker::new(),
-            closed: Arc::default(),
+            freed,
             newcomers: Newcomers::default(),
             scarce: most / 8,
         }
@@ -144,10 +150,10 @@ impl Connections {
         self.tasks.wait().await;
     }
 
-    /// Gives back what connections held, a moment after some have closed.
+    /// Gives back what connections and requests held, a moment after some have ended.
     async fn give_memory_back(&self) -> Infallible {
         loop {
-            self.closed.notified().await;
+            self.freed.notified().await;
             tokio::time::sleep(MEMORY_PAUSE).await;
             sandcrab_engine::release_memory();
         }
@@ -177,8 +183,8 @@ impl Connections {
                     Ok(accepted) => {
                         is_failing = false;
                         self.open.fetch_add(1, Ordering::Relaxed);
-                        let (open, closed) = (Arc::clone(&self.open), Arc::clone(&self.closed));
-                        let open = Open { open, closed, _place: place, _socket: sockets.token() };
+                        let (open, freed) = (Arc::clone(&self.open), Arc::clone(&self.freed));
+                        let open = Open { open, freed, _place: place, _socket: sockets.token() };
                         let standing = self.newcomers.add(self.open.load(Ordering::Relaxed));
                         self.serve(accepted, keep, open, standing);
                     }
@@ -335,7 +341,7 @@ where
 #[derive(Debug)]
 struct Open {
     open: Arc<AtomicUsize>,
-    closed: Arc<Notify>,
+    freed: Arc<Notify>,
     _place: OwnedSemaphorePermit,
     _socket: TaskTrackerToken,
 }
@@ -343,7 +349,7 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        self.closed.notify_one();
+        self.freed.notify_one();
     }
 }
 

@@ -1,41 +1,62 @@
 //! Whether a request can be understood in one way only.
 //!
 //! A proxy on the way may have read an ambiguous request in another way than this server does, and then one of them
-//! answers a request that the other has not seen. Such requests are refused.
+//! answers a request that the other has not seen. Such requests are refused, and their connection is closed.
+//!
+//! hyper decides before this: it refuses content lengths that differ and a `Transfer-Encoding` that does not end in
+//! `chunked`. With both headers the chunks count, and the connection is closed after the answer.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
+use sandcrab_api::{IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, REQUEST_ID_HEADER, SESSION_HEADER};
 
 use crate::error::ApiError;
 
-/// Headers of which a second one would mean something else.
-const SINGLE: [HeaderName; 5] =
-    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONTENT_TYPE, header::ORIGIN];
+/// Every header of which the server reads one value. With two of them, which one counts would be a guess.
+const SINGLE: [HeaderName; 15] = [
+    header::HOST,
+    header::AUTHORIZATION,
+    header::ORIGIN,
+    HeaderName::from_static("sec-fetch-site"),
+    header::ACCESS_CONTROL_REQUEST_METHOD,
+    header::TRANSFER_ENCODING,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::RANGE,
+    header::SEC_WEBSOCKET_KEY,
+    header::SEC_WEBSOCKET_VERSION,
+    HeaderName::from_static(IDEMPOTENCY_HEADER),
+    HeaderName::from_static(SESSION_HEADER),
+    HeaderName::from_static(REQUEST_ID_HEADER),
+    HeaderName::from_static(LAST_EVENT_ID_HEADER),
+];
 
 /// Refuses a request that another program may read in another way.
 pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
-    check_headers(request.uri(), request.headers())
+    check_single(request.headers())?;
+    check_target(request.uri(), request.headers())
 }
 
-fn check_headers(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+/// Refuses a second header where one value is read.
+pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), ApiError> {
+    // Nearly always every name is there once.
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
     for name in &SINGLE {
         if headers.get_all(name).iter().nth(1).is_some() {
             return Err(ApiError::invalid(name.as_str(), "the header is there twice; send it once"));
         }
     }
-    if let Some(coding) = headers.get(header::TRANSFER_ENCODING) {
-        if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
-            return Err(ApiError::invalid(
-                "transfer-encoding",
-                "only \"chunked\" is supported; send the body as it is",
-            ));
-        }
-        if headers.contains_key(header::CONTENT_LENGTH) {
-            return Err(ApiError::invalid(
-                "content-length",
-                "it contradicts transfer-encoding; send one of them",
-            ));
-        }
+    Ok(())
+}
+
+fn check_target(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    if let Some(coding) = headers.get(header::TRANSFER_ENCODING)
+        && !coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+    {
+        let why = "only \"chunked\" is supported; send the body as it is";
+        return Err(ApiError::invalid("transfer-encoding", why));
     }
     // The target of a request, or `:authority` of HTTP/2, comes before Host.
     if let (Some(authority), Some(host)) = (uri.authority(), headers.get(header::HOST))
@@ -55,31 +76,38 @@ mod tests {
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
         }
-        check_headers(&Uri::from_static(uri), &map).err().map(|e| e.message().to_owned())
+        let checked = check_single(&map).and_then(|()| check_target(&Uri::from_static(uri), &map));
+        checked.err().map(|e| e.message().to_owned())
     }
 
     #[test]
     fn what_can_be_read_in_two_ways_is_refused() {
-        let length = (header::CONTENT_LENGTH, "1");
         for (uri, headers) in [
-            ("/", &[(header::HOST, "a"), (header::HOST, "a")][..]),
-            ("/", &[(header::TRANSFER_ENCODING, "gzip, chunked")]),
+            ("/", &[(header::TRANSFER_ENCODING, "gzip, chunked")][..]),
             ("/", &[(header::TRANSFER_ENCODING, "identity")]),
             ("/", &[(header::TRANSFER_ENCODING, "chunked, chunked")]),
-            ("/", &[(header::TRANSFER_ENCODING, "chunked"), (header::TRANSFER_ENCODING, "chunked")]),
-            ("/", &[length.clone(), (header::TRANSFER_ENCODING, "chunked")]),
-            ("/", &[length.clone(), length.clone()]),
             ("http://localhost/", &[(header::HOST, "evil.example")]),
         ] {
             assert!(refused(uri, headers).is_some(), "{uri} {headers:?}");
         }
         for (uri, headers) in [
-            ("/", &[(header::HOST, "a"), length][..]),
+            ("/", &[(header::HOST, "a"), (header::CONTENT_LENGTH, "1")][..]),
             ("/", &[(header::TRANSFER_ENCODING, "Chunked")]),
             ("http://LOCALHOST:1/", &[(header::HOST, "localhost:1")]),
             ("http://localhost/", &[]),
+            ("/", &[(header::ACCEPT, "a"), (header::ACCEPT, "b"), (header::RANGE, "bytes=0-1")]),
         ] {
             assert_eq!(refused(uri, headers), None, "{uri} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_single_header_is_refused_twice_whatever_its_values() {
+        for name in SINGLE {
+            for second in ["a", "b", ""] {
+                let message = refused("/", &[(name.clone(), "a"), (name.clone(), second)]);
+                assert!(message.is_some_and(|message| message.starts_with(name.as_str())), "{name}");
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use sandcrab_api::Object;
 use sandcrab_engine::{Execution, ExecutionId, Session, SessionId};
 use serde::de::DeserializeOwned;
 
+use crate::access::Multiplexed;
 use crate::app::{App, Held};
 use crate::body::read::read_body;
 use crate::error::ApiError;
@@ -17,8 +18,8 @@ use crate::sandbox::Sandbox;
 /// The longest a header or a query value may be that names something.
 const MAX_NAME_BYTES: usize = 512;
 
-/// Bodies up to this size are parsed at once.
-const QUICK_BYTES: usize = 256 << 10;
+/// Text up to this size is parsed where it came in. More would hold up the other connections of the thread.
+pub(crate) const QUICK_BYTES: usize = 256 << 10;
 /// Fields whose values may be secrets: what is wrong with them is said without them.
 const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
 
@@ -66,11 +67,11 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         check_coding(request.headers())?;
-        let (bytes, held) = read_body(app, request.into_body()).await?;
+        let is_counted = request.extensions().get::<Multiplexed>().is_some();
+        let (bytes, held) = read_body(app, request.into_body(), is_counted).await?;
         if bytes.len() <= QUICK_BYTES {
             return Ok(Self { value: parse(&bytes)?, bytes, held });
         }
-        // Others wait for this thread.
         let copy = bytes.clone();
         let parsed = tokio::task::spawn_blocking(move || parse(&copy)).await.map_err(ApiError::internal)?;
         Ok(Self { value: parsed?, bytes, held })

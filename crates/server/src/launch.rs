@@ -26,6 +26,11 @@ use crate::sandbox::Sandbox;
 /// Words in paths below `/api/process`, which therefore are no ids.
 const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
 
+/// The most bytes of a command and its arguments that answers repeat. They wait for clients that may not read them.
+const MAX_ECHO_BYTES: usize = 16 << 10;
+/// What ends a command of which an answer shows the beginning.
+const CUT: char = '…';
+
 /// The longest grace period of a timeout.
 const MAX_TIMEOUT_GRACE: Duration = Duration::from_secs(600);
 
@@ -43,6 +48,7 @@ pub(crate) enum Kind {
 pub(crate) struct Launch {
     pub(crate) execution: Execution,
     pub(crate) kind: Kind,
+    /// As answers show it.
     pub(crate) command: String,
     pub(crate) args: Option<Vec<String>>,
     pub(crate) session: Option<String>,
@@ -82,11 +88,12 @@ pub(crate) async fn launch(
     drop(held);
     tracing::debug!(execution = %execution.id(), session = session_id.as_deref(), "launched");
     let on_shell_exit = session_note.on_shell_exit.unwrap_or_default();
+    let (command, args) = echo(request.command, request.args);
     Ok(Launch {
         execution,
         kind,
-        command: request.command,
-        args: request.args,
+        command,
+        args,
         session: session_id,
         on_shell_exit,
         encoding: request.encoding.unwrap_or_default(),
@@ -97,6 +104,21 @@ pub(crate) async fn launch(
             .unwrap_or(DEFAULT_OUTPUT_BYTES),
         on_disconnect: request.on_disconnect.unwrap_or_default(),
     })
+}
+
+/// A command and its arguments as answers show them: of a long one the beginning, and no arguments.
+fn echo(mut command: String, args: Option<Vec<String>>) -> (String, Option<Vec<String>>) {
+    if command.len() > MAX_ECHO_BYTES {
+        command.truncate(command.floor_char_boundary(MAX_ECHO_BYTES - CUT.len_utf8()));
+        command.push(CUT);
+        command.shrink_to_fit();
+    }
+    // Each is a string of its own.
+    let bytes = |arg: &String| arg.len() + size_of::<String>();
+    let is_short =
+        |args: &Vec<String>| command.len() + args.iter().map(bytes).sum::<usize>() <= MAX_ECHO_BYTES;
+    let args = args.filter(is_short);
+    (command, args)
 }
 
 /// Starts a command for a client that waits for it, and watches over what becomes of it when the client goes away.
@@ -330,5 +352,14 @@ mod tests {
     fn words_are_quoted() {
         let args = ["it's".to_owned(), String::new(), "$x; rm".to_owned()];
         assert_eq!(quoted("echo", &args), r"'echo' 'it'\''s' '' '$x; rm'");
+    }
+
+    #[test]
+    fn answers_repeat_what_is_short() {
+        let args = |count| Some(vec!["é".to_owned(); count]);
+        assert_eq!(echo("ls".into(), args(9)), ("ls".into(), args(9)));
+        assert_eq!(echo("ls".into(), args(9_000)), ("ls".into(), None));
+        let (command, _) = echo("é".repeat(MAX_ECHO_BYTES), None);
+        assert!(command.len() <= MAX_ECHO_BYTES && command.ends_with("é…"));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -66,13 +66,13 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
     let mut response = if let Some(headers) = app.gate.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
     } else {
-        match if is_multiplexed { Ok(()) } else { check(&app, &request) } {
+        match check(&app, &request, is_multiplexed) {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
                 let span = tracing::debug_span!("request", id = id.as_str());
                 caught(next.run(request)).instrument(span).await
             }
-            Err(refusal) => refusal.into_response(),
+            Err(refusal) => refusal,
         }
     };
     if !is_multiplexed && let Some(items) = EventStream::take(&mut response) {
@@ -94,10 +94,21 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
     response
 }
 
-/// What holds for every request over HTTP, whatever its route.
-fn check(app: &App, request: &Request) -> Result<(), ApiError> {
-    framing::check(request)?;
-    app.gate.check_page(request.uri(), request.headers())
+/// What holds for every request, whatever its route.
+#[expect(clippy::result_large_err, reason = "the refusal is the response")]
+fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Response> {
+    if is_multiplexed {
+        return framing::check_single(request.headers()).map_err(ApiError::into_response);
+    }
+    framing::check(request).map_err(|refusal| {
+        let mut response = refusal.into_response();
+        // Where the next request begins may be in doubt as well.
+        if request.version() <= Version::HTTP_11 {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    })?;
+    app.gate.check_page(request.uri(), request.headers()).map_err(ApiError::into_response)
 }
 
 /// Runs the handler. One that panics is answered like any other failure of the server's own.

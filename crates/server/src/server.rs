@@ -109,8 +109,8 @@ impl Server {
         let Self { app, listening, config } = self;
         let dispatch = Dispatch::new(crate::router::router(Arc::clone(&app)));
         let connections = Arc::clone(&app.connections);
-        let clients =
-            Connections::new(dispatch, places(config.limits.connections), connections, app.stopping.clone());
+        let (most, freed) = (places(config.limits.connections), Arc::clone(&app.freed));
+        let clients = Connections::new(dispatch, most, connections, freed, app.stopping.clone());
         let drain = Drain {
             window: config.drain_window,
             first: end_executions(&app.sandbox.engine, SIGTERM, config.stop_executions),

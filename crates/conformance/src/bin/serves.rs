@@ -55,6 +55,7 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             "journal-bytes" => config.engine.journal_bytes = number as u64,
             "retention-bytes" => config.engine.retention.max_total_bytes = number as u64,
             "requests-per-socket" => config.limits.requests_per_socket = number,
+            "socket-ping-ms" => config.limits.socket_ping_after = Duration::from_millis(number as u64),
             "drain-ms" => config.drain_window = Duration::from_millis(number as u64),
             "descriptors" => {
                 let limits = getrlimit(Resource::Nofile);

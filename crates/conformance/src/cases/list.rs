@@ -107,6 +107,7 @@ macro_rules! every_case {
                 head_is_get_without_a_body
                 what_is_no_http
                 what_can_be_read_in_two_ways
+                single_headers_twice
                 one_token_in_its_place
                 odd_but_legal
                 half_a_request
@@ -222,9 +223,11 @@ macro_rules! every_case {
                 bytes_are_exact
                 one_key_over_both_transports
                 a_long_answer
+                a_long_refusal
                 messages_that_close_it
                 closing_harms_nothing
                 frames_that_are_none
+                targets_that_are_no_paths
                 odd_paths
                 an_id_twice_at_a_time
                 from_a_foreign_page

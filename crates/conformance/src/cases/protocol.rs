@@ -139,16 +139,32 @@ pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
         drop(connection.send_bytes(bytes.as_bytes()).await);
         let answer = connection.answer().await.expect("an answer");
         assert!((400..500).contains(&answer.status()), "{bytes:?}: {answer:?}");
+        let is_closed = connection.ask(&Request::get("/api/ping")).await.is_err();
+        assert!(
+            is_closed || !bytes.contains("\r\nhost: ") || answer.status() == 403,
+            "{bytes:?} left it open"
+        );
     }
     assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
-    // Of two framings the chunks count, and nothing is read after them.
-    let both =
-        format!("{post}host: {host}\r\n{token}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n");
-    let mut connection = target.connect().await;
-    let smuggled = format!("{both}2\r\n{{}}\r\n0\r\n\r\n{post}host: {host}\r\n{token}\r\n");
-    connection.send_bytes(smuggled.as_bytes()).await.expect("sent");
-    let answer = connection.answer().await.expect("an answer");
-    assert_eq!((answer.status(), answer.header("connection")), (400, Some("close")), "{answer:?}");
+    // Of two framings the chunks count, and nothing is read after them: neither what a length would make a request of, nor
+    // what follows the chunks.
+    for framing in
+        ["content-length: 3\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 3"]
+    {
+        let run = |name: &str| {
+            let body = format!("{{\"command\":\"touch {folder}/{name}\"}}");
+            format!("{post}host: {host}\r\n{token}content-length: {}\r\n\r\n{body}", body.len())
+        };
+        let (inside, after) = (run("inside"), run("after"));
+        let head = format!("{post}host: {host}\r\n{token}{framing}\r\n\r\n");
+        let smuggled = format!("{head}{:x}\r\n{inside}\r\n0\r\n\r\n{after}", inside.len());
+        let mut connection = target.connect().await;
+        connection.send_bytes(smuggled.as_bytes()).await.expect("sent");
+        let answer = connection.answer().await.expect("an answer");
+        assert_eq!((answer.status(), answer.header("connection")), (400, Some("close")), "{answer:?}");
+        assert!(connection.answer().await.is_err(), "a second request was answered");
+        assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
+    }
     // The same target and host are one and the same.
     let whole = format!("GET http://{host}/api/ping HTTP/1.1\r\nhost: {host}\r\n{token}\r\n");
     let mut connection = target.connect().await;
@@ -157,18 +173,46 @@ pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
     target.remove(&folder).await;
 }
 
-/// A token counts once, and the one of a WebSocket only there.
+/// A header that has one value is refused when it is there twice, whatever the values.
+pub(super) async fn single_headers_twice(target: Target) {
+    let (host, folder) = (target.authority().to_owned(), target.folder().await);
+    let token = target.token().map(|token| format!("Bearer {token}")).unwrap_or_default();
+    let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
+    for (name, first, second) in [
+        ("idempotency-key", "a", "a"),
+        ("Idempotency-Key", "a", "b"),
+        ("x-session-id", "a", "__DISABLE_SESSION__"),
+        ("last-event-id", "1", "2"),
+        ("x-request-id", "a", "b"),
+        ("content-encoding", "identity", "identity"),
+        ("content-type", "application/json", "text/plain"),
+        ("range", "bytes=0-1", "bytes=0-1"),
+        ("origin", "http://127.0.0.1", "http://127.0.0.1"),
+        ("authorization", token.as_str(), token.as_str()),
+        ("authorization", "Bearer wrong", token.as_str()),
+        ("authorization", token.as_str(), "Bearer wrong"),
+    ] {
+        let own = if name == "authorization" { String::new() } else { format!("authorization: {token}\r\n") };
+        let head = format!("POST /api/execute/stream HTTP/1.1\r\nhost: {host}\r\n{own}{name}: {first}\r\n");
+        let head = format!("{head}{name}: {second}\r\ncontent-length: {}\r\n\r\n", body.len());
+        let mut connection = target.connect().await;
+        connection.send_bytes(format!("{head}{body}").as_bytes()).await.expect("sent");
+        let refusal = connection.answer().await.expect("an answer").refused(400, "VALIDATION_FAILED");
+        assert_eq!(refusal["context"]["field"], name.to_ascii_lowercase(), "{refusal}");
+    }
+    let mut socket = target.socket().await;
+    let frame = json!({"type": "request", "id": "1", "method": "POST", "path": "/api/execute",
+        "headers": {"idempotency-key": "a", "Idempotency-Key": "b"}, "body": {"command": format!("touch {folder}/ran")}});
+    socket.send(&frame).await;
+    assert_eq!(socket.response("1").await["status"], 400);
+    assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
+    target.remove(&folder).await;
+}
+
+/// The token of a WebSocket counts only there.
 pub(super) async fn one_token_in_its_place(target: Target) {
     let Some(token) = target.token().map(str::to_owned) else { return };
     let open = target.with_token(None);
-    for (first, second) in [(token.as_str(), "wrong"), ("wrong", &token), (&token, &token)] {
-        let mut connection = open.connect().await;
-        let host = open.authority();
-        let head = format!("GET /api/ping HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {first}\r\n");
-        let head = format!("{head}authorization: Bearer {second}\r\n\r\n");
-        connection.send_bytes(head.as_bytes()).await.expect("sent");
-        connection.answer().await.expect("an answer").refused(401, "UNAUTHORIZED");
-    }
     let offer = Request::get("/api/ping").header("sec-websocket-protocol", format!("bearer.{token}"));
     open.send(offer.clone()).await.refused(401, "UNAUTHORIZED");
     open.send(offer.header("upgrade", "websocket")).await.refused(401, "UNAUTHORIZED");

@@ -185,6 +185,18 @@ pub(super) async fn a_long_answer(target: Target) {
     assert!(stdout.bytes().all(|byte| byte == b'x') && frame["body"]["executionId"].is_string());
 }
 
+/// So is one that is made whole.
+pub(super) async fn a_long_refusal(target: Target) {
+    let mut socket = target.socket().await;
+    let session = target.new_session().await;
+    let body = json!({"command": "head -c 1000000 /dev/zero; exit 3", "sessionId": session});
+    socket.request("long", "POST", "/api/execute", body).await;
+    let frame = socket.response("long").await;
+    let stdout = frame["body"]["context"]["stdout"].as_str().unwrap_or_default();
+    assert_eq!((&frame["status"], stdout.len()), (&json!(410), 1_000_000));
+    target.delete_session(&session).await;
+}
+
 /// What cannot be read is answered with a close frame that says why.
 pub(super) async fn messages_that_close_it(target: Target) {
     let mut socket = target.socket().await;
@@ -268,6 +280,25 @@ pub(super) async fn frames_that_are_none(target: Target) {
     assert_eq!(socket.response(&id).await["status"], 200);
     socket.request("ping", "GET", "/api/ping", Value::Null).await;
     assert_eq!(socket.response("ping").await["status"], 200);
+}
+
+/// A path is a path: it cannot name a server.
+pub(super) async fn targets_that_are_no_paths(target: Target) {
+    let mut socket = target.socket().await;
+    for path in [
+        "http://evil/api/ping",
+        "http://evil",
+        "https://evil/",
+        "evil:80/api/ping",
+        "*",
+        "",
+        "?x",
+        "api/ping",
+    ] {
+        socket.request("odd", "GET", path, Value::Null).await;
+        let frame = socket.response("odd").await;
+        assert_eq!((&frame["type"], &frame["status"]), (&json!("error"), &json!(400)), "{path}: {frame}");
+    }
 }
 
 /// Ids come from callers and are not encoded: whatever is in a path, the answer is a refusal and never something else.

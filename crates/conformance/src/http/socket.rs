@@ -2,6 +2,7 @@
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
@@ -87,6 +88,25 @@ impl Socket {
     pub async fn send_bytes(&mut self, bytes: Vec<u8>) -> bool {
         let frame = Frame::message(bytes, OpCode::Data(Data::Text), true);
         patiently("sending a frame", self.stream.send(Message::Frame(frame))).await.is_ok()
+    }
+
+    /// Begins a text message of this size, in one frame or in the first of several, and sends nothing more of it.
+    pub async fn begin_message(&mut self, size: u64, is_last: bool) {
+        // A mask of zeros changes nothing.
+        let mut head = vec![if is_last { 0x81 } else { 0x01 }, 0x80 | 127];
+        head.extend(size.to_be_bytes());
+        head.extend([0; 4]);
+        self.send_raw(&head).await.expect("the socket is closed");
+    }
+
+    /// Sends bytes as they are: more of a message that was begun.
+    pub async fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let stream = self.stream.get_mut();
+        patiently("sending bytes", async {
+            stream.write_all(bytes).await?;
+            stream.flush().await
+        })
+        .await
     }
 
     /// The code and the reason of the close frame that has to come next, past other frames.

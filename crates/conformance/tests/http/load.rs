@@ -179,6 +179,78 @@ async fn soak_clients_that_never_read() {
     never_reading(10).await;
 }
 
+/// Answers that are made whole: refusals with the output of a command that ended its session's shell.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_that_are_never_read() {
+    measured(112 << 20, async |target: Target| {
+        let mut silent = Vec::new();
+        for _ in 0..100 {
+            let command = "head -c 1000000 /dev/zero | tr '\\0' x | tee /dev/stderr; exit 3";
+            let body = json!({"command": command, "sessionId": target.new_session().await});
+            let mut connection = target.connect().await;
+            connection.send(&Request::post("/api/execute", &body)).await.unwrap();
+            silent.push(connection);
+        }
+        for connection in &mut silent {
+            assert_eq!(connection.any_head().await.unwrap().status, 410);
+        }
+        undelayed(&target, "true").await;
+        silent
+    })
+    .await;
+}
+
+/// Commands are long, and their answers repeat them.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_commands_that_are_never_read() {
+    measured(64 << 20, async |target: Target| {
+        let long = "x".repeat(1_000_000);
+        let mut silent = Vec::new();
+        for number in 0..100 {
+            let body = match number % 4 {
+                0 => json!({"command": "true", "args": vec![&long[..1_000]; 1_000]}),
+                1 => json!({"command": format!("sleep 300 # {long}")}),
+                _ => json!({"command": format!(": {long}")}),
+            };
+            let route = if number % 2 == 0 { "/api/execute" } else { "/api/execute/stream" };
+            let mut connection = target.connect().await;
+            connection.send(&Request::post(route, &body)).await.unwrap();
+            silent.push(connection);
+        }
+        target
+            .until("/api/process/list?all=true", |list| {
+                let listed = list["processes"].as_array().unwrap();
+                let running = listed.iter().filter(|process| process["status"] == "running").count();
+                (listed.len(), running) == (110, 25)
+            })
+            .await;
+        undelayed(&target, "true").await;
+        silent
+    })
+    .await;
+}
+
+/// What a client has sent is not kept once it is answered, though its socket stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_that_have_sent_a_lot() {
+    let server = ServerProcess::start(&[]).await;
+    server.target.shell("true").await;
+    let before = server.resident_bytes();
+    let body = json!({"command": "wc -c", "stdin": "x".repeat(7_000_000)});
+    let mut sockets = Vec::new();
+    for _ in 0..20 {
+        let mut socket = server.target.socket().await;
+        socket.request("1", "POST", "/api/execute", body.clone()).await;
+        assert_eq!(socket.response("1").await["body"]["stdout"], "7000000\n");
+        sockets.push(socket);
+    }
+    let bound = before + 2 * KEPT_BYTES;
+    let after = crate::support::settled(bound, || server.resident_bytes()).await;
+    assert!(after <= bound, "it kept {} MiB", (after - before) >> 20);
+    drop(sockets);
+    server.stop().await;
+}
+
 /// Follows a process that has written a lot, on connections that are never read.
 async fn streams_never_read(clients: usize) {
     // What may wait before pieces become small, and a little for each client.

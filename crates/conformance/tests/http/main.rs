@@ -8,6 +8,7 @@ mod http2;
 mod limits;
 mod load;
 mod run_as;
+mod sockets;
 mod stopping;
 mod support;
 

@@ -8,8 +8,12 @@ use sandcrab_api::ErrorCode;
 use crate::app::{App, Held};
 use crate::error::ApiError;
 
-/// Reads a body whole, within the limits.
-pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held), ApiError> {
+/// Reads a body whole, within the limits. One that came over a WebSocket is counted there (`is_counted`).
+pub(crate) async fn read_body(
+    app: &App,
+    mut body: Body,
+    is_counted: bool,
+) -> Result<(Bytes, Held), ApiError> {
     let limit = app.limits.body_bytes;
     let too_large = || {
         let message = format!("a body may have {limit} bytes at most; send large input through stdin");
@@ -28,7 +32,9 @@ pub(crate) async fn read_body(app: &App, mut body: Body) -> Result<(Bytes, Held)
     while let Some(frame) = tokio::time::timeout(patience, body.frame()).await.map_err(stalled)? {
         let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        held.grow(data.len())?;
+        if !is_counted {
+            held.grow(data.len())?;
+        }
         let size = all.len() + first.as_ref().map_or(0, Bytes::len);
         if size + data.len() > limit {
             return Err(too_large());

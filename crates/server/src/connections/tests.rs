@@ -46,7 +46,13 @@ impl Scene {
             if knows.is_stopping() { "stopping" } else { "quick" }
         };
         let router = Router::new().route("/slow", get(slow)).route("/quick", get(quick));
-        let clients = Connections::new(Dispatch::new(router), most, Arc::clone(&open), stopping.clone());
+        let clients = Connections::new(
+            Dispatch::new(router),
+            most,
+            Arc::clone(&open),
+            Arc::default(),
+            stopping.clone(),
+        );
         let ((stop, stopped), (hurry, hurries)) = (oneshot::channel(), oneshot::channel());
         let hurried = Arc::new(AtomicBool::new(false));
         let was_hurried = Arc::clone(&hurried);

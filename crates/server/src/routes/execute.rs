@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
 use sandcrab_api::execute::{CommandRequest, ExecuteAnswer, Overflow};
 use sandcrab_api::process::ProcessStarted;
-use sandcrab_api::{IDEMPOTENCY_HEADER, Timestamp};
+use sandcrab_api::{IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, Timestamp};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -95,7 +95,7 @@ pub(crate) struct Since {
 
 /// The cursor that a request goes on from: `Last-Event-ID`, else `since`.
 pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<Cursor>, ApiError> {
-    let last = crate::input::name_header(headers, "last-event-id")?;
+    let last = crate::input::name_header(headers, LAST_EVENT_ID_HEADER)?;
     last.or(since).map(str::parse).transpose()
 }
 

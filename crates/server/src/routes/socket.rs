@@ -24,12 +24,8 @@ pub(crate) async fn socket(
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let headers = request.headers();
-    let single = |name| {
-        let mut values = headers.get_all(name).iter();
-        values.next().filter(|_| values.next().is_none())
-    };
-    let key = single(header::SEC_WEBSOCKET_KEY).filter(|key| key.len() == KEY_LENGTH);
-    let is_version = single(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == VERSION);
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|key| key.len() == KEY_LENGTH);
+    let is_version = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == VERSION);
     let (Some(key), true) =
         (key, is_version && request.method() == Method::GET && is_websocket_upgrade(headers))
     else {

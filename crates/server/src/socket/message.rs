@@ -16,6 +16,9 @@ use super::request::BodyKind;
 use crate::outgoing::PIECE_BYTES;
 use crate::text::StringWriter;
 
+/// The most bytes that stand for one in a JSON string.
+const MAX_ESCAPE_BYTES: usize = 6;
+
 /// What a message has not written yet.
 enum Rest {
     /// Text that is there as a whole.
@@ -23,6 +26,8 @@ enum Rest {
     /// The body of a response, and what writes it as a string where it is not JSON.
     Body {
         body: Body,
+        /// What is there of it, and not written yet.
+        piece: Bytes,
         string: Option<StringWriter>,
         is_begun: bool,
     },
@@ -60,7 +65,7 @@ impl OpenMessage {
         let quoted = serde_json::to_string(&**id).unwrap_or_default();
         let encoding = if kind == BodyKind::Bytes { r#","encoding":"base64""# } else { "" };
         let head = format!(r#"{{"type":"response","id":{quoted},"status":{status}{encoding}"#);
-        let rest = Rest::Body { body, string, is_begun: false };
+        let rest = Rest::Body { body, piece: Bytes::new(), string, is_begun: false };
         Self { rest, head: head.into_bytes(), id: Some(Arc::clone(id)), is_first: true }
     }
 
@@ -72,17 +77,18 @@ impl OpenMessage {
                 let fragment = text.split_to(text.len().min(PIECE_BYTES));
                 (fragment, text.is_empty())
             }
-            Rest::Body { body, string, is_begun } => {
-                let piece = loop {
-                    break match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-                        Some(Ok(frame)) => match frame.into_data() {
-                            Ok(data) if !data.is_empty() => Some(data),
-                            _ => continue,
-                        },
+            Rest::Body { body, piece, string, is_begun } => {
+                while piece.is_empty() {
+                    match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                        Some(Ok(frame)) => *piece = frame.into_data().unwrap_or_default(),
                         Some(Err(e)) => return Poll::Ready(Err(BrokeOff(e.to_string()))),
-                        None => None,
-                    };
-                };
+                        None => break,
+                    }
+                }
+                // A body that is there as a whole is one large piece. A fragment must fit into the write buffer.
+                let most = if string.is_some() { PIECE_BYTES / MAX_ESCAPE_BYTES } else { PIECE_BYTES };
+                let piece = piece.split_to(piece.len().min(most));
+                let piece = (!piece.is_empty()).then_some(piece);
                 let is_last = piece.is_none();
                 let mut to = std::mem::take(&mut self.head);
                 if let Some(piece) = piece {

@@ -7,32 +7,40 @@
 //! Every request gets exactly one last frame: its response, or an error. A cancelled one gets the error
 //! `REQUEST_CANCELLED`, unless its last frame was already on its way. After that its id is free.
 
+mod liveness;
 mod message;
+mod received;
 mod request;
 mod writer;
 
+use std::future::poll_fn;
+use std::io;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
 use futures_util::stream::SplitStream;
 use futures_util::{FutureExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use sandcrab_api::ErrorCode;
-use sandcrab_api::frame::{ClientFrame, ClientFrameKind};
 use tokio::io::AsyncReadExt;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tower::ServiceExt;
 
-use self::request::{Reply, refusal};
+use self::liveness::{Liveness, Look};
+use self::received::{Metered, Received};
+use self::request::{Parsed, Reply, refusal};
 use self::writer::Writer;
-use crate::app::App;
+use crate::app::{App, Held};
+use crate::error::ApiError;
+use crate::input::QUICK_BYTES;
 use crate::outgoing::PIECE_BYTES;
 
 /// The largest message that is taken; larger bodies are for HTTP.
@@ -46,13 +54,10 @@ const READ_BUFFER_BYTES: usize = 16 << 10;
 /// What is gathered before it is written to the socket, and the most that waits there.
 const WRITE_BUFFER_BYTES: usize = 16 << 10;
 const MAX_WRITE_BUFFER_BYTES: usize = WRITE_BUFFER_BYTES + 4 * PIECE_BYTES;
-/// How long a client may be silent before it is asked whether it is there, and before it is taken for dead.
-const PING_AFTER: Duration = Duration::from_secs(20);
-const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// How long a client has to take a close frame.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-type Stream = WebSocketStream<TokioIo<Upgraded>>;
+type Stream = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// The routes, for requests that come over a socket.
 #[derive(Debug, Clone)]
@@ -81,11 +86,21 @@ pub(crate) async fn serve(app: App, router: Router, stream: Upgraded) {
         .max_write_buffer_size(MAX_WRITE_BUFFER_BYTES)
         .max_message_size(Some(limit))
         .max_frame_size(Some(limit));
-    let stream = Stream::from_raw_socket(TokioIo::new(stream), Role::Server, Some(config)).await;
+    let received = Received::new(&app);
+    let stream = Metered::new(TokioIo::new(stream), received.clone());
+    let stream = Stream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (sink, incoming) = stream.split();
-    let tasks = JoinSet::new();
-    let writer = Writer::new(sink);
-    let mut connection = Connection { app, router, incoming, tasks, writer, limit };
+    let mut connection = Connection {
+        app,
+        router,
+        incoming,
+        received,
+        parsing: None,
+        parsed_text: None,
+        tasks: JoinSet::new(),
+        writer: Writer::new(sink),
+        limit,
+    };
     if let Ending::Close(code, reason) = connection.run().await {
         connection.close(code, &reason).await;
     }
@@ -95,6 +110,11 @@ struct Connection {
     app: App,
     router: Router,
     incoming: SplitStream<Stream>,
+    received: Received,
+    /// A large message that is being parsed. The next one is read afterwards, so that they keep their order.
+    parsing: Option<JoinHandle<(Utf8Bytes, Parsed, Held)>>,
+    /// The large message that was parsed last.
+    parsed_text: Option<Utf8Bytes>,
     /// The requests whose handlers run, with their serial numbers.
     tasks: JoinSet<(String, u64, Reply)>,
     writer: Writer,
@@ -104,18 +124,18 @@ struct Connection {
 impl Connection {
     async fn run(&mut self) -> Ending {
         let stopping = self.app.stopping.clone();
-        let mut heard = Instant::now();
-        let mut is_pinged = false;
+        let mut liveness = Liveness::new(&self.app.limits);
         let mut is_stopping = false;
         loop {
-            let deadline = heard + if is_pinged { DEAD_AFTER } else { PING_AFTER };
+            let is_reading = self.parsing.is_none() && self.writer.has_room();
             tokio::select! {
                 // Frames that the client does not take bound how many it may send.
-                message = self.incoming.next(), if self.writer.has_room() => {
-                    (heard, is_pinged) = (Instant::now(), false);
+                message = next(&mut self.incoming, &mut self.parsed_text), if is_reading => {
+                    liveness.heard();
                     match message {
-                        Some(Ok(Message::Text(text))) => self.receive(&text),
+                        Some(Ok(Message::Text(text))) => self.receive(text),
                         Some(Ok(Message::Binary(_))) => {
+                            drop(self.received.finish_message());
                             self.writer.error(refusal(None, ErrorCode::ValidationFailed, "frames are text; send JSON"));
                         }
                         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
@@ -127,23 +147,40 @@ impl Connection {
                         Some(Err(error)) => return self.failed(&error),
                     }
                 }
+                parsed = joined(&mut self.parsing), if self.parsing.is_some() => {
+                    self.parsing = None;
+                    match parsed {
+                        Ok((text, parsed, held)) => {
+                            self.parsed_text = Some(text);
+                            self.parsed(parsed, held);
+                        }
+                        Err(e) => {
+                            let error = ApiError::internal(e);
+                            tracing::error!(why = error.internal_message(), "a message over a WebSocket was not parsed");
+                            self.writer.error(refusal(None, error.code(), error.message()));
+                        }
+                    }
+                }
                 ending = self.writer.drive(is_stopping) => return ending,
                 Some(joined) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => match joined {
                     Ok((_, (id, serial, reply))) => self.writer.reply(&id, serial, reply),
                     Err(e) if e.is_panic() => self.writer.panicked(e.id(), e.into_panic().as_ref()),
                     Err(_) => {}
                 },
-                () = sleep_until(deadline) => {
+                () = sleep_until(liveness.deadline()) => {
                     // Nothing is read from it now, but it takes what waits.
-                    if !self.writer.has_room() && self.writer.take_progress() {
-                        (heard, is_pinged) = (Instant::now(), false);
-                        continue;
+                    if !is_reading && self.writer.take_progress() {
+                        liveness.heard();
                     }
-                    if is_pinged {
-                        return Ending::Gone;
+                    match liveness.look(&self.received, is_reading) {
+                        Look::Alive => {}
+                        Look::Ping => self.writer.ping(),
+                        Look::Dead => return Ending::Gone,
+                        Look::Stalled(time) => {
+                            let why = format!("nothing of a message came for {time:?}; send it again");
+                            return Ending::Close(CloseCode::Policy, why);
+                        }
                     }
-                    is_pinged = true;
-                    self.writer.ping();
                 }
                 () = stopping.begun(), if !is_stopping => is_stopping = true,
                 () = stopping.cut_off() => return Ending::stopping(),
@@ -151,42 +188,39 @@ impl Connection {
         }
     }
 
-    fn receive(&mut self, text: &str) {
-        let frame: ClientFrame = match serde_json::from_str(text) {
-            Ok(frame) => frame,
-            Err(e) => {
-                let why = format!("not a valid frame: {e}");
-                return self.writer.error(refusal(None, ErrorCode::ValidationFailed, &why));
-            }
+    fn receive(&mut self, text: Utf8Bytes) {
+        let held = self.received.finish_message();
+        if text.len() <= QUICK_BYTES {
+            return self.parsed(request::parse(&text), held);
+        }
+        self.parsing = Some(tokio::task::spawn_blocking(move || {
+            let parsed = request::parse(&text);
+            (text, parsed, held)
+        }));
+    }
+
+    fn parsed(&mut self, parsed: Parsed, mut held: Held) {
+        let (id, request, bytes) = match parsed {
+            Parsed::Invalid(frame) => return self.writer.error(frame),
+            Parsed::Cancel(id) => return self.writer.cancel(id),
+            Parsed::Request { id, request, body_bytes } => (id, request, body_bytes),
         };
-        if frame.id.len() > MAX_FRAME_ID_BYTES {
-            let why = format!("an id may have {MAX_FRAME_ID_BYTES} bytes at most");
-            return self.writer.error(refusal(None, ErrorCode::ValidationFailed, &why));
-        }
-        if frame.kind == ClientFrameKind::Cancel {
-            return self.writer.cancel(frame.id);
-        }
-        let problem = if self.writer.is_under_way(&frame.id) {
+        // The text of the message is not kept.
+        held.shrink_to(bytes);
+        let problem = if self.writer.is_under_way(&id) {
             "a request with this id is under way; use another id"
         } else if self.writer.requests() >= self.app.limits.requests_per_socket {
             "too many requests are under way on this socket; wait for some to end"
-        } else if body_bytes(&frame) > 0
-            && body_bytes(&frame) + self.writer.request_bytes() > MAX_REQUEST_BYTES
-        {
+        } else if bytes > 0 && bytes + self.writer.request_bytes() > MAX_REQUEST_BYTES {
             "the requests under way on this socket are too large together; wait for some to end, or send it over HTTP"
         } else {
-            return self.start(frame);
+            return self.start(id, *request, held);
         };
         // With the id: a client that uses one twice takes it for the answer to either.
-        self.writer.error(refusal(Some(frame.id), ErrorCode::LimitExceeded, problem));
+        self.writer.error(refusal(Some(id), ErrorCode::LimitExceeded, problem));
     }
 
-    fn start(&mut self, frame: ClientFrame) {
-        let (id, bytes) = (frame.id.clone(), body_bytes(&frame));
-        let request = match request::request(frame) {
-            Ok(request) => request,
-            Err(why) => return self.writer.error(refusal(Some(id), ErrorCode::ValidationFailed, &why)),
-        };
+    fn start(&mut self, id: String, request: Request, held: Held) {
         let router = self.router.clone();
         let serial = self.writer.next_serial();
         let answer = router.oneshot(request).map(|response| match response {
@@ -195,7 +229,7 @@ impl Connection {
         });
         let own = id.clone();
         let task = self.tasks.spawn(async move { (own, serial, Reply::new(answer.await)) });
-        self.writer.began(id, serial, task, bytes);
+        self.writer.began(id, serial, task, held);
     }
 
     fn failed(&self, error: &Error) -> Ending {
@@ -208,6 +242,10 @@ impl Connection {
             Error::Capacity(e) => Ending::Close(CloseCode::Size, e.to_string()),
             Error::Utf8(_) => Ending::Close(CloseCode::Invalid, "the text is not valid UTF-8".into()),
             Error::Protocol(e) => Ending::Close(CloseCode::Protocol, e.to_string()),
+            Error::Io(e) if e.kind() == io::ErrorKind::OutOfMemory => {
+                let why = "too many requests with large bodies are under way; wait for some to end";
+                Ending::Close(CloseCode::Again, why.into())
+            }
             _ => Ending::Gone,
         }
     }
@@ -221,7 +259,7 @@ impl Connection {
                 return;
             }
             let Ok(stream) = sink.reunite(self.incoming) else { return };
-            let mut stream = stream.into_inner();
+            let mut stream = stream.into_inner().into_inner();
             let mut buffer = vec![0; READ_BUFFER_BYTES];
             while stream.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
         };
@@ -229,7 +267,24 @@ impl Connection {
     }
 }
 
-/// The size of a request's body, as it came.
-fn body_bytes(frame: &ClientFrame) -> usize {
-    frame.body.as_ref().map_or(0, |body| body.get().len())
+/// The next message. `before` is dropped once the reading has begun: the buffer that it is a part of is then not used
+/// again, which would keep it for as long as the socket is open.
+async fn next(
+    incoming: &mut SplitStream<Stream>,
+    before: &mut Option<Utf8Bytes>,
+) -> Option<Result<Message, Error>> {
+    poll_fn(|cx| {
+        let polled = incoming.poll_next_unpin(cx);
+        drop(before.take());
+        polled
+    })
+    .await
+}
+
+/// The result of a task that there is.
+async fn joined<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
 }

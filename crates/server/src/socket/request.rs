@@ -7,8 +7,9 @@ use axum::response::Response;
 use base64::Engine as _;
 use sandcrab_api::ErrorCode;
 use sandcrab_api::execute::Encoding;
-use sandcrab_api::frame::{ClientFrame, ErrorFrame};
+use sandcrab_api::frame::{ClientFrame, ClientFrameKind, ErrorFrame};
 
+use super::MAX_FRAME_ID_BYTES;
 use crate::access::Multiplexed;
 use crate::events::{EventStream, Items};
 
@@ -63,17 +64,54 @@ pub(super) fn refusal(id: Option<String>, code: ErrorCode, message: &str) -> Err
     ErrorFrame { id, code, message: shown, status: code.status(), context: None }
 }
 
+/// What a message says.
+pub(super) enum Parsed {
+    /// Cancel the request with this id.
+    Cancel(String),
+    /// Answer this.
+    Request {
+        id: String,
+        request: Box<Request>,
+        /// The size of its body, as it came.
+        body_bytes: usize,
+    },
+    /// It is not a frame, or not a request that could be made.
+    Invalid(ErrorFrame),
+}
+
+/// Reads a message. It may take long, and does not wait.
+pub(super) fn parse(text: &str) -> Parsed {
+    let invalid = |id, why: &str| Parsed::Invalid(refusal(id, ErrorCode::ValidationFailed, why));
+    let frame: ClientFrame = match serde_json::from_str(text) {
+        Ok(frame) => frame,
+        Err(e) => return invalid(None, &format!("not a valid frame: {e}")),
+    };
+    if frame.id.len() > MAX_FRAME_ID_BYTES {
+        return invalid(None, &format!("an id may have {MAX_FRAME_ID_BYTES} bytes at most"));
+    }
+    let id = frame.id.clone();
+    if frame.kind == ClientFrameKind::Cancel {
+        return Parsed::Cancel(id);
+    }
+    let body_bytes = frame.body.as_ref().map_or(0, |body| body.get().len());
+    match request(frame) {
+        Ok(request) => Parsed::Request { id, request: Box::new(request), body_bytes },
+        Err(why) => invalid(Some(id), &why),
+    }
+}
+
 /// The request that a frame describes.
-pub(super) fn request(frame: ClientFrame) -> Result<Request, String> {
+fn request(frame: ClientFrame) -> Result<Request, String> {
     let (Some(method), Some(path)) = (frame.method, frame.path) else {
         return Err("a request needs a method and a path".into());
     };
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| "not a valid method".to_owned())?;
+    // Which server is meant was settled when the socket was opened.
+    if !path.starts_with('/') {
+        return Err("a path begins with /; leave out the scheme and the host".into());
+    }
     let uri: Uri = path.parse().map_err(|_| "not a valid path".to_owned())?;
-    // Only what a path can say: which server is meant was settled when the socket was opened.
-    let path = uri.path_and_query().filter(|path| path.as_str().starts_with('/'));
-    let path = path.ok_or("a path begins with /")?;
-    if path.path() == "/ws" {
+    if uri.path() == "/ws" {
         return Err("a socket cannot be opened over a socket".into());
     }
     let body = match (frame.body, frame.encoding.unwrap_or_default()) {
@@ -89,7 +127,7 @@ pub(super) fn request(frame: ClientFrame) -> Result<Request, String> {
     };
     let mut request = Request::new(body);
     *request.method_mut() = method;
-    *request.uri_mut() = path.as_str().parse().map_err(|_| "not a valid path".to_owned())?;
+    *request.uri_mut() = uri;
     for (name, value) in frame.headers.unwrap_or_default() {
         let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a valid header"))?;
         let value = HeaderValue::from_str(&value).map_err(|_| format!("the value of {name} is not valid"))?;

@@ -25,6 +25,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use super::message::{BrokeOff, OpenMessage};
 use super::request::{BodyKind, Content, Reply, refusal};
 use super::{Ending, Stream};
+use crate::app::Held;
 use crate::error::ApiError;
 use crate::events::frames::stream_frame;
 use crate::events::{Item, Items};
@@ -42,8 +43,8 @@ type Half = SplitSink<Stream, Message>;
 struct Request {
     serial: u64,
     stage: Stage,
-    /// The size of its body. The handler may keep all of it, such as a long command.
-    bytes: usize,
+    /// Its body. The handler may keep all of it, such as a long command.
+    body: Held,
 }
 
 enum Stage {
@@ -114,7 +115,7 @@ impl Writer {
 
     /// The bodies of all requests that have not got their last frame.
     pub(super) fn request_bytes(&self) -> usize {
-        self.requests.values().map(|request| request.bytes).sum()
+        self.requests.values().map(|request| request.body.bytes()).sum()
     }
 
     /// Whether the client has taken something since this was last asked.
@@ -146,8 +147,8 @@ impl Writer {
     }
 
     /// A request is being answered.
-    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle, bytes: usize) {
-        self.requests.insert(id, Request { serial, stage: Stage::Running(task), bytes });
+    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle, body: Held) {
+        self.requests.insert(id, Request { serial, stage: Stage::Running(task), body });
     }
 
     /// A request was answered.

@@ -1,0 +1,174 @@
+//! What bounds a WebSocket: bytes of messages, requests and answers, and the silence of its client.
+
+use std::time::Duration;
+
+use sandcrab_conformance::http::{PATIENCE, Socket};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::{ServerProcess, patiently};
+
+/// A request as the text of a message.
+fn ping(id: &str) -> String {
+    json!({"type": "request", "id": id, "method": "GET", "path": "/api/ping"}).to_string()
+}
+
+async fn answers(socket: &mut Socket) {
+    socket.send_text(&ping("ping")).await;
+    assert_eq!(socket.response("ping").await["status"], 200);
+}
+
+/// Bytes of messages that are not complete count with the bodies of all other requests.
+#[tokio::test]
+async fn unfinished_messages() {
+    let server = ServerProcess::start(&["held-body-bytes=10000000"]).await;
+    let mut open = server.target.socket().await;
+    let mut sockets = Vec::new();
+    for is_last in [true, false, true, false] {
+        let mut socket = server.target.socket().await;
+        socket.begin_message(if is_last { 8_000_000 } else { 4_000_000 }, is_last).await;
+        // The server may close it before it has read everything.
+        drop(socket.send_raw(&[b' '; 4_000_000]).await);
+        sockets.push(socket);
+    }
+    let closed = futures_util::future::select_all(sockets.iter_mut().map(|socket| Box::pin(socket.closed())));
+    let ((code, reason), ..) = patiently(closed).await;
+    assert!(code == 1013 && reason.contains("wait for some to end"), "{code} {reason}");
+    // Small ones get on.
+    answers(&mut open).await;
+    drop(sockets);
+    server.target.until("/api/health", |health| health["counts"]["connections"].as_u64() <= Some(2)).await;
+    let mut socket = server.target.socket().await;
+    let body = json!({"command": "wc -c", "stdin": "x".repeat(7_000_000)});
+    socket.request("1", "POST", "/api/execute", body).await;
+    assert_eq!(socket.response("1").await["body"]["stdout"], "7000000\n");
+    server.stop().await;
+}
+
+/// Control frames between the parts of a message are not a part of it, and do not add up.
+#[tokio::test]
+async fn pings_are_not_kept() {
+    let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
+    let mut socket = server.target.socket().await;
+    socket.begin_message(1, false).await;
+    socket.send_raw(b"{").await.unwrap();
+    let mut ping = vec![0x89, 0x80 | 125, 0, 0, 0, 0];
+    ping.extend([b'p'; 125]);
+    for _ in 0..4_000 {
+        socket.send_raw(&ping).await.unwrap();
+    }
+    // The last part of the message: what is not a frame is refused, and the socket goes on.
+    socket.send_raw(&[0x80, 0x81, 0, 0, 0, 0, b'}']).await.unwrap();
+    assert_eq!(socket.frame().await["code"], "VALIDATION_FAILED");
+    answers(&mut socket).await;
+    server.stop().await;
+}
+
+/// A message may take longer to send than a client may be silent.
+#[tokio::test]
+async fn a_slow_sender_is_not_dead() {
+    let server = ServerProcess::start(&["socket-ping-ms=500"]).await;
+    let mut socket = server.target.socket().await;
+    let message = format!("{:200}", ping("slow"));
+    socket.begin_message(message.len() as u64, true).await;
+    let begun = Instant::now();
+    let mut rest = message.as_bytes();
+    while begun.elapsed() < Duration::from_secs(4) && rest.len() > 1 {
+        let (next, after) = rest.split_at(1);
+        socket.send_raw(next).await.unwrap();
+        rest = after;
+        tokio::time::sleep(Duration::from_millis(75)).await;
+    }
+    socket.send_raw(rest).await.unwrap();
+    assert_eq!(socket.response("slow").await["status"], 200);
+    server.stop().await;
+}
+
+/// A client that answers pings stays; one that does not goes.
+#[tokio::test]
+async fn a_dead_client_is_dropped() {
+    let server = ServerProcess::start(&["socket-ping-ms=300"]).await;
+    let mut alive = server.target.socket().await;
+    // What is not polled answers nothing.
+    let dead = server.target.socket().await;
+    let health = server.target.get("/api/health").await.ok();
+    assert_eq!(health["counts"]["connections"], 3, "{health}");
+    let id = "wait";
+    let body = json!({"command": "sleep 300", "executionId": id});
+    alive.request(id, "POST", "/api/execute", body).await;
+    let begun = Instant::now();
+    tokio::select! {
+        // Answers pings meanwhile.
+        frame = alive.response(id) => panic!("it ended: {frame}"),
+        _ = server.target.until("/api/health", |health| health["counts"]["connections"] == 2) => {}
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(600), "{:?}", begun.elapsed());
+    answers(&mut alive).await;
+    drop(dead);
+    server.stop().await;
+}
+
+/// A client that begins a message and sends nothing more of it does not hold its bytes for ever.
+#[tokio::test]
+async fn a_message_that_stops_coming() {
+    let server = ServerProcess::start(&["socket-ping-ms=100", "body-patience-ms=500"]).await;
+    let mut socket = server.target.socket().await;
+    socket.begin_message(4, false).await;
+    socket.send_raw(b"half").await.unwrap();
+    // It answers pings meanwhile.
+    let (code, reason) = patiently(socket.closed()).await;
+    assert!(code == 1008 && reason.contains("nothing of a message came"), "{code} {reason}");
+    server.stop().await;
+}
+
+/// Bodies of requests under way on one socket have a bound together.
+#[tokio::test]
+async fn bodies_of_requests_under_way() {
+    let server = ServerProcess::start(&[]).await;
+    let mut socket = server.target.socket().await;
+    let body = |id: &str| json!({"command": "sleep 300", "executionId": id, "stdin": "x".repeat(6_000_000)});
+    for id in ["one", "two", "three"] {
+        socket.request(id, "POST", "/api/execute", body(id)).await;
+    }
+    let frame = socket.frame().await;
+    assert_eq!((&frame["type"], &frame["id"]), (&json!("error"), &json!("three")));
+    assert_eq!((&frame["code"], &frame["status"]), (&json!("LIMIT_EXCEEDED"), &json!(429)));
+    // Requests without a body are not concerned, and room that is free again is used.
+    answers(&mut socket).await;
+    socket.request("kill", "DELETE", "/api/process/one?signal=KILL", Value::Null).await;
+    assert_eq!(socket.response("one").await["body"]["end"]["reason"], "killed");
+    socket.request("three", "POST", "/api/execute", body("three")).await;
+    server.target.until("/api/process/list?all=true", |list| list.to_string().contains("three")).await;
+    server.stop().await;
+}
+
+/// From a client that does not take its answers no more requests are read.
+#[tokio::test]
+async fn answers_that_wait() {
+    let server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    let session = target.new_session().await;
+    let mut socket = target.socket().await;
+    // Each is answered with 410 and 1 MB of output, which is made whole.
+    let command = "head -c 1000000 /dev/zero | tr '\\0' x; exit 3";
+    let body = json!({"command": command, "sessionId": session});
+    let ran = |list: &Value| {
+        list["processes"].as_array().unwrap().iter().filter(|process| process["status"] == "failed").count()
+    };
+    let mut read = 0;
+    for number in 0..40 {
+        socket.request(&number.to_string(), "POST", "/api/execute", body.clone()).await;
+        // One after the other, so that each finds the answers of those before it.
+        let until = target.until("/api/process/list?all=true", |list| ran(list) > number);
+        if tokio::time::timeout(PATIENCE / 3, until).await.is_err() {
+            read = number;
+            break;
+        }
+    }
+    // The kernel takes some for a client that does not.
+    assert!((4..30).contains(&read), "{read} requests were read");
+    for number in 0..=read {
+        assert_eq!(socket.response(&number.to_string()).await["status"], 410);
+    }
+    server.stop().await;
+}
