@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::execute::{End, ProcessName, Replaced, Usage};
+use crate::execute::{End, ProcessName, Replaced, RestoredFrom, Usage};
 use crate::process::{Process, ProcessStatus};
 use crate::{ErrorCode, Timestamp};
 
@@ -82,6 +82,15 @@ pub struct Summary {
     /// Whether the session's shell had to be restored before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_restarted: Option<bool>,
+    /// How old the restored state was, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_state_age: Option<f64>,
+    /// Where the restored state came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_from: Option<RestoredFrom>,
+    /// Whether the command ended its session's shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell_ended: Option<bool>,
     /// When it ended.
     pub timestamp: Timestamp,
 }

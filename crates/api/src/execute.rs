@@ -55,7 +55,7 @@ pub enum Overflow {
     /// The oldest of it is dropped, and a `gap` event says so.
     #[default]
     Drop,
-    /// The command waits for the slowest client that streams its output. 30 s after the last one has gone, output is dropped.
+    /// The command waits for the client that streams its output. 30 s after the last one has gone, output is dropped.
     Wait,
 }
 

@@ -69,9 +69,9 @@ pub enum Overflow {
     /// The oldest output that is not of the head is dropped: readers get a gap.
     #[default]
     Drop,
-    /// The command waits for its reader: its pipes are not read until the slowest attached
-    /// [`Follower`](crate::Follower) has gone on. [`READER_GRACE`] after the last one was dropped, or after the start if
-    /// none came, it falls back to dropping until one attaches again.
+    /// The command waits for its reader: its pipes are not read until the attached [`Follower`](crate::Follower) that
+    /// counts has gone on. [`READER_GRACE`] after the last one was dropped, or after the start if none came, it falls back
+    /// to dropping until one attaches again.
     Wait,
 }
 

@@ -138,6 +138,7 @@ mod id;
 mod journal;
 mod layout;
 mod memory_file;
+mod peer;
 mod process_tree;
 mod procfs;
 mod protocol;
@@ -160,11 +161,13 @@ pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, Engine, EngineConfig, EngineEvent,
     Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health, Inspection, LOW_DISK_BYTES,
     MAX_ENTRY_BYTES, MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output,
-    OutputReader, Problem, ReadAt, ReadError, Retention, Session, SessionError, SessionInfo, SessionSpec,
-    ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan, SupervisorProgram,
+    OutputReader, Problem, ReadAt, ReadError, ReaderRole, Retention, Session, SessionError, SessionInfo,
+    SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
+    SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;
+pub use peer::PeerSilence;
 pub use user::{User, UserError};
 
 /// Turns this process into a zygote if an engine started it as one; otherwise does nothing.

@@ -8,7 +8,7 @@ mod child;
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -177,6 +177,24 @@ pub(crate) fn release_memory() {
     // SAFETY: it takes no pointer, and the allocator's own locks make it safe beside whatever else runs.
     unsafe {
         libc::malloc_trim(0);
+    }
+}
+
+/// What the kernel knows of a TCP connection.
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut size = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).map_err(io::Error::other)?;
+    // SAFETY: the pointer is valid for writing as many bytes as the size says. What an older kernel does not write stays
+    // zero, which every field can be.
+    unsafe {
+        check(libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut size,
+        ))?;
+        Ok(info.assume_init())
     }
 }
 

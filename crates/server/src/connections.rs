@@ -3,9 +3,12 @@
 //! Every connection is a tracked task and holds one of a bounded number of places; beyond that, who connects waits in
 //! the kernel's queue. A socket is counted until it is closed, also after a WebSocket took it over.
 
+mod vanished;
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,6 +30,7 @@ use crate::listening::{Accepted, Listening};
 use crate::newcomers::{Newcomers, Standing};
 use crate::self_waking::SelfWaking;
 use crate::stopping::Stopping;
+use vanished::VanishedWatch;
 
 /// How long the first request of a connection may take to arrive.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(30);
@@ -212,10 +216,10 @@ impl Connections {
         let builder = builder(&self.tasks, keep);
         match accepted {
             Accepted::Tcp(stream) => {
-                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, serving));
+                self.tasks.spawn(serve_one(builder, Counted::new(stream, open), serving));
             }
             Accepted::Unix(stream) => {
-                self.tasks.spawn(serve_one(builder, Counted { stream, _open: open }, serving));
+                self.tasks.spawn(serve_one(builder, Counted::new(stream, open), serving));
             }
         }
     }
@@ -266,7 +270,7 @@ struct Serving {
 /// Serves one client until it is done, or has to go.
 async fn serve_one<S>(builder: Builder<Tracked>, stream: Counted<S>, serving: Serving)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
 {
     let Serving { dispatch, stopping, keep, standing } = serving;
     let has_asked = Arc::new(AtomicBool::new(false));
@@ -357,7 +361,14 @@ impl Drop for Open {
 #[derive(Debug)]
 struct Counted<S> {
     stream: S,
+    watch: VanishedWatch,
     _open: Open,
+}
+
+impl<S> Counted<S> {
+    fn new(stream: S, open: Open) -> Self {
+        Self { stream, watch: VanishedWatch::default(), _open: open }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
@@ -370,9 +381,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let Self { stream, watch, .. } = &mut *self;
+        let written = Pin::new(&mut *stream).poll_write(cx, bytes);
+        watch.watch(written, stream, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -388,7 +401,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let Self { stream, watch, .. } = &mut *self;
+        let written = Pin::new(&mut *stream).poll_write_vectored(cx, slices);
+        watch.watch(written, stream, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

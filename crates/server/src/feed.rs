@@ -9,7 +9,9 @@ use sandcrab_api::event::{
 };
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::{End, Entry, Event as EngineEvent, Execution, Follower, ReadAt, ReadError, Stream};
+use sandcrab_engine::{
+    End, Entry, Event as EngineEvent, Execution, Follower, ReadAt, ReadError, ReaderRole, Stream,
+};
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -32,6 +34,14 @@ pub(crate) enum StreamKind {
 }
 
 impl StreamKind {
+    /// What the stream is to a command that waits for its reader.
+    fn role(&self) -> ReaderRole {
+        match self {
+            Self::Command(_) => ReaderRole::Command,
+            Self::Process => ReaderRole::Viewer,
+        }
+    }
+
     /// Lets the command go on without this stream.
     fn release(&mut self) {
         if let Self::Command(command) = self {
@@ -51,8 +61,8 @@ pub(crate) struct Feed {
     kind: StreamKind,
     encoding: Encoding,
     decoders: [Decoder; 2],
-    /// Bytes of each stream that an earlier reader got, but did not send.
-    owed: [u8; 2],
+    /// The journal's cursor after what was made into events. The follower may be ahead of it.
+    position: u64,
     /// Whether it waits for more.
     follows: bool,
     /// Made and not taken.
@@ -72,14 +82,27 @@ impl Feed {
         encoding: Encoding,
         follows: bool,
     ) -> Result<Self, ApiError> {
-        let cursor = since.unwrap_or_default();
+        let (cursor, role) = (since.unwrap_or_default(), kind.role());
         let opening = async {
             cursor.check_patiently(execution).await?;
-            Ok::<_, ApiError>(summary::patiently(|| execution.follow(cursor.position)).await?)
+            let follow = || {
+                let mut follower = execution.follow(cursor.position)?;
+                if follows {
+                    follower.attach(role)?;
+                }
+                let held = if encoding == Encoding::Utf8 {
+                    held_bytes(execution, cursor)?
+                } else {
+                    [vec![], vec![]]
+                };
+                Ok((follower, held))
+            };
+            Ok::<_, ApiError>(summary::patiently(follow).await?)
         };
-        let mut follower = opening.await.inspect_err(|_| kind.release())?;
-        if follows {
-            follower.attach();
+        let (follower, held) = opening.await.inspect_err(|_| kind.release())?;
+        let mut decoders: [Decoder; 2] = Default::default();
+        for (decoder, bytes) in decoders.iter_mut().zip(held) {
+            decoder.hold(&bytes);
         }
         Ok(Self {
             app: app.clone(),
@@ -89,8 +112,8 @@ impl Feed {
             follower,
             kind,
             encoding,
-            decoders: Default::default(),
-            owed: if encoding == Encoding::Utf8 { cursor.held } else { [0; 2] },
+            decoders,
+            position: cursor.position,
             follows,
             ready: VecDeque::new(),
             // A client that resumes has had the first event.
@@ -179,6 +202,11 @@ impl Feed {
 
     fn entry(&mut self, entry: Entry) {
         let timestamp = Timestamp::from(entry.time);
+        if let EngineEvent::Gap { .. } = entry.event {
+            // With the cursor before the gap: a client that has no more than this must get the gap when it resumes.
+            self.flush(timestamp);
+        }
+        self.position = entry.cursor;
         match entry.event {
             EngineEvent::Started { pid } => {
                 if let StreamKind::Command(command) = &self.kind {
@@ -193,11 +221,8 @@ impl Feed {
                     }));
                 }
             }
-            EngineEvent::Output { stream, position, bytes } => {
-                self.output(stream, position, &bytes, timestamp);
-            }
+            EngineEvent::Output { stream, bytes, .. } => self.output(stream, &bytes, timestamp),
             EngineEvent::Gap { from, to } => {
-                self.flush(timestamp);
                 let gap = GapEvent { from, to, timestamp };
                 match self.kind {
                     StreamKind::Command(_) => self.send(ExecuteEvent::Gap(gap)),
@@ -209,11 +234,10 @@ impl Feed {
         }
     }
 
-    fn output(&mut self, stream: Stream, position: u64, bytes: &[u8], timestamp: Timestamp) {
+    fn output(&mut self, stream: Stream, bytes: &[u8], timestamp: Timestamp) {
         match self.encoding {
             Encoding::Base64 => self.send_output(stream, encode_base64(bytes), false, timestamp),
             Encoding::Utf8 => {
-                self.pay(stream, position);
                 let decoder = &mut self.decoders[index(stream)];
                 let mut text = String::with_capacity(bytes.len());
                 decoder.decode(bytes, |part| text.push_str(part));
@@ -223,30 +247,8 @@ impl Feed {
         }
     }
 
-    /// Reads again what an earlier reader held back, now that the position in the stream is known.
-    fn pay(&mut self, stream: Stream, position: u64) {
-        let owed = std::mem::take(&mut self.owed[index(stream)]);
-        if owed == 0 || u64::from(owed) > position {
-            return;
-        }
-        let mut bytes = [0; 3];
-        let bytes = &mut bytes[..usize::from(owed)];
-        let from = position - u64::from(owed);
-        if let Ok(mut reader) = self.execution.reader()
-            && let Ok(ReadAt::Bytes(n)) = reader.read(stream, from, bytes)
-        {
-            self.decoders[index(stream)].hold(&bytes[..n]);
-        }
-    }
-
     /// Sends incomplete characters as replacements: their rest does not follow.
     fn flush(&mut self, timestamp: Timestamp) {
-        if self.owed != [0; 2]
-            && let Ok((stdout, stderr)) = self.execution.reader().and_then(|reader| reader.totals())
-        {
-            self.pay(Stream::Stdout, stdout);
-            self.pay(Stream::Stderr, stderr);
-        }
         for stream in [Stream::Stdout, Stream::Stderr] {
             let mut text = String::new();
             self.decoders[index(stream)].finish(|part| text.push_str(part));
@@ -345,9 +347,30 @@ impl Feed {
 
     /// Where a client that has read this far resumes.
     fn cursor(&self) -> Cursor {
-        let held = std::array::from_fn(|at| self.decoders[at].held() + self.owed[at]);
-        Cursor { position: self.follower.cursor(), held }
+        Cursor { position: self.position, held: std::array::from_fn(|at| self.decoders[at].held()) }
     }
+}
+
+/// What an earlier reader of a text stream had read before its cursor and not sent: the beginnings of characters. Where
+/// that was dropped meanwhile, nothing.
+fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Vec<u8>; 2], ReadError> {
+    let mut held: [Vec<u8>; 2] = Default::default();
+    if cursor.held == [0; 2] {
+        return Ok(held);
+    }
+    let mut reader = execution.reader()?;
+    let Some((stdout, stderr)) = reader.totals_at(cursor.position)? else { return Ok(held) };
+    for (stream, end) in [(Stream::Stdout, stdout), (Stream::Stderr, stderr)] {
+        let count = cursor.held[index(stream)];
+        let mut bytes = vec![0; count.into()];
+        if let Some(from) = end.checked_sub(count.into())
+            && count > 0
+            && reader.read(stream, from, &mut bytes)? == ReadAt::Bytes(bytes.len())
+        {
+            held[index(stream)] = bytes;
+        }
+    }
+    Ok(held)
 }
 
 /// The stream of a command that was started, but whose output cannot be read now. A client that resumes with the id of

@@ -34,6 +34,15 @@ const CUT: char = '…';
 /// The longest grace period of a timeout.
 const MAX_TIMEOUT_GRACE: Duration = Duration::from_secs(600);
 
+/// Whether a request may start something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// It may.
+    Start,
+    /// It goes on with what an identical request has started: if that is gone, it is not run again.
+    Resume,
+}
+
 /// How a command is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -67,6 +76,7 @@ pub(crate) async fn launch(
     headers: &HeaderMap,
     query: Option<&str>,
     kind: Kind,
+    intent: Intent,
 ) -> Result<Launch, ApiError> {
     app.check_open()?;
     let Json { value: mut request, bytes, held } = request;
@@ -81,6 +91,7 @@ pub(crate) async fn launch(
     }
     drop(bytes);
     let execution = match (&session, kind) {
+        _ if intent == Intent::Resume => find_started(sandbox, &spec)?,
         (None, _) => sandbox.engine.start(spec).await?,
         (Some(session), Kind::Command) => session.start(spec).await?,
         (Some(session), Kind::Process) => session.start_process(spec).await?,
@@ -128,9 +139,10 @@ pub(crate) async fn launch_guarded(
     request: Json<CommandRequest>,
     headers: &HeaderMap,
     query: Option<&str>,
+    intent: Intent,
 ) -> Result<(Launch, DisconnectGuard), ApiError> {
     if request.value.on_disconnect != Some(OnDisconnect::Kill) {
-        let launch = launch(app, sandbox, request, headers, query, Kind::Command).await?;
+        let launch = launch(app, sandbox, request, headers, query, Kind::Command, intent).await?;
         let guard = DisconnectGuard::new(app, &launch);
         return Ok((launch, guard));
     }
@@ -139,7 +151,8 @@ pub(crate) async fn launch_guarded(
     let (app, sandbox) = (Arc::clone(app), sandbox.clone());
     let (headers, query) = (headers.clone(), query.map(str::to_owned));
     let launched = tasks.spawn(async move {
-        let launch = launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Command).await?;
+        let launch =
+            launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Command, intent).await?;
         let guard = DisconnectGuard::new(&app, &launch);
         Ok((launch, guard))
     });
@@ -289,17 +302,11 @@ fn id_of_key(key: &str) -> Option<ExecutionId> {
     format!("key-{name}").parse().ok()
 }
 
-/// The execution that an earlier request with the same id or key started.
-pub(crate) fn find_started(
-    sandbox: &Sandbox,
-    request: &CommandRequest,
-    headers: &HeaderMap,
-) -> Result<Execution, ApiError> {
-    let key = input::name_header(headers, IDEMPOTENCY_HEADER)?;
-    let id = id(request)?.or_else(|| key.and_then(id_of_key));
-    let found = id.as_ref().and_then(|id| sandbox.engine.execution(id));
-    found.ok_or_else(|| {
-        let id = id.as_ref().map_or("", |id| id.as_str());
+/// The execution that an earlier, identical request has started. One look decides: nothing can remove the record between
+/// finding it and using it.
+fn find_started(sandbox: &Sandbox, spec: &CommandSpec) -> Result<Execution, ApiError> {
+    sandbox.engine.find_started(spec)?.ok_or_else(|| {
+        let id = spec.id.as_ref().map_or("", |id| id.as_str());
         ApiError::no_process(id)
             .suggest("its record was removed, so nothing was started; run it again without a cursor")
     })

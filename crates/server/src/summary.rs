@@ -99,6 +99,9 @@ pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summa
         leftovers: (end.leftover_count > 0).then(|| convert::names(&end.leftovers)),
         leftover_count: (end.leftover_count > 0).then_some(end.leftover_count),
         session_restarted: end.restored.is_some().then_some(true),
+        restored_state_age: end.restored.map(convert::millis),
+        restored_from: end.restored_from.map(convert::restored_from),
+        shell_ended: end.shell_ended.then_some(true),
         timestamp,
     }
 }

@@ -113,6 +113,11 @@ pub(super) async fn of_a_stream(target: Target) {
         let rest =
             Request::post("/api/execute/stream?since=3", &body).header("idempotency-key", fresh("gone"));
         target.send(rest).await.refused(404, "PROCESS_NOT_FOUND");
+        // The first event has the cursor 0: a client that has it knows that the command was started.
+        let start = Request::post("/api/execute/stream", &body).header("last-event-id", "0");
+        target.send(start.clone()).await.refused(400, "VALIDATION_FAILED");
+        let start = start.header("idempotency-key", fresh("gone"));
+        target.send(start).await.refused(404, "PROCESS_NOT_FOUND");
     }
     assert_eq!(runs(&target, &folder).await, 1);
     target.remove(&folder).await;

@@ -99,7 +99,16 @@ pub(super) async fn ending_the_shell_in_a_stream(target: Target) {
         error,
         "type:text error:text data:text code:text exitCode?:int executionId?:text timestamp:time",
     );
-    assert_eq!(target.in_session(&session, "true").await["sessionRestarted"], true);
+    // The next stream says where the state came from.
+    let body = json!({"command": "true", "sessionId": session});
+    let all = target.stream(Request::post("/api/execute/stream", &body)).await.rest().await;
+    let result = &all.last().expect("a stream has events").data["result"];
+    assert_eq!(
+        (&result["sessionRestarted"], &result["restoredFrom"]),
+        (&json!(true), &json!("exit")),
+        "{result}"
+    );
+    assert!(result["restoredStateAge"].is_number(), "{result}");
     target.delete_session(&session).await;
 }
 

@@ -7,6 +7,7 @@ mod health;
 mod http2;
 mod limits;
 mod load;
+mod readers;
 mod run_as;
 mod sockets;
 mod stopping;

@@ -47,6 +47,7 @@ pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
 pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use health::{Health, LOW_DISK_BYTES, Problem};
+pub use life_cycle::ReaderRole;
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, MAX_ENTRY_BYTES, Output, ReadAt, Stream, StreamOutput};
 pub use reader::{OutputReader, StreamPlan};
@@ -222,6 +223,11 @@ impl Engine {
     /// Runs a command without a session and waits for its end.
     pub async fn run(&self, spec: CommandSpec) -> Result<Outcome, StartError> {
         Outcome::of(self.start(spec).await?).await
+    }
+
+    /// The execution that a command with the same id and digest was started as, if its record is there. Starts nothing.
+    pub fn find_started(&self, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
+        self.inner.find_same(spec)
     }
 
     /// The execution with this id.

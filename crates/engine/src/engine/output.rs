@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::error::ReadError;
-use super::life_cycle::{AttachedReader, RecordGuard, Tracked};
+use super::life_cycle::{AttachedReader, ReaderRole, RecordGuard, Tracked};
 use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
@@ -199,12 +199,15 @@ impl Follower {
     }
 
     /// Makes a command with [`Overflow::Wait`](crate::Overflow) wait for this follower: it writes no more than its journal
-    /// holds until this has read on. Of several attached followers the slowest counts.
-    pub fn attach(&mut self) {
-        if self.attached.is_none() {
-            self.attached =
-                AttachedReader::new(&self.tracked, self.cursor(), self.reader.segment_bytes() / 4);
+    /// holds until this has read on. One follower counts at a time: the latest [`ReaderRole::Command`], or the latest
+    /// [`ReaderRole::Viewer`] if there is none of these.
+    pub fn attach(&mut self, role: ReaderRole) -> Result<(), ReadError> {
+        if self.attached.is_none() && self.tracked.fixed.waits_for_reader {
+            let (from, step) = (self.cursor(), self.reader.segment_bytes() / 4);
+            let end = if role == ReaderRole::Viewer { self.reader.totals()?.total() } else { from };
+            self.attached = AttachedReader::new(&self.tracked, role, from, end, step);
         }
+        Ok(())
     }
 
     /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
@@ -375,6 +378,23 @@ mod tests {
             if let Item::Output { stream, stream_position, bytes, .. } = entry.item {
                 let from = usize::try_from(stream_position).unwrap();
                 found[stream as usize].push(from..from + bytes.len());
+            }
+        }
+        // What is known of the streams before a cursor is right, and of a journal that is whole it is known everywhere.
+        let is_whole = {
+            let all = Output::read(store.reader(journal).unwrap(), usize::MAX).unwrap();
+            all.stdout.omitted + all.stderr.omitted == 0
+        };
+        let mut at = (0, 0);
+        for (stream, size) in pieces {
+            for part in [size / 2, size - size / 2] {
+                match stream {
+                    JournalStream::Stdout => at.0 += part as u64,
+                    JournalStream::Stderr => at.1 += part as u64,
+                }
+                let mut reader = OutputReader::new(store.reader(journal).unwrap(), None);
+                let found = reader.totals_at(at.0 + at.1).unwrap();
+                assert!(found.map_or(!is_whole, |found| found == at), "{found:?} is not {at:?}");
             }
         }
         for limit in limits {

@@ -54,6 +54,13 @@ impl OutputReader {
         Ok(self.reader.totals()?.total())
     }
 
+    /// How many bytes of standard output and standard error come before a cursor; `None` where what was dropped leaves that
+    /// unknown.
+    pub fn totals_at(&mut self, cursor: u64) -> Result<Option<(u64, u64)>, ReadError> {
+        let totals = self.reader.totals_at(cursor)?;
+        Ok(totals.map(|totals| (totals.stdout, totals.stderr)))
+    }
+
     /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
     pub fn read(&mut self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
         Ok(match self.reader.read_stream(stream.into(), offset, buffer)? {

@@ -112,6 +112,28 @@ impl JournalReader {
         Ok(if filled > 0 { StreamRead::Bytes(filled) } else { StreamRead::Nothing })
     }
 
+    /// How many bytes of each stream come before a cursor; `None` if what is there does not tell. Leaves the reader at an
+    /// unspecified cursor.
+    pub(crate) fn totals_at(&mut self, cursor: u64) -> Result<Option<Position>, JournalError> {
+        self.stream_place = None;
+        let mut totals = self.go_to_segment_of(|start| start.total() <= cursor)?;
+        while totals.total() < cursor {
+            let Some(record) = self.tape.record()? else { break };
+            let (at, end) = (record.head.at, record.head.end());
+            if record.head.flags & REPEAT != 0 {
+                continue;
+            }
+            if at.total() > cursor {
+                break;
+            }
+            totals = match Stream::of_kind(record.head.kind) {
+                Some(stream) if end.total() > cursor => at.plus(stream, cursor - at.total()),
+                _ => end,
+            };
+        }
+        Ok(Some(totals).filter(|totals| totals.total() == cursor))
+    }
+
     /// Goes to the segment to read a cursor's byte from, or an event that stands exactly there.
     pub(super) fn go_to_cursor(&mut self, cursor: u64) -> Result<(), JournalError> {
         self.go_to_segment_of(|start| start.total() < cursor)?;

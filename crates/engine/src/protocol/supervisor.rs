@@ -81,8 +81,7 @@ pub(crate) enum Request {
     /// Change the session's environment, in its turn. Answered by `Done`.
     #[n(12)]
     SetEnv(#[n(0)] Vec<Variable>),
-    /// How far the slowest attached reader of a command has read that waits for its reader; `None` when none is
-    /// attached. Has no answer. Since version 4.
+    /// How far the reader that a command waits for has read; `None` when none is attached. Has no answer. Since version 4.
     #[n(60)]
     Reader {
         #[n(0)]

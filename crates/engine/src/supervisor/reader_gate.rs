@@ -1,6 +1,6 @@
 //! [`ReaderGate`]: a command waits for its reader instead of having unread output dropped.
 //!
-//! The engine says how far the slowest attached reader has read. As long as the journal is full of what it has not read, the
+//! The engine says how far the attached reader that counts has read. As long as the journal is full of what it has not read, the
 //! supervisor does not read the command's pipes, and the command blocks when they are full. An engine that is gone counts as
 //! a reader that is gone.
 
@@ -11,7 +11,7 @@ use crate::command::READER_GRACE;
 /// A command's reader, as far as the supervisor knows it.
 #[derive(Debug)]
 pub(crate) struct ReaderGate {
-    /// How far the slowest attached reader has read.
+    /// How far the attached reader that counts has read.
     read: u64,
     /// Since when none is attached.
     detached: Option<Instant>,

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sandcrab_engine::{
-    CommandSpec, EndReason, Event, Execution, Follower, MIN_JOURNAL_BYTES, Overflow, Status, Stream,
+    CommandSpec, EndReason, Event, Execution, Follower, MIN_JOURNAL_BYTES, Overflow, ReaderRole, Status,
+    Stream,
 };
 
 use crate::support::{Place, Scene, eventually, id};
@@ -24,8 +25,12 @@ fn expected() -> Vec<u8> {
 }
 
 fn attached(execution: &Execution, cursor: u64) -> Follower {
+    attached_as(ReaderRole::Command, execution, cursor)
+}
+
+fn attached_as(role: ReaderRole, execution: &Execution, cursor: u64) -> Follower {
     let mut follower = execution.follow(cursor).unwrap();
-    follower.attach();
+    follower.attach(role).unwrap();
     follower
 }
 
@@ -106,8 +111,8 @@ async fn a_timeout_passes_while_it_waits_and_an_idle_timeout_does_not() {
     let execution = scene.engine.start(spec).await.unwrap();
     let mut follower = attached(&execution, 0);
     blocked(&execution).await;
-    tokio::time::sleep(Duration::from_millis(1200)).await;
-    assert!(matches!(execution.status(), Status::Running { .. }));
+    let ended = tokio::time::timeout(Duration::from_millis(1200), execution.wait()).await;
+    assert!(ended.is_err(), "{ended:?}");
     let mut bytes = Vec::new();
     assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
     assert!(bytes == expected());
@@ -118,22 +123,43 @@ async fn a_timeout_passes_while_it_waits_and_an_idle_timeout_does_not() {
     assert_eq!(execution.wait().await.unwrap().reason, EndReason::Timeout);
 }
 
+/// The old connection of a client that has connected again may be dead without anyone having noticed.
 #[tokio::test]
-async fn of_two_readers_the_slower_counts() {
+async fn a_reader_that_resumes_takes_over_from_one_that_has_stopped() {
+    let scene = Scene::open().await;
+    for role in [ReaderRole::Command, ReaderRole::Viewer] {
+        let execution = scene.engine.start(counting()).await.unwrap();
+        let mut stopped = attached(&execution, 0);
+        let mut bytes = Vec::new();
+        read_on(&mut stopped, &mut bytes, 100_000).await;
+        blocked(&execution).await;
+        // Some of what was sent has not arrived.
+        let cursor = stopped.cursor() - 20_000;
+        bytes.truncate(usize::try_from(cursor).unwrap());
+        let mut resumed = attached_as(role, &execution, cursor);
+        assert_eq!(read_on(&mut resumed, &mut bytes, usize::MAX).await, Some(EndReason::Exited), "{role:?}");
+        assert!(bytes == expected(), "{role:?}");
+        drop(stopped);
+    }
+}
+
+#[tokio::test]
+async fn one_that_looks_on_neither_holds_the_command_up_nor_takes_over() {
     let scene = Scene::open().await;
     let execution = scene.engine.start(counting()).await.unwrap();
-    let (mut fast, mut slow) = (attached(&execution, 0), attached(&execution, 0));
-    let (mut own, mut other) = (Vec::new(), Vec::new());
-    let stuck = tokio::time::timeout(Duration::from_secs(2), read_on(&mut fast, &mut own, usize::MAX)).await;
-    assert!(stuck.is_err(), "it did not wait for the slower one");
-    let before = own.len();
-    read_on(&mut slow, &mut other, before - 1000).await;
-    read_on(&mut fast, &mut own, before + 1000).await;
-    let expected = expected();
-    assert!(expected.starts_with(&other) && expected.starts_with(&own));
-    drop(slow);
-    assert_eq!(read_on(&mut fast, &mut own, usize::MAX).await, Some(EndReason::Exited));
-    assert!(own == expected);
+    let idle = attached_as(ReaderRole::Viewer, &execution, 0);
+    let mut own = attached(&execution, 0);
+    let late = attached_as(ReaderRole::Viewer, &execution, 0);
+    let mut bytes = Vec::new();
+    read_on(&mut own, &mut bytes, 1_000_000).await;
+    blocked(&execution).await;
+    // From the last bytes on, as the tail of a log.
+    let end = execution.reader().unwrap().cursor_end().unwrap();
+    let mut tail = attached_as(ReaderRole::Viewer, &execution, end - 10);
+    while tail.try_next().unwrap().is_some() {}
+    assert_eq!(read_on(&mut own, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
+    assert!(bytes == expected());
+    drop((idle, late));
 }
 
 /// Also if the engine is gone meanwhile: the supervisor waits for the next.
@@ -153,11 +179,12 @@ async fn a_reader_that_comes_back_has_lost_nothing() {
             drop(engine);
             engine = place.open().await;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let execution = engine.execution(&id("count")).unwrap();
+        blocked(&execution).await;
         // Some of what was sent has not arrived.
         let again = cursor - 20_000;
         bytes.truncate(usize::try_from(again).unwrap());
-        follower = attached(&engine.execution(&id("count")).unwrap(), again);
+        follower = attached(&execution, again);
     }
     assert_eq!(read_on(&mut follower, &mut bytes, usize::MAX).await, Some(EndReason::Exited));
     assert!(bytes == expected());

@@ -172,9 +172,9 @@ async fn result(
         leftovers: result.leftovers,
         leftover_count: result.leftover_count,
         session_restarted: result.session_restarted,
-        restored_state_age: None,
-        restored_from: None,
-        shell_ended: None,
+        restored_state_age: result.restored_state_age,
+        restored_from: result.restored_from,
+        shell_ended: result.shell_ended,
         cursor: logs.cursor,
         replaced: None,
     })

@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::events::EventStream;
 use crate::feed::{self, Feed, StreamKind};
 use crate::input::{Json, Params};
-use crate::launch::{self, Kind, Launch, launch_guarded};
+use crate::launch::{Intent, Kind, Launch, launch_guarded};
 use crate::sandbox::Sandbox;
 use crate::summary;
 
@@ -47,7 +47,8 @@ pub(crate) async fn execute(
         let why = "\"wait\" needs a client that reads while the command runs; use POST /api/execute/stream";
         return Err(ApiError::invalid("overflow", why));
     }
-    let (launch, mut guard) = launch_guarded(&app, &sandbox, request, &headers, query.as_deref()).await?;
+    let (launch, mut guard) =
+        launch_guarded(&app, &sandbox, request, &headers, query.as_deref(), Intent::Start).await?;
     if launch.kind == Kind::Process {
         guard.release();
         return Ok(axum::Json(started(&launch)).into_response());
@@ -116,18 +117,21 @@ pub(crate) async fn execute_stream(
     request: Json<CommandRequest>,
 ) -> Result<EventStream, ApiError> {
     let since = since(&headers, params.since.as_deref())?;
-    if since.is_some_and(Cursor::is_past_start) && !headers.contains_key(IDEMPOTENCY_HEADER) {
+    // Every event has an id, so a client that has one has heard that the command was started.
+    let resumes = since.is_some_and(Cursor::is_past_start) || headers.contains_key(LAST_EVENT_ID_HEADER);
+    if resumes && !headers.contains_key(IDEMPOTENCY_HEADER) {
         // It would be run again, and the beginning of its output left out.
         let why = "a cursor goes on with what was started before; repeat the request with the Idempotency-Key that it \
                    had, or follow it with GET /api/process/{id}/stream";
         return Err(ApiError::invalid("since", why));
     }
-    if let Some(since) = since.filter(|since| since.is_past_start()) {
-        // What it goes on with must be there: a command whose record was removed is not run again.
-        let execution = launch::find_started(&sandbox, &request.value, &headers)?;
-        since.check_patiently(&execution).await?;
+    let intent = if resumes { Intent::Resume } else { Intent::Start };
+    let (launch, mut guard) =
+        launch_guarded(&app, &sandbox, request, &headers, query.as_deref(), intent).await?;
+    if let Some(since) = since {
+        // It is the request that is wrong, not the command.
+        since.check_patiently(&launch.execution).await.inspect_err(|_| guard.release())?;
     }
-    let (launch, guard) = launch_guarded(&app, &sandbox, request, &headers, query.as_deref()).await?;
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
     let kind = StreamKind::Command(Box::new((launch, guard)));

@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::input::{Json, OfProcess, Params};
-use crate::launch::{Kind, launch};
+use crate::launch::{Intent, Kind, launch};
 use crate::routes::execute::{CommandHeaders, started};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};
@@ -40,7 +40,8 @@ pub(crate) async fn start(
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<axum::Json<ProcessStarted>, ApiError> {
-    let launch = launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Process).await?;
+    let launch =
+        launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Process, Intent::Start).await?;
     Ok(axum::Json(started(&launch)))
 }
 

@@ -32,8 +32,32 @@ impl ServerProcess {
 
     /// Starts one with this state directory below a temporary one.
     pub(crate) async fn start_in(dir: tempfile::TempDir, state: PathBuf, settings: &[&str]) -> Self {
+        Self::start_by(dir, state, settings, |command| command).await
+    }
+
+    /// Starts one in a network of its own, with a loopback device and nothing else. Needs root.
+    pub(crate) async fn start_alone(settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let through = |command: Command| {
+            let mut alone = Command::new("unshare");
+            let script = r#"ip link set lo up && exec "$@""#;
+            alone.args(["--net", "bash", "-c", script, "bash"]).arg(command.get_program());
+            alone.args(command.get_args()).envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
+            alone.stdin(Stdio::null()).stdout(Stdio::piped());
+            alone
+        };
+        Self::start_by(dir, state, settings, through).await
+    }
+
+    async fn start_by(
+        dir: tempfile::TempDir,
+        state: PathBuf,
+        settings: &[&str],
+        through: impl FnOnce(Command) -> Command,
+    ) -> Self {
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let mut child = command(&state, "127.0.0.1:0", &settings).spawn().unwrap();
+        let mut child = through(command(&state, "127.0.0.1:0", &settings)).spawn().unwrap();
         let url = first_line(&mut child);
         let target = Target::new(&url, Some(TOKEN.to_owned())).unwrap();
         Self { target, child, settings, state, dir }

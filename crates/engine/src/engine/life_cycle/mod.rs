@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 pub(super) use readers::AttachedReader;
+pub use readers::ReaderRole;
 pub(super) use retention::Cleanup;
 pub(super) use table::Table;
 pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};

@@ -1,0 +1,149 @@
+//! Commands that wait for their reader, and readers that stop or vanish.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sandcrab_conformance::cases::ask::{fresh, text};
+use sandcrab_conformance::http::{Event, EventStream, Request};
+use serde_json::{Value, json};
+
+use crate::support::{ServerProcess, patiently};
+
+/// More than a journal of [`JOURNAL`] and the buffers of a socket have room for. The journal has room for what may be on
+/// its way to a client, which on the loopback device is up to 6 MB.
+const BYTES: usize = 40_000_000;
+const JOURNAL: &str = "journal-bytes=25165824";
+
+/// Writes numbered lines, then ends.
+fn counting() -> Value {
+    json!({"command": format!("seq 1 100000000 | head -c {BYTES}"), "overflow": "wait"})
+}
+
+/// Reads until there is so much standard output, or the end; the id of the last event.
+async fn read(events: &mut EventStream, output: &mut String, until: usize) -> (String, String) {
+    let (mut id, mut kind) = (String::new(), String::new());
+    while output.len() < until {
+        let Some(event) = patiently(events.try_next()).await.unwrap() else { break };
+        event.kind().clone_into(&mut kind);
+        assert!(!["gap", "error"].contains(&kind.as_str()), "{:?}", event.data);
+        if kind == "stdout" {
+            output.push_str(&text(&event.data["data"]));
+        }
+        id = event.id.unwrap_or(id);
+    }
+    (id, kind)
+}
+
+/// A client that connects again does not know what became of its old connection, and neither does the server.
+async fn resumes_beside_a_stalled_connection(by: impl Fn(Request, &str, &str) -> Request, last_kind: &str) {
+    let server = ServerProcess::start(&[JOURNAL]).await;
+    let id = fresh("again");
+    let mut body = counting();
+    body["executionId"] = id.as_str().into();
+    let start = Request::post("/api/execute/stream", &body).header("idempotency-key", &id);
+    let mut stalled = server.target.stream(start.clone()).await;
+    let mut output = String::new();
+    let (last, _) = read(&mut stalled, &mut output, 200_000).await;
+    let mut resumed = server.target.stream(by(start, &id, &last)).await;
+    let (_, kind) = read(&mut resumed, &mut output, usize::MAX).await;
+    assert_eq!((output.len(), kind.as_str()), (BYTES, last_kind));
+    let mut numbers = output.lines().enumerate();
+    assert!(numbers.all(|(at, line)| (at + 1).to_string().starts_with(line)));
+    drop(stalled);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_repeats_its_request_is_not_held_up_by_its_old_connection() {
+    let again = |start: Request, _: &str, last: &str| start.header("last-event-id", last);
+    resumes_beside_a_stalled_connection(again, "complete").await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_on_with_the_process_is_not_held_up_by_its_old_connection() {
+    let follow =
+        |_: Request, id: &str, last: &str| Request::get(format!("/api/process/{id}/stream?since={last}"));
+    resumes_beside_a_stalled_connection(follow, "exit").await;
+}
+
+/// A character whose rest was dropped is sent as a replacement before the gap. The gap comes after it, whatever was cut.
+#[tokio::test]
+async fn a_gap_is_not_missed_by_a_client_that_resumes_before_it() {
+    let server = ServerProcess::start(&["journal-bytes=262144"]).await;
+    let mut cut_characters = 0;
+    for shift in ["", "a", "ab"] {
+        let id = fresh("gap");
+        let command = format!("printf '{shift}'; yes € | tr -d '\\n' | head -c 3000000; printf x >&2");
+        server.target.run(json!({"command": command, "executionId": id})).await;
+        let path = format!("/api/process/{id}/stream");
+        let all = server.target.stream(Request::get(&path)).await.rest().await;
+        let gap = all.iter().position(|event| event.kind() == "gap").unwrap();
+        for before in all[1..gap].iter().rev().take(2) {
+            let since = before.id.as_deref().unwrap();
+            let mut resumed = server.target.stream(Request::get(&path).header("last-event-id", since)).await;
+            let mut shown = Vec::new();
+            while shown.last().is_none_or(|event: &Event| event.kind() != "gap") {
+                shown.push(resumed.next().await);
+            }
+            let is_cut = |event: &Event| event.data["invalidUtf8"] == true;
+            cut_characters += usize::from(is_cut(before));
+            let expected = &all[all.iter().position(|event| event.id == before.id).unwrap() + 1..=gap];
+            let data = |events: &[Event]| events.iter().map(|event| event.data.clone()).collect::<Vec<_>>();
+            assert_eq!(data(&shown), data(expected), "since {since}");
+        }
+    }
+    assert!(cut_characters > 0, "no character was cut");
+    server.stop().await;
+}
+
+/// Ends with its network namespace.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A client whose machine is gone says nothing: no packet ever tells the server. The command goes on a while later.
+#[tokio::test]
+async fn soak_a_client_that_has_vanished_holds_no_command_up() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let server = ServerProcess::start_alone(&[JOURNAL]).await;
+    let done = server.folder().join("done");
+    let mut body = counting();
+    body["command"] = format!("{}; echo > {}", text(&body["command"]), done.display()).into();
+    let body = body.to_string();
+    let (host, port) = server.target.authority().split_once(':').unwrap();
+    let token = server.target.token().unwrap();
+    let head = format!(
+        "POST /api/execute/stream HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: Bearer {token}\r\n\
+         content-length: {}\r\ncontent-type: application/json\r\n\r\n",
+        body.len()
+    );
+    let pid = server.pid().to_string();
+    let within = |words: &[&str]| {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--target", &pid]).args(words).stdin(Stdio::null());
+        command
+    };
+    // It reads nothing at all.
+    let client = r#"exec 3<>/dev/tcp/$1/$2; printf '%s%s' "$3" "$4" >&3; sleep 1000"#;
+    let client = within(&["bash", "-c", client, "client", host, port, &head, &body]).spawn().unwrap();
+    let client = Ended(client);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!done.exists(), "it did not wait for its reader");
+    assert!(within(&["ip", "link", "set", "lo", "down"]).status().unwrap().success());
+    let begun = Instant::now();
+    // It is noticed after 60 s and a look, and a client has 30 s to come back.
+    while !done.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(150), "the command stands still");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(begun.elapsed() > Duration::from_secs(60), "{:?}", begun.elapsed());
+    drop(client);
+    server.stop().await;
+}
