@@ -10,6 +10,8 @@ use rustix::io::{Errno, read as read_fd, retry_on_intr};
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::sys::Resource;
+
 /// Reads the start of a file into the buffer, in one go where the kernel allows it.
 pub(crate) fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -53,6 +55,34 @@ pub(crate) fn pid_from(text: &[u8]) -> Option<Pid> {
 /// The arguments of a process, each followed by a NUL byte. Empty if it has ended.
 pub(crate) fn arguments(pid: Pid) -> Vec<u8> {
     read_all(&format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+/// A limit in the text of `/proc/<pid>/limits`: soft and hard, `u64::MAX` for none.
+pub(crate) fn limit_in(text: &str, resource: Resource) -> Option<(u64, u64)> {
+    let name = match resource {
+        Resource::RealTime => "Max realtime timeout",
+        Resource::AddressSpace => "Max address space",
+        Resource::Cpu => "Max cpu time",
+        Resource::Processes => "Max processes",
+        Resource::OpenFiles => "Max open files",
+        Resource::FileSize => "Max file size",
+        Resource::Core => "Max core file size",
+        Resource::Data => "Max data size",
+        Resource::Stack => "Max stack size",
+        Resource::ResidentSet => "Max resident set",
+        Resource::LockedMemory => "Max locked memory",
+        Resource::FileLocks => "Max file locks",
+        Resource::PendingSignals => "Max pending signals",
+        Resource::MessageQueues => "Max msgqueue size",
+        Resource::Nice => "Max nice priority",
+        Resource::RealTimePriority => "Max realtime priority",
+    };
+    let mut values = text.lines().find_map(|line| line.strip_prefix(name))?.split_ascii_whitespace();
+    let mut next = || match values.next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    };
+    Some((next()?, next()?))
 }
 
 /// The working directory of a process.
@@ -180,6 +210,17 @@ mod tests {
     fn a_zombie_with_threads_has_not_ended() {
         let text = b"42 (x) Z 7 42 42 0 -1 4 0 0 0 0 1 2 3 4 20 0 3 0 12345 0";
         assert!(!Stat::parse(text).unwrap().ended);
+    }
+
+    #[test]
+    fn limits_are_read_from_text() {
+        let text = std::fs::read_to_string("/proc/self/limits").unwrap();
+        for resource in Resource::ALL {
+            assert_eq!(limit_in(&text, resource), crate::sys::limit(None, resource).ok(), "{resource:?}");
+        }
+        let text =
+            "Max realtime priority     0  0\nMax realtime timeout      4611686018427387911  unlimited  us\n";
+        assert_eq!(limit_in(text, Resource::RealTime), Some((4_611_686_018_427_387_911, u64::MAX)));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) struct ProcessSetup<'a> {
 
 impl ProcessSetup<'_> {
     /// The limits as the child sets them. They are computed from our own, which it inherits.
-    fn limit_values(&self) -> io::Result<Vec<LimitValue>> {
+    pub(crate) fn limit_values(&self) -> io::Result<Vec<LimitValue>> {
         let mut values = Vec::new();
         // Without a tag the tree still tells what belongs to a command.
         values.extend(self.tag.and_then(|tag| tag.limit_value().ok()));

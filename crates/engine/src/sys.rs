@@ -136,6 +136,38 @@ pub(crate) enum Resource {
     Processes,
     OpenFiles,
     FileSize,
+    Core,
+    Data,
+    Stack,
+    ResidentSet,
+    LockedMemory,
+    FileLocks,
+    PendingSignals,
+    MessageQueues,
+    Nice,
+    RealTimePriority,
+}
+
+impl Resource {
+    /// All there are.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::RealTime,
+        Self::AddressSpace,
+        Self::Cpu,
+        Self::Processes,
+        Self::OpenFiles,
+        Self::FileSize,
+        Self::Core,
+        Self::Data,
+        Self::Stack,
+        Self::ResidentSet,
+        Self::LockedMemory,
+        Self::FileLocks,
+        Self::PendingSignals,
+        Self::MessageQueues,
+        Self::Nice,
+        Self::RealTimePriority,
+    ];
 }
 
 fn prlimit(
@@ -151,6 +183,16 @@ fn prlimit(
         Resource::Processes => libc::RLIMIT_NPROC,
         Resource::OpenFiles => libc::RLIMIT_NOFILE,
         Resource::FileSize => libc::RLIMIT_FSIZE,
+        Resource::Core => libc::RLIMIT_CORE,
+        Resource::Data => libc::RLIMIT_DATA,
+        Resource::Stack => libc::RLIMIT_STACK,
+        Resource::ResidentSet => libc::RLIMIT_RSS,
+        Resource::LockedMemory => libc::RLIMIT_MEMLOCK,
+        Resource::FileLocks => libc::RLIMIT_LOCKS,
+        Resource::PendingSignals => libc::RLIMIT_SIGPENDING,
+        Resource::MessageQueues => libc::RLIMIT_MSGQUEUE,
+        Resource::Nice => libc::RLIMIT_NICE,
+        Resource::RealTimePriority => libc::RLIMIT_RTPRIO,
     };
     let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
     let old = old.map_or(ptr::null_mut(), ptr::from_mut);

@@ -156,9 +156,10 @@ impl From<StartError> for ApiError {
                 error(ErrorCode::ProcessAlreadyExists).with("processId", id.as_str())
             }
             StartError::Conflict(id) => error(ErrorCode::ExecutionConflict).with("executionId", id.as_str()),
-            StartError::TooManyExecutions(_) | StartError::QueueFull | StartError::OutOf { .. } => {
-                error(ErrorCode::LimitExceeded)
-            }
+            StartError::TooManyExecutions(_)
+            | StartError::QueueFull
+            | StartError::OutOf { .. }
+            | StartError::LimitsLowered => error(ErrorCode::LimitExceeded),
             StartError::SessionGone(id) => error(ErrorCode::SessionDestroyed).with("sessionId", id.as_str()),
             StartError::NoShell(_) => error(ErrorCode::NoShell),
             StartError::Lost => error(ErrorCode::ExecutionLost),

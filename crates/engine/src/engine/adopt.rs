@@ -14,10 +14,11 @@ use super::life_cycle::{Tracked, lost_end};
 use super::link::{Link, lock};
 use super::recover::{Living, Reached};
 use super::session::{Place, SessionState};
+use crate::end::End;
 use crate::id::SessionId;
-use crate::journal::{Claimed, Found};
-use crate::layout::{SnapshotFile, socket_name};
-use crate::protocol::{Answer, Held, Refusal, Request, Role, Stage, VERSION};
+use crate::journal::{Claimed, Found, Position};
+use crate::layout::{SnapshotFile, log_failure, socket_name};
+use crate::protocol::{Answer, Held, Refusal, Request, Role, Stage, StreamLengths, VERSION};
 use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
@@ -169,8 +170,12 @@ impl Inner {
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
             self.execution_started(tracked, pid);
         }
-        if matches!(held.stage, Stage::Ended | Stage::Left) && tracked.end().is_none() {
-            self.reread_end(tracked);
+        if matches!(held.stage, Stage::Ended | Stage::Left)
+            && tracked.end().is_none()
+            && !self.reread_end(tracked)
+        {
+            // Without it, the link is over, and all that it has is looked into.
+            let _ = link.tell(&Request::TellEnd(tracked.slot()));
         }
         if held.stage == Stage::Left || tracked.end().is_some_and(|end| end.leftover_count > 0) {
             self.execution_has_left(tracked);
@@ -317,6 +322,34 @@ impl Inner {
     pub(super) fn has_left(&self, nonce: u64) -> bool {
         let found = statat(&self.state.folders.supervisors, socket_name(nonce), AtFlags::empty());
         found.is_err_and(|e| e == rustix::io::Errno::NOENT)
+    }
+
+    /// Records an end that its supervisor could not record; whether it is on disk. What that could not record either is a
+    /// gap up to the end.
+    pub(super) fn record_end(
+        &self,
+        nonce: u64,
+        tracked: &Tracked,
+        end: &End,
+        lengths: StreamLengths,
+    ) -> bool {
+        self.limits_lowered(nonce);
+        let StreamLengths { stdout, stderr } = lengths;
+        let (end, position) = (wire::to_bytes(end), Position { stdout, stderr });
+        let recorded = lock(&self.store).append_end(tracked.journal, &end, position);
+        if let Err(e) = &recorded {
+            tracing::warn!(execution = %tracked.fixed.id, "its end is not on disk: {e}");
+        }
+        recorded.is_ok()
+    }
+
+    /// Notes that a supervisor is given up because its limits were lowered. It may not be able to write that down itself.
+    pub(super) fn limits_lowered(&self, nonce: u64) {
+        let reason =
+            format!("{nonce:011x}: a command has lowered its resource limits (prlimit); it is given up");
+        // Without a disk there is no trace but the count.
+        drop(log_failure(&self.state.folders.supervisors, &reason));
+        self.incidents.supervisor_given_up(nonce);
     }
 
     /// Gives executions their end whose supervisors are gone.

@@ -131,6 +131,12 @@ pub enum StartError {
         /// What was being done.
         doing: String,
     },
+    /// A command has lowered resource limits of the supervisor.
+    #[error(
+        "a command has lowered the resource limits of its supervisor (prlimit), so this was not started; \
+         wait for the session's running command to end, or kill it, and try again: the session then gets another supervisor"
+    )]
+    LimitsLowered,
     /// The supervisor died while it started the command.
     #[error("the supervisor died while it started the command; it may or may not have run")]
     Lost,
@@ -280,6 +286,7 @@ impl StartError {
             Refusal::ArgumentsTooLong => Self::ArgumentsTooLong,
             Refusal::Limit(why) => Self::Limit(why),
             Refusal::QueueFull => Self::QueueFull,
+            Refusal::LimitsLowered => Self::LimitsLowered,
             Refusal::NoShell(why) => Self::NoShell(why),
             Refusal::Os { errno, doing } => Self::os(&doing, error(errno)),
             Refusal::NoSuchExecution

@@ -38,7 +38,8 @@ pub struct Health {
     pub run_as: Option<String>,
     /// The state directory, as it is now.
     pub state_dir: DirFacts,
-    /// Supervisors that died without being told to, since the engine was opened.
+    /// Supervisors that died without being told to, or were given up because a command has lowered their limits, since the
+    /// engine was opened.
     pub lost_supervisors: u64,
     /// Sessions whose shell was brought back, since the engine was opened.
     pub restored_sessions: u64,
@@ -74,6 +75,16 @@ impl Incidents {
             supervisor = format_args!("{nonce:012x}"),
             executions,
             "a supervisor died; {FAILURES} in the state directory may say why"
+        );
+    }
+
+    /// A supervisor was given up because a command has lowered its limits.
+    pub(super) fn supervisor_given_up(&self, nonce: u64) {
+        self.lost_supervisors.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.last_lost) = Some(Instant::now());
+        tracing::warn!(
+            supervisor = format_args!("{nonce:012x}"),
+            "a command has lowered resource limits of its supervisor, which is given up"
         );
     }
 
@@ -132,9 +143,13 @@ fn problems(health: &Health, path: &str, lost_recently: bool) -> Vec<Problem> {
         add("driver_fallback", message, "use a bash (4.4 or newer) that can load objects".into());
     }
     if lost_recently {
-        let message = format!("{} supervisors have died since the server started", health.lost_supervisors);
+        let message = format!(
+            "{} supervisors have died or were given up since the server started",
+            health.lost_supervisors
+        );
         let suggestion = format!(
-            "see {path}/{FAILURES} and the kernel's log: a process may have been killed for want of memory"
+            "see {path}/{FAILURES} and the kernel's log: a process may have been killed for want of memory, \
+             or a command may have lowered limits of its supervisor"
         );
         add("supervisors_lost", message, suggestion);
     }

@@ -464,8 +464,14 @@ impl Link {
                     engine.execution_refused(&execution, why);
                 }
             }
-            Answer::Ended { slot, end, position } => {
+            Answer::Ended { slot, end, position, unrecorded } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
+                    if let Some(lengths) = unrecorded
+                        && engine.record_end(self.nonce, &execution, &end, lengths)
+                    {
+                        // If it does not come to know, the next engine is told of the end once more.
+                        let _ = self.tell(&Request::EndRecorded(slot));
+                    }
                     engine.execution_ended(&execution, end, position);
                 }
             }

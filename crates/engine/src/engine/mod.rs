@@ -211,13 +211,7 @@ impl Engine {
             same.wait_started().await?;
             return Ok(same);
         }
-        let started = async {
-            let taken = self.inner.supervisor().await?;
-            let execution = self.inner.start_on(&taken.link, spec, None, None).await?;
-            execution.wait_started().await?;
-            Ok(execution)
-        };
-        started.await.map_err(|e| self.inner.explain(e))
+        self.inner.start_alone(&spec, None, None).await.map_err(|e| self.inner.explain(e))
     }
 
     /// Runs a command without a session and waits for its end.

@@ -111,6 +111,17 @@ impl Inner {
         Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
     }
 
+    /// Whether work that a supervisor has not done is given to another: one whose limits a command has lowered has done
+    /// nothing, and goes. A command can do that to all that are ready, so each of those may be tried.
+    pub(super) fn goes_to_another(&self, link: &Link, error: &StartError, given_up: &mut usize) -> bool {
+        if !matches!(error, StartError::LimitsLowered) || *given_up > self.config.ready_shells {
+            return false;
+        }
+        *given_up += 1;
+        self.limits_lowered(link.nonce);
+        true
+    }
+
     async fn take(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
         self.refill_soon();
         if let Some(link) = self.pool.pop() {

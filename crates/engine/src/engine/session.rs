@@ -18,7 +18,7 @@ use crate::end::KillReceipt;
 use crate::id::SessionId;
 use crate::journal::Claimed;
 use crate::layout::SnapshotFile;
-use crate::protocol::{Answer, Bytes, OpenSession, Request, variables};
+use crate::protocol::{Answer, Bytes, OpenSession, Refusal, Request, variables};
 use crate::record::SessionRecord;
 use crate::user::User;
 
@@ -174,7 +174,13 @@ impl Session {
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, StartError> {
-        let answer = match self.link().await?.ask(request).await {
+        let link = self.link().await?;
+        let mut answer = link.ask(request).await;
+        if matches!(answer, Ok(Answer::Refused(Refusal::LimitsLowered))) {
+            self.replace(&link).await?;
+            answer = self.link().await?.ask(request).await;
+        }
+        let answer = match answer {
             Ok(Answer::Refused(why)) => {
                 Err(StartError::refused(why, "", self.state.cwd_or(&self.engine.config.cwd)))
             }
@@ -200,9 +206,43 @@ impl Session {
         self.user_of(&spec)?;
         // Its shell is that user's already.
         let spec = CommandSpec { user: None, ..spec };
-        let link = self.link().await.map_err(|e| self.engine.explain(e))?;
-        let started = self.engine.start_on(&link, spec, Some(&self.state.id), None).await;
-        started.map_err(|e| self.engine.explain(self.unless_deleted(e)))
+        let mut is_replaced = false;
+        loop {
+            let link = self.link().await.map_err(|e| self.engine.explain(e))?;
+            match self.engine.start_on(&link, &spec, Some(&self.state.id), None).await {
+                Err(StartError::LimitsLowered) if !is_replaced => self.replace(&link).await?,
+                started => return started.map_err(|e| self.engine.explain(self.unless_deleted(e))),
+            }
+            is_replaced = true;
+        }
+    }
+
+    /// Has a supervisor end whose limits a command has lowered, so that the session gets another; with its present state, if
+    /// that can be had. Not while a command runs, which would end with it.
+    async fn replace(&self, link: &Arc<Link>) -> Result<(), StartError> {
+        let (engine, state, link) = (Arc::clone(&self.engine), Arc::clone(&self.state), Arc::clone(link));
+        let replaced = self.engine.complete(async move {
+            let _alone = state.reviving.lock().await;
+            if link.is_hung_up() || state.deleted.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let found = link.ask(&Request::Inspect(u32::MAX)).await;
+            if matches!(found, Ok(Answer::Inspected(found)) if found.busy) {
+                return Err(StartError::LimitsLowered);
+            }
+            engine.limits_lowered(link.nonce);
+            if let Ok(Answer::Snapshot(Some(Bytes(text)))) = link.ask(&Request::Snapshot).await {
+                let record = lock(&state.place).record;
+                let mut file = SnapshotFile::new(record.slot.0, Some(record.salt));
+                // Without it the state that was saved last has to do.
+                drop(file.write(&engine.state.folders.snapshots, &text, Duration::ZERO));
+            }
+            drop(link.ask(&Request::Quit).await);
+            // It answers nothing more; so this returns when it has gone.
+            drop(link.ask(&Request::Inspect(u32::MAX)).await);
+            Ok(())
+        });
+        replaced.await.unwrap_or(Err(StartError::Lost))
     }
 
     /// Runs a command and waits for its end; its output is bounded as in [`crate::Engine::run`].
@@ -218,11 +258,9 @@ impl Session {
 
     async fn try_start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
-        let taken = self.engine.supervisor().await?;
         let session = Some(&self.state.id);
-        let spec = CommandSpec { user: self.user_of(&spec)?, ..spec };
-        let execution = self.engine.start_on(&taken.link, spec.background(), session, Some(snapshot)).await?;
-        execution.wait_started().await?;
+        let spec = CommandSpec { user: self.user_of(&spec)?, ..spec }.background();
+        let execution = self.engine.start_alone(&spec, session, Some(&snapshot)).await?;
         let ends = execution.tracked.fixed.on_session_end == SessionEndPolicy::Kill;
         if ends && self.state.deleted.load(Ordering::Acquire) {
             // It was not there yet when the others were ended.
@@ -366,10 +404,8 @@ impl Inner {
         // To its end even if the caller goes away: a session is there or it is not.
         let made = self.complete(async move {
             let _reserved = reserved;
-            let taken = engine.supervisor().await?;
-            let link = Arc::clone(&taken.link);
-            let record = SessionRecord::new(id.to_string(), link.nonce, &spec);
-            let record_place = engine.open_on(&link, &record, snapshot, None).await?;
+            let of = |link: &Link| SessionRecord::new(id.to_string(), link.nonce, &spec);
+            let (link, record, record_place) = engine.open_on_one(of, snapshot, None).await?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
                 created_at: record.created_at(SystemTime::now()),
@@ -397,6 +433,25 @@ impl Inner {
     fn session_user(&self, record: &SessionRecord) -> Option<User> {
         // One that was made by an engine without a user of its own stays with the engine's own.
         record.user.clone().or_else(|| self.config.run_as.is_some().then(User::own))
+    }
+
+    /// Makes a supervisor a session: one that does not refuse it because its limits were lowered.
+    async fn open_on_one(
+        self: &Arc<Self>,
+        record_on: impl Fn(&Link) -> SessionRecord,
+        snapshot: Option<Vec<u8>>,
+        age: Option<Duration>,
+    ) -> Result<(Arc<Link>, SessionRecord, Claimed), StartError> {
+        let mut given_up = 0;
+        loop {
+            let taken = self.supervisor().await?;
+            let record = record_on(&taken.link);
+            match self.open_on(&taken.link, &record, snapshot.clone(), age).await {
+                Ok(claimed) => return Ok((Arc::clone(&taken.link), record, claimed)),
+                Err(e) if self.goes_to_another(&taken.link, &e, &mut given_up) => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Files a session's record and makes a supervisor that session.
@@ -463,12 +518,10 @@ impl Inner {
             let folder = &engine.state.folders.snapshots;
             let saved = SnapshotFile::read(folder, old.slot.0, Some(old.salt), state.created_at);
             let (snapshot, age) = saved.unzip();
-            let taken = engine.supervisor().await?;
-            let link = Arc::clone(&taken.link);
-            let record = SessionRecord { nonce: link.nonce, ..state.record.clone() };
             // Without a saved state it starts over, which is a state as old as the session.
             let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
-            let new = engine.open_on(&link, &record, snapshot, Some(age)).await?;
+            let of = |link: &Link| SessionRecord { nonce: link.nonce, ..state.record.clone() };
+            let (link, _, new) = engine.open_on_one(of, snapshot, Some(age)).await?;
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);
             engine.retire(old);

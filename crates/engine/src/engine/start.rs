@@ -133,19 +133,40 @@ impl Inner {
         });
     }
 
+    /// Starts a command on a supervisor of its own. Returns when it runs.
+    pub(super) async fn start_alone(
+        self: &Arc<Self>,
+        spec: &CommandSpec,
+        session: Option<&SessionId>,
+        prelude: Option<&[u8]>,
+    ) -> Result<Execution, StartError> {
+        let mut given_up = 0;
+        loop {
+            let taken = self.supervisor().await?;
+            let started = match self.start_on(&taken.link, spec, session, prelude).await {
+                Ok(execution) => execution.wait_started().await.map(|()| execution),
+                Err(e) => Err(e),
+            };
+            match started {
+                Err(e) if self.goes_to_another(&taken.link, &e, &mut given_up) => {}
+                started => return started,
+            }
+        }
+    }
+
     /// Starts a command on a supervisor. Returns when the supervisor has accepted it.
     pub(super) async fn start_on(
         self: &Arc<Self>,
         link: &Arc<Link>,
-        spec: CommandSpec,
+        spec: &CommandSpec,
         session: Option<&SessionId>,
-        prelude: Option<Vec<u8>>,
+        prelude: Option<&[u8]>,
     ) -> Result<Execution, StartError> {
-        validate::command(&spec)?;
-        let (tracked, new) = self.claim_execution(link.nonce, &spec, session)?;
+        validate::command(spec)?;
+        let (tracked, new) = self.claim_execution(link.nonce, spec, session)?;
         let execution = Execution { tracked: Arc::clone(&tracked), engine: Arc::clone(self) };
         let Some(journal) = new else { return Ok(execution) };
-        let mut command = Command::new(tracked.slot(), &spec);
+        let mut command = Command::new(tracked.slot(), spec);
         if let Some(user) = spec.user.as_ref().filter(|user| Some(*user) != self.config.run_as.as_ref()) {
             // A session's state has these already.
             if prelude.is_none() {
@@ -154,7 +175,7 @@ impl Inner {
             }
             command.user = Some(user.clone());
         }
-        command.prelude = prelude.map(Bytes);
+        command.prelude = prelude.map(|text| Bytes(text.to_vec()));
         command.hurry = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
         *lock(&tracked.link) = Some(Arc::clone(link));
         link.track(Arc::clone(&tracked));

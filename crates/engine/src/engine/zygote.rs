@@ -93,11 +93,12 @@ impl Zygote {
         let mut running = self.running.lock().await;
         let mut nonce = Nonce::random().value();
         let mut answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
-        if answer.is_err() {
+        // One whose limits a command has lowered forks no more; what it has forked goes on.
+        if matches!(answer, Err(_) | Ok(ZygoteAnswer::Refused(Refusal::LimitsLowered))) {
             let settings = running.settings.clone();
             let started = Running::start(&self.program, &self.state_dir, settings).await;
             *running = started.map_err(|e| Refusal::os(&e, "start the zygote again"))?.0;
-            // The one that was killed may have forked already, so not under the same name.
+            // One that was killed may have forked already, so not under the same name.
             nonce = Nonce::random().value();
             answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
         }

@@ -42,7 +42,7 @@ mod tests;
 
 pub(crate) use error::{ClaimError, JournalError};
 pub use format::MIN_JOURNAL_BYTES;
-pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Salt, Slot, Stream, kind};
+pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Position, Salt, Slot, Stream, kind};
 pub(crate) use found::Found;
 pub(crate) use free::Opening;
 pub(crate) use reader::{Item, JournalReader};

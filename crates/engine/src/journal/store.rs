@@ -161,10 +161,22 @@ impl JournalStore {
 
     /// Writes the end of an execution whose writer is gone, behind its last valid record.
     pub(crate) fn append_end_of_lost(&self, journal: Claimed, ended: &[u8]) -> Result<(), JournalError> {
+        self.append_end(journal, ended, Position::default())
+    }
+
+    /// Records an end that the writer of a journal, who has let go of it, could not record. What was written up to this
+    /// position and is not there is a gap.
+    pub(crate) fn append_end(
+        &self,
+        journal: Claimed,
+        ended: &[u8],
+        position: Position,
+    ) -> Result<(), JournalError> {
         // Opened once more by salt: the slot may have been taken over.
         drop(Tape::open(Arc::clone(&self.dir), journal.slot, Some(&journal.salt))?);
         let mut writer = JournalWriter::open(&self.dir, journal.slot)?;
         writer.cut_tail()?;
+        writer.skip_to(position);
         Ok(writer.append_event(kind::ENDED, ended)?)
     }
 }

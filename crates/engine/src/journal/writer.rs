@@ -215,6 +215,18 @@ impl JournalWriter {
         self.position.total()
     }
 
+    /// How many bytes each stream has had.
+    pub(crate) fn lengths(&self) -> Position {
+        self.position
+    }
+
+    /// Goes on behind output that another writer was given and could not append; readers get a gap.
+    pub(super) fn skip_to(&mut self, position: Position) {
+        if position.total() > self.position.total() {
+            self.position = position;
+        }
+    }
+
     /// Keeps what comes after a position, which a reader has read up to, and about a third of the tail before it: that
     /// may be on its way to the reader. `None` keeps nothing.
     pub(crate) fn keep_from(&mut self, floor: Option<u64>) {

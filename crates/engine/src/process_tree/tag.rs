@@ -109,7 +109,7 @@ impl Tag {
             // Another user's: the limits can still be read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let text = procfs::read_all(&format!("/proc/{pid}/limits")).ok()?;
-                soft_realtime_limit(&String::from_utf8_lossy(&text))?
+                procfs::limit_in(&String::from_utf8_lossy(&text), Resource::RealTime)?.0
             }
             Err(_) => return None,
         };
@@ -121,12 +121,6 @@ impl fmt::Debug for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tag({}:{})", self.nonce(), self.command())
     }
-}
-
-/// The soft limit in the text of `/proc/<pid>/limits`. Unlimited is `None`.
-fn soft_realtime_limit(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -144,14 +138,5 @@ mod tests {
         }
         assert_eq!(Nonce::from_value(nonce.value()), Some(nonce));
         assert_eq!(Nonce::from_value(u64::MAX), None);
-    }
-
-    #[test]
-    fn limits_are_read_from_text_too() {
-        let text = std::fs::read_to_string("/proc/self/limits").unwrap();
-        assert_eq!(soft_realtime_limit(&text), None);
-        let text =
-            "Max realtime priority     0  0\nMax realtime timeout      4611686018427387911  unlimited  us\n";
-        assert_eq!(soft_realtime_limit(text).and_then(Tag::decode).unwrap().command(), 7);
     }
 }

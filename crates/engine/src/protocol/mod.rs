@@ -14,7 +14,7 @@ mod zygote;
 
 pub(crate) use command::{Bytes, Command, OpenSession, Variable, WireProgram, WireStdin, variables};
 pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
-pub(crate) use supervisor::{Answer, Held, Inspection, Refusal, Request, Role, Stage};
+pub(crate) use supervisor::{Answer, Held, Inspection, Refusal, Request, Role, Stage, StreamLengths};
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
 
 /// The version this code speaks.

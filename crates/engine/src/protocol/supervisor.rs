@@ -81,6 +81,12 @@ pub(crate) enum Request {
     /// Change the session's environment, in its turn. Answered by `Done`.
     #[n(12)]
     SetEnv(#[n(0)] Vec<Variable>),
+    /// Say `Ended` again, if the end of this execution is not recorded. Has no answer. Since version 4.
+    #[n(40)]
+    TellEnd(#[n(0)] u32),
+    /// The end of this execution, which the supervisor could not record, is recorded. Has no answer. Since version 4.
+    #[n(41)]
+    EndRecorded(#[n(0)] u32),
     /// How far the reader that a command waits for has read; `None` when none is attached. Has no answer. Since version 4.
     #[n(60)]
     Reader {
@@ -169,6 +175,10 @@ pub(crate) enum Refusal {
     NoShell(#[n(0)] String),
     #[n(10)]
     ArgumentsTooLong,
+    /// A command has lowered resource limits of the supervisor, or of the zygote, that it cannot raise again. Nothing was
+    /// done, and another process can do it. Since version 4.
+    #[n(40)]
+    LimitsLowered,
 }
 
 impl Refusal {
@@ -232,6 +242,10 @@ pub(crate) enum Answer {
         /// The position after its last byte.
         #[n(2)]
         position: u64,
+        /// The supervisor could not record the end, because its limit of file sizes was lowered, and does not write to the
+        /// journal any more: the engine is to record it, and then says `EndRecorded`. Since version 4.
+        #[n(3)]
+        unrecorded: Option<StreamLengths>,
     },
     /// Nothing more will come; the supervisor has let go of the journal.
     #[n(11)]
@@ -260,6 +274,15 @@ pub(crate) enum Answer {
         #[n(0)]
         slot: u32,
     },
+}
+
+/// How many bytes each stream has had, dropped ones included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct StreamLengths {
+    #[n(0)]
+    pub(crate) stdout: u64,
+    #[n(1)]
+    pub(crate) stderr: u64,
 }
 
 /// A look at a running execution or session.

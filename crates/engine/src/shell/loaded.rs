@@ -217,6 +217,20 @@ impl Link {
         Ok((pid, Self::new(ours, Vec::new())))
     }
 
+    /// Waits until this fork says that it takes its job; whether it does.
+    pub(super) fn is_born(&mut self, shell: Pid) -> bool {
+        let deadline = Instant::now() + FORK_PATIENCE;
+        let mut tick = FIRST_FORK_TICK;
+        loop {
+            match self.receive(shell) {
+                Ok(Some(Report::Ready)) => return true,
+                Ok(Some(_)) => {}
+                Ok(None) if self.wait_for_report(shell, deadline, &mut tick) => {}
+                Ok(None) | Err(_) => return false,
+            }
+        }
+    }
+
     fn wait_for_fork(&mut self, shell: Pid) -> io::Result<Pid> {
         let deadline = Instant::now() + FORK_PATIENCE;
         self.forked = None;
@@ -232,22 +246,29 @@ impl Link {
             if let Some(forked) = self.forked.take() {
                 return Pid::from_raw(forked.max(0)).ok_or_else(|| io::Error::from_raw_os_error(-forked));
             }
-            let left = deadline.saturating_duration_since(Instant::now());
             // One that has ended may have forked before.
-            let Control::Up(control) = &self.control else {
+            if !self.wait_for_report(shell, deadline, &mut tick) {
                 return Err(io::ErrorKind::TimedOut.into());
-            };
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            let mut fds = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
-            let time = Timespec { tv_sec: 0, tv_nsec: left.min(tick).subsec_nanos().into() };
-            if rustix::event::poll(&mut fds, Some(&time)) == Ok(0) {
-                // A command of an earlier run may have stopped it, as with `kill -STOP -1`.
-                drop(sys::send_signal(shell, libc::SIGCONT));
-                tick = FORK_TICK;
             }
         }
+    }
+
+    /// Waits for a moment until there may be a report. Says whether there may be one at all: the shell is connected, and has
+    /// not taken too long.
+    fn wait_for_report(&self, shell: Pid, deadline: Instant, tick: &mut Duration) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Control::Up(control) = &self.control else { return false };
+        if left.is_zero() {
+            return false;
+        }
+        let mut fds = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
+        let time = Timespec { tv_sec: 0, tv_nsec: left.min(*tick).subsec_nanos().into() };
+        if rustix::event::poll(&mut fds, Some(&time)) == Ok(0) {
+            // A command of an earlier run may have stopped it, as with `kill -STOP -1`.
+            drop(sys::send_signal(shell, libc::SIGCONT));
+            *tick = FORK_TICK;
+        }
+        true
     }
 
     /// Sends a request with a job: before the job's descriptors come others, after them a cgroup.

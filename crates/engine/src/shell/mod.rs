@@ -247,6 +247,15 @@ impl Shell {
         }
     }
 
+    /// Waits until a shell that was [forked ahead](Self::fork_ahead) takes its job; whether it does. What a fork has to do
+    /// first may fail, and then it ends.
+    pub(crate) fn is_born(&mut self) -> bool {
+        match &mut self.link {
+            Link::Loaded(link) => link.is_born(self.pid),
+            Link::Portable(_) => false,
+        }
+    }
+
     /// The state that a shell which has ended had at its end, if it ended by itself or by `exec`: current, but for
     /// `errexit`, `nounset`, `onecmd` and the EXIT trap that has been run. Loaded driver only.
     pub(crate) fn last_state(&mut self) -> Option<Snapshot> {

@@ -107,6 +107,8 @@ pub(super) struct Core {
     pub(super) quitting: bool,
     leftover_probe: LeftoverProbe,
     pub(super) own_limits: OwnLimits,
+    /// Those of a shell that it has started.
+    shell_limits: OwnLimits,
     /// What executions that are closed have left running.
     pub(super) remains: Vec<Remains>,
     tags: Tags,
@@ -116,6 +118,7 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(context: Context, nonce: Nonce, link: Link) -> std::io::Result<Self> {
+        let own_limits = OwnLimits::now();
         let mut core = Self {
             context,
             nonce,
@@ -129,10 +132,13 @@ impl Core {
             credentials: None,
             quitting: false,
             leftover_probe: LeftoverProbe::open()?,
-            own_limits: OwnLimits::now(),
+            shell_limits: own_limits.clone(),
+            own_limits,
             remains: Vec::new(),
             tags: Tags::new(nonce),
         };
+        let of_shell = core.process_setup(core.tags.of_no_command()).limit_values()?;
+        core.shell_limits = core.own_limits.clone().with(&of_shell);
         core.run_as_default();
         core.cgroup = core.make_cgroup("", &Limits::default()).ok();
         Ok(core)
@@ -196,11 +202,12 @@ impl Core {
     }
 
     /// Starts a shell in the sandbox's working directory.
-    pub(super) fn start_shell(&self, env: ShellEnv<'_>) -> std::io::Result<Shell> {
+    pub(super) fn start_shell(&self, env: ShellEnv<'_>) -> Result<Shell, Refusal> {
         let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
-            return Err(std::io::ErrorKind::NotFound.into());
+            return Err(Refusal::NoShell("there is no bash here".into()));
         };
-        Shell::start(&ShellConfig {
+        self.check_limits()?;
+        let started = Shell::start(&ShellConfig {
             driver,
             bash,
             env: match env {
@@ -210,12 +217,21 @@ impl Core {
             },
             cwd: &self.context.cwd,
             setup: &self.process_setup(self.tags.of_no_command()),
+        });
+        started.map_err(|e| match e.raw_os_error() {
+            Some(_) => Refusal::os(&e, "start bash"),
+            None => Refusal::NoShell(e.to_string()),
         })
     }
 
-    /// Puts back the limits of this process that a command has changed. Says whether that was possible.
-    pub(super) fn restore_limits(&self) -> bool {
-        self.own_limits.restore()
+    /// Puts back all limits of this process that a command has changed. What it starts inherits them.
+    pub(super) fn check_limits(&self) -> Result<(), Refusal> {
+        if self.own_limits.restore_all() { Ok(()) } else { Err(Refusal::LimitsLowered) }
+    }
+
+    /// Puts back the limits of a shell that waits for a command. Says whether they are as they are to be.
+    pub(super) fn restore_shell_limits(&self, shell: Pid) -> bool {
+        self.shell_limits.restore_on(shell)
     }
 
     /// Leaves a trace of something that should not happen.
@@ -231,9 +247,8 @@ impl Core {
         journal: Option<NewJournal>,
         now: Instant,
     ) -> Result<Job, Refusal> {
-        if !self.restore_limits() {
-            let why = "the resource limits of the command's supervisor were lowered (prlimit), and cannot be raised again";
-            return Err(Refusal::Limit(why.into()));
+        if !self.own_limits.restore_needed() {
+            return Err(Refusal::LimitsLowered);
         }
         let (folder, slot) = (&self.context.folders.journals, Slot(command.slot));
         let mut journal = match journal {
@@ -347,10 +362,27 @@ impl Core {
         };
         let unanswered = job.io.close_stdin();
         job.finish(&end);
-        let position = job.position();
-        self.link.send(0, &Answer::Ended { slot, end, position });
+        self.tell_end(slot, end);
         for request in unanswered {
             self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+        }
+    }
+
+    /// Tells the engine of an end; and has the engine record it where this process cannot, nor will be able to.
+    fn tell_end(&mut self, slot: u32, end: End) {
+        let can_record = self.link.engine().is_none() || self.own_limits.restore_file_size();
+        let Ok(job) = self.job(slot) else { return };
+        // One that was handed over stays so.
+        let is_kept = can_record && !job.is_handed_over || job.retry_end();
+        let unrecorded = (!is_kept).then(|| job.hand_over_end());
+        let position = job.position();
+        self.link.send(0, &Answer::Ended { slot, end, position, unrecorded });
+    }
+
+    /// Tells an engine of an end that is not recorded, and that an earlier engine was told of, or none.
+    pub(super) fn tell_end_again(&mut self, slot: u32) {
+        if let Some(end) = self.find(slot).and_then(Job::unwritten_end) {
+            self.tell_end(slot, end);
         }
     }
 

@@ -228,7 +228,7 @@ impl Supervisor {
         if seen == Ok(0) {
             match poll(&mut fds, timeout.as_ref()) {
                 // More descriptors than a command that lowered our limit of open files leaves us.
-                Err(Errno::INVAL) if !core.restore_limits() => {
+                Err(Errno::INVAL) if !core.own_limits.restore_needed() => {
                     std::thread::sleep(LOOK_INTERVAL);
                     return sources.into_iter().filter(Source::can_be_tried).collect();
                 }
@@ -336,6 +336,9 @@ impl Supervisor {
     }
 
     fn step_endings(&mut self, now: Instant) {
+        if !self.core.endings.is_empty() && !self.core.own_limits.can_open_files() {
+            self.fail("a command has lowered its limit of open files, so it can end nothing");
+        }
         let mut index = 0;
         while index < self.core.endings.len() {
             let task = &mut self.core.endings[index];
@@ -355,6 +358,13 @@ impl Supervisor {
             // What was just killed may already be waiting to be reaped.
             self.reap(now);
         }
+    }
+
+    /// Ends at once, for a reason that nothing can be done about. The zygote then ends everything below, which no process can
+    /// avoid, and the engine gives the executions the end `lost`.
+    fn fail(&self, reason: &str) -> ! {
+        self.core.log_failure(reason);
+        sys::exit_now(1)
     }
 
     fn ending_done(&mut self, purpose: Purpose, receipt: KillReceipt, now: Instant) {

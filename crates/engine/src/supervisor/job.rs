@@ -9,9 +9,9 @@ use super::job_io::{BUSY_PIPE, JobIo, ReadResult, SMALL_READ};
 use super::reader_gate::ReaderGate;
 use super::stdio::{PipeSupply, Stdio};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, StateSource, Usage};
-use crate::journal::{JournalWriter, Stream, kind};
+use crate::journal::{JournalWriter, Position, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
-use crate::protocol::{Command, Stage};
+use crate::protocol::{Command, Stage, StreamLengths};
 use crate::shell::{Done, How};
 use crate::sys::Reaped;
 use crate::wire;
@@ -146,6 +146,8 @@ pub(crate) struct Job {
     started: Instant,
     last_output: Instant,
     end_unwritten: Option<UnwrittenEnd>,
+    /// The engine is to record the end.
+    pub(crate) is_handed_over: bool,
 }
 
 impl Job {
@@ -175,6 +177,7 @@ impl Job {
             started: now,
             last_output: now,
             end_unwritten: None,
+            is_handed_over: false,
         }
     }
 
@@ -402,12 +405,35 @@ impl Job {
 
     /// Tries to record an end that could not be recorded; says whether it is done.
     pub(crate) fn retry_end(&mut self) -> bool {
-        if let Some(UnwrittenEnd { full, short }) = &self.end_unwritten
+        if !self.is_handed_over
+            && let Some(UnwrittenEnd { full, short }) = &self.end_unwritten
             && [full, short].into_iter().any(|end| self.journal.append_event(kind::ENDED, end).is_ok())
         {
             self.end_unwritten = None;
         }
         self.end_unwritten.is_none()
+    }
+
+    /// Leaves it to the engine to record an end that cannot be recorded here, and does not write to the journal any more.
+    /// Returns how many bytes each stream has had.
+    pub(crate) fn hand_over_end(&mut self) -> StreamLengths {
+        self.is_handed_over = true;
+        // What comes now would be written beside the engine.
+        self.io.close_outputs();
+        let Position { stdout, stderr } = self.journal.lengths();
+        StreamLengths { stdout, stderr }
+    }
+
+    /// The engine has recorded the end that was left to it.
+    pub(crate) fn end_was_recorded(&mut self) {
+        if self.is_handed_over {
+            self.end_unwritten = None;
+        }
+    }
+
+    /// An end that could not be recorded.
+    pub(crate) fn unwritten_end(&self) -> Option<End> {
+        minicbor::decode(&self.end_unwritten.as_ref()?.full).ok()
     }
 
     pub(crate) fn has_unwritten_end(&self) -> bool {

@@ -18,6 +18,8 @@ pub(super) struct Ready {
     runs: u32,
     /// The engine that started its zygote is gone.
     engine_is_gone: bool,
+    /// It has refused work, and does none any more.
+    is_given_up: bool,
 }
 
 impl Ready {
@@ -67,6 +69,11 @@ impl Ready {
         self.template.end();
     }
 
+    /// Takes no work, and ends.
+    pub(super) fn give_up(&mut self) {
+        self.is_given_up = true;
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.shell_is_up
     }
@@ -111,6 +118,7 @@ impl Ready {
 
     pub(super) fn next(&self, core: &Core) -> Next {
         let had_engine = self.engine_is_gone || core.link.was_connected();
-        if had_engine && core.link.engine().is_none() { Next::End } else { Next::Continue }
+        let is_over = self.is_given_up || had_engine && core.link.engine().is_none();
+        if is_over { Next::End } else { Next::Continue }
     }
 }

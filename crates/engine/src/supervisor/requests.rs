@@ -59,6 +59,16 @@ impl Supervisor {
                 }
                 None
             }
+            Request::TellEnd(slot) => {
+                self.core.tell_end_again(slot);
+                None
+            }
+            Request::EndRecorded(slot) => {
+                if let Ok(job) = self.core.job(slot) {
+                    job.end_was_recorded();
+                }
+                None
+            }
             Request::Inspect(slot) => Some(self.inspect(slot)),
             Request::Snapshot => self.in_session(|session, core| session.queue_snapshot(core, request)),
             Request::Quit => {

@@ -131,6 +131,10 @@ impl Role {
     ) -> Option<Answer> {
         match self {
             Self::Ready(ready) => {
+                if let Err(why) = core.check_limits() {
+                    ready.give_up();
+                    return Some(Answer::Refused(why));
+                }
                 let ready = std::mem::take(&mut **ready);
                 core.link.send(request, &Answer::Accepted);
                 *self = Self::Run(Box::new(Run::start(core, ready, command, journal, now)));
@@ -152,6 +156,7 @@ impl Role {
         let Self::Ready(ready) = self else {
             return Err(Refusal::NotASession);
         };
+        core.check_limits().inspect_err(|_| ready.give_up())?;
         Session::check(core, &open)?;
         let ready = std::mem::take(&mut **ready);
         *self = Self::Session(Box::new(Session::open(core, ready, request, open, now)));

@@ -24,11 +24,13 @@ pub(super) struct Template {
     fork: Option<Shell>,
     /// When it is ended unless the run is over.
     until: Option<Instant>,
+    /// Whether its forks live, as far as that has been seen. With a C library older than 2.25 none does.
+    forks_live: Option<bool>,
 }
 
 impl Template {
     pub(super) fn new(shell: Option<Shell>) -> Self {
-        Self { shell, fork: None, until: None }
+        Self { shell, ..Self::default() }
     }
 
     pub(super) fn pid(&self) -> Option<Pid> {
@@ -42,6 +44,20 @@ impl Template {
 
     pub(super) fn is_some(&self) -> bool {
         self.shell.is_some()
+    }
+
+    /// Whether it forks shells for commands. One whose forks are not known to live runs a command itself.
+    pub(super) fn can_fork(&self) -> bool {
+        self.shell.is_some() && self.forks_live == Some(true)
+    }
+
+    /// Ends the shell that would be used next unless its limits are sound: a command may have lowered them, and the next one
+    /// must neither have them nor fail because of them.
+    pub(super) fn check(&mut self, is_sound: impl Fn(Pid) -> bool) {
+        end(self.fork.take_if(|fork| !is_sound(fork.pid())));
+        if self.fork.is_none() && self.pid().is_some_and(|pid| !is_sound(pid)) {
+            self.end();
+        }
     }
 
     pub(super) fn shell(&self) -> Option<&Shell> {
@@ -68,6 +84,7 @@ impl Template {
     /// Forks a shell for the next command, so that the command does not wait for it.
     pub(super) fn fork_ahead(&mut self) {
         if self.fork.is_none()
+            && self.forks_live != Some(false)
             && let Some(shell) = &mut self.shell
         {
             match shell.fork_ahead() {
@@ -81,9 +98,15 @@ impl Template {
 
     /// The fork that waits for a command, if there is one.
     pub(super) fn take_fork(&mut self, now: Instant) -> Option<Shell> {
-        let fork = self.fork.take();
-        self.until = fork.is_some().then(|| now + KEPT_FOR);
-        fork
+        let mut fork = self.fork.take()?;
+        if !fork.is_born() {
+            self.forks_live = Some(false);
+            end(Some(fork));
+            return None;
+        }
+        self.forks_live = Some(true);
+        self.until = Some(now + KEPT_FOR);
+        Some(fork)
     }
 
     /// Forks a shell that runs the job as `bash -c` would. After a failure there is no fork, and perhaps no template
@@ -97,8 +120,8 @@ impl Template {
         let forked = shell.fork(job, birth);
         match &forked {
             Ok(_) => self.until = Some(now + KEPT_FOR),
-            // The kernel refused: it can still run the job itself.
-            Err(e) if e.raw_os_error().is_some() => {}
+            // The kernel refused: it can still run the job itself, unless it could not give it its tag.
+            Err(e) if e.raw_os_error().is_some_and(|errno| errno != libc::EPERM) => {}
             Err(_) => self.end_late(),
         }
         forked
@@ -125,7 +148,12 @@ impl Template {
     /// Whether this was the template or its waiting fork, which has ended.
     pub(super) fn has_ended(&mut self, pid: Pid) -> bool {
         let ended = |shell: &mut Shell| shell.pid() == pid;
-        self.shell.take_if(ended).is_some() || self.fork.take_if(ended).is_some()
+        if let Some(mut fork) = self.fork.take_if(ended) {
+            // It was killed, or has never lived.
+            self.forks_live = Some(fork.is_born());
+            return true;
+        }
+        self.shell.take_if(ended).is_some()
     }
 
     /// Ends it, so that everything below this supervisor is the command's.

@@ -23,6 +23,7 @@ use super::context::Context;
 use super::event_loop::Supervisor;
 use super::job::raw;
 use super::keeper::Keeper;
+use super::own_limits::OwnLimits;
 use crate::layout::{Folders, socket_address, socket_name};
 use crate::process_tree::FORCE_LIMIT;
 use crate::process_tree::walk::children_of;
@@ -94,6 +95,7 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     let mut frames = FrameBuffer::default();
     let mut chunk = vec![0; 16 << 10];
     let mut keeper = Keeper::default();
+    let limits = OwnLimits::now();
     loop {
         let mut fds = [PollFd::new(&children, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
         look_after(&mut keeper, &mut fds);
@@ -109,6 +111,9 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
         while let Some(envelope) = frames.next::<ZygoteRequest>().map_err(io::Error::other)? {
             let answer = match envelope.body {
                 ZygoteRequest::Configure(settings) => ZygoteAnswer::Configured(context.configure(*settings)),
+                ZygoteRequest::Fork(_) if !limits.restore_all() => {
+                    ZygoteAnswer::Refused(Refusal::LimitsLowered)
+                }
                 ZygoteRequest::Fork(nonce) => match fork_supervisor(&context, nonce) {
                     Ok(Forked::Child(listener)) => {
                         return Ok(Some(Newborn { context, nonce, listener }));

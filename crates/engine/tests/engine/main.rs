@@ -15,6 +15,7 @@ mod ids;
 mod kill;
 mod leftovers;
 mod limits;
+mod lowered_limits;
 mod notes;
 mod output;
 mod overflow;

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "object.h"
@@ -205,12 +206,18 @@ static long fork_sibling(int closed[2])
     return pid;
 }
 
-/* Waits until the fork has closed the pipe, or has ended. */
+/* Waits until the fork has closed the pipe, or has ended; not for longer than so many milliseconds, however many signals
+ * come meanwhile. */
 static void wait_for_fork(long pid, int closed, int patience)
 {
     struct pollfd hung_up = { .fd = closed };
-    while (pid > 0 && closed >= 0 && poll(&hung_up, 1, patience) < 0 && errno == EINTR)
-        ;
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    int left = patience;
+    while (pid > 0 && closed >= 0 && left > 0 && poll(&hung_up, 1, left) < 0 && errno == EINTR) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        left = patience - ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000);
+    }
     if (closed >= 0)
         close(closed);
 }

@@ -80,6 +80,8 @@ static void become_new(int socket)
     seed_random();
     forked_ahead = (request->flags & AHEAD) != 0;
     start_clock();
+    if (forked_ahead)
+        send_report(READY, 0, 0); /* it is given no command before: what it has to do here may fail */
 }
 
 /* Forks for the command that was received. Returns 0 in the fork, with what the command needs in `fds`. */
@@ -87,13 +89,14 @@ int fork_command(int fds[MAX_FDS], int count)
 {
     int cgroup = request->flags & HAS_CGROUP ? fds[count - 1] : -1;
     struct rlimit own, tag;
-    int tagged = request->flags & HAS_TAG && getrlimit(RLIMIT_RTTIME, &own) == 0;
+    int tagged = (request->flags & HAS_TAG) != 0, failed = 0;
     if (tagged) {
+        failed = getrlimit(RLIMIT_RTTIME, &own);
         tag = own;
         tag.rlim_cur = request->tag;
-        tagged = setrlimit(RLIMIT_RTTIME, &tag) == 0;
+        failed = failed || setrlimit(RLIMIT_RTTIME, &tag); /* a fork that no kill would find is none */
     }
-    long pid = clone_sibling(cgroup);
+    long pid = failed ? -1 : clone_sibling(cgroup);
     if (pid == 0) {
         if (cgroup >= 0)
             close(cgroup);
@@ -102,7 +105,7 @@ int fork_command(int fds[MAX_FDS], int count)
         return 0;
     }
     int error = pid < 0 ? errno : 0;
-    if (tagged)
+    if (tagged && !failed)
         setrlimit(RLIMIT_RTTIME, &own);
     while (count > 0)
         close(fds[--count]);

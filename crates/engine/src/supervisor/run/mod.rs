@@ -127,6 +127,8 @@ impl Run {
         let opened = job.open_stdio(&mut core.supply);
         let mut stdio = Some(opened.map_err(|e| Refusal::os(&e.into(), "make pipes"))?);
         check_folder(job.command.cwd.as_ref(), credentials.as_ref())?;
+        self.template.check(|shell| core.restore_shell_limits(shell));
+        let job = core.find(slot).ok_or(Refusal::NoSuchExecution)?;
         let has_prelude = job.command.prelude.is_some();
         let is_text = matches!(job.command.program, WireProgram::Shell(_));
         let is_plain = takes_changes(&job.command.env)
@@ -140,7 +142,7 @@ impl Run {
                 self.shell = self.template.take();
             } else if let Some(fork) = self.template.take_fork(now) {
                 self.shell = Some(fork);
-            } else if self.template.is_some() && self.template_is_up {
+            } else if self.template.can_fork() && self.template_is_up {
                 match self.start_in_fork(core, slot, &mut stdio, now) {
                     Ok(()) => return Ok(()),
                     // It may have begun to run, and must not run twice.
@@ -373,7 +375,7 @@ impl Run {
         }
         let runs = self.runs + 1;
         let is_wanted = self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some();
-        if is_wanted && core.restore_limits() {
+        if is_wanted && core.check_limits().is_ok() {
             return Next::Become(Box::new(Ready::again(core, self.template.reuse(), runs)));
         }
         self.template.end();

@@ -100,6 +100,7 @@ pub(super) fn start(
             ..core.process_setup(job.tag)
         },
     };
+    core.check_limits()?;
     let pid = spawn.start().map_err(|failure| refusal_of(&failure))?;
     core.jobs[index].record_start(pid);
     core.jobs[index].started(pid, now);

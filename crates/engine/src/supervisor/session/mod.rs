@@ -291,6 +291,7 @@ impl Session {
         if open.user.as_ref().is_some_and(|user| core.run_as(user)) {
             template.end();
         }
+        template.check(|shell| core.restore_shell_limits(shell));
         let mut session = Self {
             slot: open.slot,
             shell: template.take(),

@@ -1,6 +1,5 @@
 //! The shell's state: saving it, and bringing a shell back with it.
 
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
@@ -60,7 +59,11 @@ impl Session {
     /// The present state cannot be had, and an earlier one is not what was asked for. So a shell that was to be reset
     /// with its state stays.
     pub(super) fn refuse_wanted(&mut self, core: &mut Core) {
-        let why = Refusal::NoShell("the shell did not give its state".into());
+        let why = if core.own_limits.restore_needed() {
+            Refusal::NoShell("the shell did not give its state".into())
+        } else {
+            Refusal::LimitsLowered
+        };
         let reset = self.reset.take_if(|reset| reset.restore);
         let resets = reset.into_iter().flat_map(|reset| reset.requests);
         for request in std::mem::take(&mut self.wanted).into_iter().chain(resets) {
@@ -160,8 +163,8 @@ impl Session {
         if self.shell.is_none() {
             match core.start_shell(env) {
                 Ok(shell) => self.shell = Some(shell),
-                Err(e) => {
-                    self.give_up(core, &no_shell(&e), now);
+                Err(why) => {
+                    self.give_up(core, &why, now);
                     return;
                 }
             }
@@ -245,12 +248,4 @@ impl Session {
 /// What `$?` is after a shell that has ended.
 fn exit_status(exit: Exit) -> i32 {
     exit.code.or_else(|| exit.signal.map(|signal| 128 + signal)).unwrap_or(0)
-}
-
-/// Why a shell could not be started: the kernel's reason, if it was asked.
-fn no_shell(error: &io::Error) -> Refusal {
-    match error.raw_os_error() {
-        Some(_) => Refusal::os(error, "start bash"),
-        None => Refusal::NoShell("there is no bash here".into()),
-    }
 }
