@@ -1,7 +1,7 @@
 //! What can go wrong, as clients see it.
 //!
 //! An error code is part of the contract: clients decide by it. The list is closed, and every code has exactly one
-//! HTTP status and one exit code of the CLI. The message is a sentence for people; it never holds a token, the value of a
+//! HTTP status. The message is a sentence for people; it never holds a token, the value of a
 //! variable, or what only the log should have. `context` holds what a program may want to know, by name.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::Timestamp;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $exit:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal;)*) => {
         /// Why a request was refused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ErrorCode {
@@ -32,86 +32,79 @@ macro_rules! codes {
             pub fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
             }
-
-            /// The exit code of a CLI command that fails with it.
-            pub fn exit_code(self) -> u8 {
-                match self { $(Self::$variant => $exit,)* }
-            }
         }
     };
 }
 
-// Exit codes of the CLI: 64 a request that makes no sense, 65 not found, 66 in the way of something, 69 the server
-// cannot now, 70 our bug, 75 try again later, 77 not permitted. Those of commands themselves pass through unchanged.
 codes! {
     /// The request is not what the route takes; the message names the field.
-    ValidationFailed = "VALIDATION_FAILED", 400, 64;
+    ValidationFailed = "VALIDATION_FAILED", 400;
     /// The command cannot be run: it holds a NUL, is empty where it may not be, or is too long.
-    InvalidCommand = "INVALID_COMMAND", 400, 64;
+    InvalidCommand = "INVALID_COMMAND", 400;
     /// A path is no folder.
-    NotDirectory = "NOT_DIRECTORY", 400, 64;
+    NotDirectory = "NOT_DIRECTORY", 400;
     /// A name or an id is too long.
-    NameTooLong = "NAME_TOO_LONG", 400, 64;
+    NameTooLong = "NAME_TOO_LONG", 400;
     /// A limit was asked for that cannot be enforced here.
-    LimitNotSupported = "LIMIT_NOT_SUPPORTED", 400, 64;
+    LimitNotSupported = "LIMIT_NOT_SUPPORTED", 400;
     /// The token is missing or wrong.
-    Unauthorized = "UNAUTHORIZED", 401, 77;
+    Unauthorized = "UNAUTHORIZED", 401;
     /// The operating system does not permit it, or the request comes from where it may not.
-    PermissionDenied = "PERMISSION_DENIED", 403, 77;
+    PermissionDenied = "PERMISSION_DENIED", 403;
     /// There is no such file or folder.
-    FileNotFound = "FILE_NOT_FOUND", 404, 65;
+    FileNotFound = "FILE_NOT_FOUND", 404;
     /// There is no such route.
-    RouteNotFound = "ROUTE_NOT_FOUND", 404, 65;
+    RouteNotFound = "ROUTE_NOT_FOUND", 404;
     /// There is no such program.
-    CommandNotFound = "COMMAND_NOT_FOUND", 404, 65;
+    CommandNotFound = "COMMAND_NOT_FOUND", 404;
     /// There is no such process, or its record was removed.
-    ProcessNotFound = "PROCESS_NOT_FOUND", 404, 65;
+    ProcessNotFound = "PROCESS_NOT_FOUND", 404;
     /// There is no such session.
-    SessionNotFound = "SESSION_NOT_FOUND", 404, 65;
+    SessionNotFound = "SESSION_NOT_FOUND", 404;
     /// The route does not take this method.
-    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, 64;
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
     /// It did not happen within the time the request gave it.
-    WaitTimeout = "PROCESS_READY_TIMEOUT", 408, 75;
+    WaitTimeout = "PROCESS_READY_TIMEOUT", 408;
     /// An execution with this id or key was started by another request.
-    ExecutionConflict = "EXECUTION_CONFLICT", 409, 66;
+    ExecutionConflict = "EXECUTION_CONFLICT", 409;
     /// A process with this id is running.
-    ProcessAlreadyExists = "PROCESS_ALREADY_EXISTS", 409, 66;
+    ProcessAlreadyExists = "PROCESS_ALREADY_EXISTS", 409;
     /// A session with this id is there.
-    SessionAlreadyExists = "SESSION_ALREADY_EXISTS", 409, 66;
+    SessionAlreadyExists = "SESSION_ALREADY_EXISTS", 409;
     /// Standard input is closed, or was never open.
-    StdinNotOpen = "STDIN_NOT_OPEN", 409, 66;
+    StdinNotOpen = "STDIN_NOT_OPEN", 409;
     /// The process has ended, so this cannot be done to it.
-    ProcessEnded = "PROCESS_ENDED", 409, 66;
+    ProcessEnded = "PROCESS_ENDED", 409;
     /// The command waits for its turn, so this cannot be done to it yet.
-    ProcessNotStarted = "PROCESS_NOT_STARTED", 409, 66;
+    ProcessNotStarted = "PROCESS_NOT_STARTED", 409;
     /// The session was deleted while the request was on its way.
-    SessionDestroyed = "SESSION_DESTROYED", 410, 65;
+    SessionDestroyed = "SESSION_DESTROYED", 410;
     /// The command ended its session's shell.
-    SessionTerminated = "SESSION_TERMINATED", 410, 66;
+    SessionTerminated = "SESSION_TERMINATED", 410;
     /// The body is larger than the route takes.
-    BodyTooLarge = "FILE_TOO_LARGE", 413, 64;
+    BodyTooLarge = "FILE_TOO_LARGE", 413;
     /// The range is not within what there is.
-    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, 64;
+    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416;
     /// The route speaks WebSocket only.
-    UpgradeRequired = "UPGRADE_REQUIRED", 426, 64;
+    UpgradeRequired = "UPGRADE_REQUIRED", 426;
     /// Too many of something, or the machine is out of something; the message says of what.
-    LimitExceeded = "LIMIT_EXCEEDED", 429, 75;
+    LimitExceeded = "LIMIT_EXCEEDED", 429;
     /// The client cancelled the request. Only over a WebSocket, where such a client is still there.
-    RequestCancelled = "REQUEST_CANCELLED", 499, 75;
+    RequestCancelled = "REQUEST_CANCELLED", 499;
     /// Our bug.
-    InternalError = "INTERNAL_ERROR", 500, 70;
+    InternalError = "INTERNAL_ERROR", 500;
     /// The command's supervisor was killed while it started it; it may or may not have run.
-    ExecutionLost = "EXECUTION_LOST", 502, 75;
+    ExecutionLost = "EXECUTION_LOST", 502;
     /// The server is stopping.
-    ShuttingDown = "SHUTTING_DOWN", 503, 69;
+    ShuttingDown = "SHUTTING_DOWN", 503;
     /// The state directory was removed while the server runs.
-    StateDirMissing = "STATE_DIR_MISSING", 503, 69;
+    StateDirMissing = "STATE_DIR_MISSING", 503;
     /// What runs was started by an older version, which cannot do this.
-    NotSupported = "NOT_SUPPORTED", 501, 69;
+    NotSupported = "NOT_SUPPORTED", 501;
     /// There is no shell on this machine that could run it.
-    NoShell = "NO_SHELL", 501, 69;
+    NoShell = "NO_SHELL", 501;
     /// The state directory's disk is full.
-    NoSpace = "NO_SPACE", 507, 75;
+    NoSpace = "NO_SPACE", 507;
 }
 
 impl fmt::Display for ErrorCode {
@@ -170,7 +163,6 @@ mod tests {
         assert_eq!(names.len(), ErrorCode::ALL.len());
         for code in ErrorCode::ALL {
             assert!((400..600).contains(&code.status()), "{code}");
-            assert!(code.exit_code() >= 64, "{code}");
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{code}\""));
         }
     }

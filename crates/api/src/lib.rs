@@ -8,7 +8,7 @@
 //! - [`execute`]: running a command; [`process`]: what was started; [`session`]: persistent shells.
 //! - [`event`]: what streams carry; [`frame`]: the frames of the multiplexed WebSocket.
 //! - [`service`]: the server about itself.
-//! - [`error`]: the closed list of [`ErrorCode`]s, each with one HTTP status and one exit code of the CLI.
+//! - [`error`]: the closed list of [`ErrorCode`]s, each with one HTTP status.
 //!
 //! # Conventions
 //!

@@ -33,7 +33,7 @@ enum Place {
 #[non_exhaustive]
 pub enum AddressError {
     /// It is neither a URL nor a path.
-    #[error("{text:?} is no address ({why}); write http://HOST:PORT or unix:PATH")]
+    #[error("invalid address {text:?} ({why}); use http://HOST:PORT or unix:PATH")]
     NoAddress {
         /// The text.
         text: String,
@@ -41,7 +41,7 @@ pub enum AddressError {
         why: String,
     },
     /// It asks for https, which this program was built without.
-    #[error("{0:?} needs https, which this program was built without; build it with the feature https")]
+    #[error("{0:?} requires https, which this program was built without; build it with the feature https")]
     NoHttps(String),
 }
 

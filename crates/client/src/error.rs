@@ -13,16 +13,16 @@ pub enum ClientError {
     /// The server refused; the body says why.
     #[error("{}", .0.message)]
     Api(Box<ErrorBody>),
-    /// There is no such address.
+    /// The address is invalid.
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The token cannot be sent.
-    #[error("the token holds characters that no token has; check the file or variable it comes from")]
+    #[error("the token contains invalid characters; check the file or variable it comes from")]
     Token,
     /// An id that would name something else.
-    #[error("{0:?} cannot be the id of anything; ids are not empty, `.`, `..` or the name of a route")]
+    #[error("{0:?} is not a valid id: it is empty, `.`, `..` or the name of a route")]
     Id(String),
-    /// Nobody answers there.
+    /// The connection was refused or timed out.
     #[error("failed to reach the server at {address}: {source}")]
     Unreachable {
         /// The address.
@@ -31,15 +31,15 @@ pub enum ClientError {
         source: Cause,
     },
     /// The connection was cut before the answer was complete.
-    #[error("the connection to {address} was cut: {source}")]
+    #[error("the connection to {address} was lost: {source}")]
     Cut {
         /// The address.
         address: String,
         /// Why.
         source: Cause,
     },
-    /// What came back is not what a Sandcrab server says.
-    #[error("the answer of {address} makes no sense: {why}")]
+    /// The response is not one of a Sandcrab server.
+    #[error("invalid response from {address}: {why}")]
     Answer {
         /// The address.
         address: String,

@@ -1,7 +1,7 @@
-//! [`AddressFile`]: the file `address` in a state directory, which says where its server listens for as long as it does.
+//! [`AddressFile`]: the file `address` in a state directory, with the address of its server while it runs.
 //!
-//! The command line finds the default server by it, and shows its token to nobody else: whoever happens to listen on the
-//! default port may be a stranger.
+//! The command line finds the default server with it. It sends the token of the state directory to no other address: the
+//! process that listens on the default port may belong to another user.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,12 +15,12 @@ const NAME: &str = "address";
 /// The most bytes of it.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The file; it is removed when this goes.
+/// The file; removed on drop.
 #[derive(Debug)]
 pub(crate) struct AddressFile(TrustedDir);
 
 impl AddressFile {
-    /// Writes it, whole or not at all.
+    /// Writes it atomically.
     pub(crate) fn write(state_dir: &Path, listen: &Listen) -> io::Result<Self> {
         let address = match listen {
             Listen::Tcp(address) => Listen::Tcp(reachable(*address)),
@@ -31,11 +31,11 @@ impl AddressFile {
         Ok(Self(dir))
     }
 
-    /// Where the server of a state directory listens, if it does. A file that another user can change is refused: the token
-    /// would be shown to a server of that user's choice.
+    /// The address of the server of a state directory, if it runs. A file that another user can change is refused: the token
+    /// would be sent to a server of that user's choice.
     pub(crate) fn read(state_dir: &Path) -> Result<Option<Address>, TrustError> {
         let path = state_dir.join(NAME);
-        // A folder that cannot be entered is not this user's; no server of this user's is there.
+        // A directory that this user cannot enter has no server of this user.
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
@@ -49,12 +49,12 @@ impl AddressFile {
 
 impl Drop for AddressFile {
     fn drop(&mut self) {
-        // It is gone with its folder, then.
+        // It was removed with its directory.
         drop(self.0.remove(NAME));
     }
 }
 
-/// An address to go to, for one to listen on.
+/// The address to connect to, for an address to listen on.
 pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),

@@ -1,20 +1,25 @@
-//! What can be written on the command line.
+//! The command line: global options, the list of commands, and the parser.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use sandcrab_client::Client;
 
 use crate::commands;
 use crate::connection::Connection;
+use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::Output;
 
-/// Runs commands in a sandbox: the server, and the command line to use it.
+/// Run commands, background processes and shell sessions on a server that records everything.
 ///
-/// A server keeps what it runs, and every byte it wrote, for whoever asks by its id: `sandcrab serve` starts one, and
-/// the other commands use it. `sandcrab run` also works without.
+/// `sandcrab serve` starts a server, and the other commands use it. `sandcrab run` also works without one.
 #[derive(Debug, Parser)]
-#[command(name = "sandcrab", bin_name = "sandcrab", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "sandcrab", bin_name = "sandcrab", version, after_long_help = exit_code::HELP, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalOptions,
@@ -22,37 +27,18 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The summary; `docs/exit-codes.md` has every error by name.
-const EXIT_CODES: &str = "\
-Exit codes:
-  run, exec, session exec and wait end with the exit code of the command: its own, 128 + n if it
-  died of signal n, 124 if it took longer than its timeout. Beside that:
-    2    the command line makes no sense
-    64   the request makes no sense
-    65   there is no such process, session, program or file
-    66   something is in the way: the id is taken, standard input is closed, the shell has ended
-    69   the server cannot be reached, or is stopping
-    70   an error of the server's own
-    74   standard input or output failed
-    75   too many, too large or too late: try again later
-    76   the answer makes no sense: it may not come from a Sandcrab server
-    77   not permitted: the token is missing or wrong
-    130  ended by Ctrl-C; 129, 143 by SIGHUP, SIGTERM
-    141  nobody reads standard output any more";
-
-/// Options of every command.
+/// Options of every command that uses a server.
 #[derive(Debug, Args)]
 pub(crate) struct GlobalOptions {
-    /// The server's address: http://HOST:PORT or unix:PATH.
+    /// Address of the server: http://HOST:PORT or unix:PATH.
     ///
-    /// By default that of the server that runs on the default state directory, else http://127.0.0.1:7070.
+    /// Default: the server of the default state directory, or else http://127.0.0.1:7070.
     #[arg(long, global = true, value_name = "URL", env = "SANDCRAB_URL", help_heading = "Global options")]
     pub(crate) url: Option<String>,
-    /// The file with the server's token.
+    /// File with the server's token.
     ///
-    /// By default the token is taken from the variable SANDCRAB_TOKEN, or, for a server on this machine, from the default
-    /// state directory: $SANDCRAB_STATE_DIR, $XDG_STATE_HOME/sandcrab, ~/.local/state/sandcrab, or for root
-    /// /var/lib/sandcrab.
+    /// Default: the token in the variable SANDCRAB_TOKEN. For a server on this machine also the one in the default state
+    /// directory: $SANDCRAB_STATE_DIR, $XDG_STATE_HOME/sandcrab, ~/.local/state/sandcrab, or for root /var/lib/sandcrab.
     #[arg(
         long,
         global = true,
@@ -61,7 +47,7 @@ pub(crate) struct GlobalOptions {
         help_heading = "Global options"
     )]
     pub(crate) token_file: Option<PathBuf>,
-    /// Print JSON: one document, or one a line where it is a stream; errors too.
+    /// Print JSON: one document, or one document per line for streams and several ids. Errors are JSON on standard error.
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 }
@@ -78,27 +64,117 @@ impl GlobalOptions {
     }
 }
 
-/// What can be done.
+/// The commands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(Box<commands::serve::ServeArgs>),
+    // Running commands.
     Run(commands::run::RunArgs),
     Exec(commands::exec::ExecArgs),
+    Start(commands::start::StartArgs),
+    // Processes.
     Ps(commands::ps::PsArgs),
+    Inspect(commands::inspect::InspectArgs),
     Logs(commands::logs::LogsArgs),
-    Kill(commands::kill::KillArgs),
     Wait(commands::wait::WaitArgs),
+    Kill(commands::kill::KillArgs),
+    Signal(commands::signal::SignalArgs),
+    Stdin(commands::stdin::StdinArgs),
+    Cleanup(commands::cleanup::CleanupArgs),
+    // Sessions and the environment.
     Session(commands::session::SessionArgs),
+    Env(commands::env::EnvArgs),
+    // The server.
+    Serve(Box<commands::serve::ServeArgs>),
     Health(commands::health::HealthArgs),
+    Events(commands::events::EventsArgs),
+    // This program.
     Completions(commands::completions::CompletionsArgs),
+    Man(commands::man::ManArgs),
+}
+
+/// Commands that use no server, and so reject the global options.
+const WITHOUT_SERVER: [&str; 3] = ["serve", "completions", "man"];
+const GLOBAL_OPTIONS: [(&str, &str); 3] =
+    [("url", "--url"), ("token_file", "--token-file"), ("json", "--json")];
+
+/// The definition of the command line.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let globals: Vec<_> = command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    // An argument with the id of a global one takes its place. Hidden, so that the help does not list what is rejected.
+    WITHOUT_SERVER.iter().fold(command, |command, name| {
+        command.mut_subcommand(*name, |subcommand| {
+            let own = |arg: &&clap::Arg| subcommand.get_arguments().all(|own| own.get_id() != arg.get_id());
+            let hidden: Vec<_> =
+                globals.iter().filter(own).map(|arg| arg.clone().global(false).hide(true)).collect();
+            subcommand.args(hidden)
+        })
+    })
+}
+
+/// Parses the command line. Prints help, the version and usage errors; the error is the exit code.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    let mut command = command();
+    let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
+        reject_unused(&mut command, &matches)?;
+        Cli::from_arg_matches(&matches)
+    });
+    parsed.map_err(|error| {
+        let is_error = error.use_stderr();
+        if is_error && wants_json() {
+            Output::new(true).failure(&Failure::usage(message(&error), "see `sandcrab --help`"));
+        } else {
+            // There is no reader left to report a failure to.
+            drop(error.print());
+        }
+        ExitCode::from(if is_error { exit_code::USAGE } else { 0 })
+    })
+}
+
+/// Options that would have no effect are errors.
+fn reject_unused(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some((name, of_subcommand)) = matches.subcommand() else { return Ok(()) };
+    let is_given = |id: &str| {
+        let in_line = |matches: &ArgMatches| matches.value_source(id) == Some(ValueSource::CommandLine);
+        in_line(matches) || in_line(of_subcommand)
+    };
+    let is_unused = |id: &str| match name {
+        // Its own option.
+        "serve" if id == "token_file" => false,
+        "run" => id != "json" && of_subcommand.get_flag("standalone"),
+        _ => WITHOUT_SERVER.contains(&name),
+    };
+    match GLOBAL_OPTIONS.iter().find(|(id, _)| is_unused(id) && is_given(id)) {
+        None => Ok(()),
+        Some((_, option)) => {
+            let name = if name == "run" { "run --standalone" } else { name };
+            let text = format!("the option {option} has no effect with `sandcrab {name}`");
+            Err(command.error(ErrorKind::ArgumentConflict, text))
+        }
+    }
+}
+
+/// Whether the command line, which cannot be parsed, asks for JSON.
+fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == OsStr::new("--json"))
+}
+
+/// The message of a usage error on one line, without the usage that follows it.
+fn message(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is required".to_owned();
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let before_usage = text.split("\n\nUsage:").next().unwrap_or(text);
+    let before_help = before_usage.split("\n\nFor more information").next().unwrap_or(before_usage);
+    before_help.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     #[test]
     fn the_definition_is_sound() {
-        super::Cli::command().debug_assert();
+        super::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! [`Connection`]: how the server is found, and what is shown to it.
+//! [`Connection`]: finds the server and its token.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::places;
 
 /// The variable that holds a token.
 pub(crate) const TOKEN_VARIABLE: &str = "SANDCRAB_TOKEN";
-/// Where a server listens that was not told otherwise.
+/// Default address of a server.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:7070";
-/// What names the state directory instead of the default.
+/// The variable that overrides the default state directory.
 const STATE_DIR_VARIABLE: &str = "SANDCRAB_STATE_DIR";
 /// The file in the state directory that holds the token.
 const TOKEN_FILE: &str = "token";
-/// The largest of those files that is read.
+/// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 << 10;
-/// How long a server that may be there has to say so.
+/// Timeout of the check whether a server is running.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How the server is found.
@@ -33,37 +33,38 @@ pub(crate) struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// A client of the server that was named, or of the default one. Whether it is there shows later.
+    /// A client of the given server, or of the default one. Does not connect yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let state_dir = state_dir();
         let found: Option<Address> = match (self.url, state_dir.as_deref()) {
-            (Some(url), _) => Some(url.parse().map_err(Failure::address)?),
-            // Only now: a state directory that cannot be trusted matters to no server that was named.
+            (Some(url), _) => Some(url.parse().map_err(|e| Failure::address(&e))?),
+            // Only without --url: a given server does not depend on a state directory that cannot be trusted.
             (None, Some(dir)) => AddressFile::read(dir).map_err(Failure::state_dir)?,
             (None, None) => None,
         };
         let Some(address) = found else {
-            // Nobody has said that this is ours: it gets no token that was not given for it.
-            let address = DEFAULT_ADDRESS.parse().map_err(Failure::address)?;
+            // It may be a server of another user: it gets no token that was not given for it.
+            let address = DEFAULT_ADDRESS.parse().map_err(|e| Failure::address(&e))?;
             return Ok(Client::connect_to(address, self.given_token()?.as_deref())?);
         };
-        // This machine's token is none of another machine's business.
+        // The token of this machine is not sent to another one.
         let own = state_dir.filter(|_| address.is_local()).and_then(|dir| own_token(&dir));
         let token = self.given_token()?.or(own);
         Ok(Client::connect_to(address, token.as_deref())?)
     }
 
-    /// A client of the server that was named; or of the default one, if it runs and lets us in.
+    /// A client of the given server, or of the default one if it runs and accepts the token.
     pub(crate) async fn running(&self) -> Result<Option<Client>, Failure> {
         let client = self.client()?;
         if self.url.is_some() {
+            client.version().await?;
             return Ok(Some(client));
         }
         let is_there = matches!(tokio::time::timeout(LOOK_TIMEOUT, client.version()).await, Ok(Ok(_)));
         Ok(is_there.then_some(client))
     }
 
-    /// The token of the file or variable that somebody gave.
+    /// The token from the given file or variable.
     fn given_token(&self) -> Result<Option<String>, Failure> {
         if let Some(path) = self.token_file {
             let text = read(path).map_err(|e| Failure::unreadable(path, &e))?;
@@ -79,7 +80,7 @@ fn state_dir() -> Option<PathBuf> {
     given.map(PathBuf::from).or_else(places::state_dir)
 }
 
-/// The token in a state directory; a server that asks for none has none.
+/// The token in a state directory, if there is one.
 fn own_token(state_dir: &Path) -> Option<String> {
     let text = read_trusted(&state_dir.join(TOKEN_FILE), Secrecy::Public, MAX_FILE_BYTES).ok()?;
     Some(str::from_utf8(&text).ok()?.trim().to_owned()).filter(|token| !token.is_empty())

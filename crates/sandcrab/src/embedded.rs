@@ -1,7 +1,7 @@
-//! [`Embedded`]: a server in this process, for one command.
+//! [`Embedded`]: a temporary server in this process, for one command.
 //!
-//! It listens on a socket in a folder of its own that only this user can enter, so that it needs no token; state and
-//! socket are removed afterwards, and whatever still runs ends with them.
+//! It listens on a socket in a private directory that only this user can enter, so it needs no token. State and socket are
+//! removed afterwards, and processes that still run are ended.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use crate::failure::Failure;
 
 const SIGTERM: i32 = 15;
-/// How long what still runs has after SIGTERM.
+/// Grace period between SIGTERM and SIGKILL for processes that still run.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// How long the last answers may take.
+/// How long the last responses may take.
 const DRAIN_WINDOW: Duration = Duration::from_secs(1);
 
 /// A server in this process.
@@ -32,7 +32,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts it; commands run in the current folder.
+    /// Starts it; commands run in the current directory.
     pub(crate) async fn start() -> Result<Self, Failure> {
         let private = std::fs::Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix("sandcrab-").permissions(private).tempdir();
@@ -42,7 +42,7 @@ impl Embedded {
         config.listen = Listen::Unix(socket.clone());
         config.access.token = None;
         config.drain_window = DRAIN_WINDOW;
-        // There will be one command and no session: a plain shell is as good, and need not be tried out first.
+        // One command and no session: the portable driver suffices, and needs no check at start.
         config.engine.ready_shells = 0;
         config.engine.shell_driver = ShellDriver::Portable;
         let server = Server::start(config).await.map_err(Failure::embedded)?;
@@ -50,7 +50,7 @@ impl Embedded {
         let (stop, stopped) = oneshot::channel();
         let mut served = JoinSet::new();
         served.spawn(server.run(async {
-            // Told, or forgotten: both mean that it is over.
+            // The sender was used or dropped: both end the server.
             drop(stopped.await);
         }));
         let client = Client::connect_to(Address::unix(socket), None)?;
@@ -62,17 +62,17 @@ impl Embedded {
         &self.client
     }
 
-    /// Stops it, ends what still runs, and removes what it kept.
+    /// Stops it, ends processes that still run, and removes its files.
     pub(crate) async fn stop(self) {
         let Self { client, stop, engine, mut served, folder } = self;
         engine.stop_all(SIGTERM, STOP_GRACE).await;
         drop(engine);
-        // Its connections would be waited for.
+        // Open connections would delay the end.
         drop(client);
         // It may have stopped by itself.
         let _ = stop.send(());
         while served.join_next().await.is_some() {}
-        // A folder that cannot be removed is one of many in a folder that is emptied from time to time.
+        // A directory that cannot be removed is left to the cleaning of the temporary directory.
         drop(folder.close());
     }
 }

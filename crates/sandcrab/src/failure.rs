@@ -1,4 +1,4 @@
-//! [`Failure`]: what went wrong, as a line, a hint and an exit code.
+//! [`Failure`]: an error as a message, a hint and an exit code.
 
 use std::io;
 use std::path::Path;
@@ -7,94 +7,99 @@ use sandcrab_api::ErrorCode;
 use sandcrab_api::event::ErrorEvent;
 use sandcrab_client::{AddressError, ClientError};
 
-/// The request makes no sense.
-const EXIT_REQUEST: u8 = 64;
-/// The server cannot be reached.
-const EXIT_UNREACHABLE: u8 = 69;
-/// Standard input or output failed.
-const EXIT_IO: u8 = 74;
-/// The answer makes no sense.
-const EXIT_ANSWER: u8 = 76;
-/// 128 and the number of SIGPIPE, as of any program that writes to nobody.
-const EXIT_BROKEN_PIPE: u8 = 141;
+use crate::exit_code;
 
-/// What went wrong.
+/// Why a command of this program failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// On the way to the server, or there.
+    /// The server refused the request, or could not be reached.
     Client(ClientError),
-    /// In a stream.
+    /// A stream ended with an error.
     Event(ErrorEvent),
-    /// Here.
-    Own { message: String, hint: Option<String>, exit_code: u8 },
-    /// Nobody reads what is written: no reason to say anything.
+    /// This program failed. `code` is the word for it in JSON.
+    Local { code: &'static str, message: String, hint: Option<String>, exit_code: u8 },
+    /// The reader of standard output has closed it: nothing is printed.
     BrokenPipe,
 }
 
 impl Failure {
-    /// An address that is none.
-    pub(crate) fn address(error: AddressError) -> Self {
-        Self::Client(error.into())
+    /// An invalid server address.
+    pub(crate) fn address(error: &AddressError) -> Self {
+        Self::usage(error.to_string(), "")
     }
 
-    /// An argument that makes no sense.
-    pub(crate) fn argument(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Own { message: message.into(), hint: Some(hint.into()), exit_code: EXIT_REQUEST }
+    /// Invalid usage that the parser cannot detect. An empty hint is no hint.
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let hint = Some(hint.into()).filter(|hint: &String| !hint.is_empty());
+        Self::Local { code: "INVALID_USAGE", message: message.into(), hint, exit_code: exit_code::USAGE }
+    }
+
+    /// A failure of this program.
+    fn local(message: String, hint: &str) -> Self {
+        let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
+        Self::Local { code: "CLI_FAILED", message, hint, exit_code: exit_code::FAILED }
     }
 
     /// A token file that cannot be read.
     pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Self {
-        let message = format!("failed to read the token in {}: {error}", path.display());
-        Self::argument(message, "`sandcrab serve` says on start where its token is")
+        let message = format!("failed to read the token file {}: {error}", path.display());
+        Self::local(message, "`sandcrab serve` prints the path of its token file when it starts")
     }
 
     /// A state directory whose address file another user can change.
     pub(crate) fn state_dir(error: impl std::fmt::Display) -> Self {
         let message = format!("failed to find the server: {error}");
-        Self::argument(message, "name the server with --url and its token with --token-file")
+        Self::local(message, "give the server's address with --url and its token with --token-file")
     }
 
-    /// A server that could not be started here.
+    /// The server of `sandcrab run` could not be started.
     pub(crate) fn embedded(error: impl std::fmt::Display) -> Self {
         let message = format!("failed to start a server for this command: {error}");
-        Self::Own {
-            message,
-            hint: Some("start one with `sandcrab serve`".to_owned()),
-            exit_code: EXIT_UNREACHABLE,
-        }
+        Self::local(message, "start a server with `sandcrab serve`")
     }
 
-    /// Output of a command that the server did not keep: what was written is not what the command wrote.
+    /// Files that cannot be written.
+    pub(crate) fn write_files(dir: &Path, error: &io::Error) -> Self {
+        Self::local(format!("failed to write to {}: {error}", dir.display()), "")
+    }
+
+    /// A stream that ended before its last event.
+    pub(crate) fn incomplete_stream() -> Self {
+        Self::local("the stream ended before the command did".to_owned(), "")
+    }
+
+    /// Output of a command that the server did not keep.
     pub(crate) fn missing(bytes: u64) -> Self {
-        Self::Own {
+        let hint =
+            "the server drops output when its disk is full, or 30 seconds after the connection was lost";
+        Self::Local {
+            code: "OUTPUT_MISSING",
             message: format!("{bytes} bytes of the command's output are missing"),
-            hint: Some(
-                "the server drops output when its disk is full, or 30 seconds after the connection was lost"
-                    .to_owned(),
-            ),
-            exit_code: EXIT_IO,
+            hint: Some(hint.to_owned()),
+            exit_code: exit_code::IO,
         }
     }
 
     /// Standard input that cannot be read.
     pub(crate) fn stdin(error: &io::Error) -> Self {
-        Self::Own {
-            message: format!("failed to read standard input: {error}"),
-            hint: None,
-            exit_code: EXIT_IO,
-        }
+        Self::io(format!("failed to read standard input: {error}"))
     }
 
-    /// The exit code it ends with.
+    fn io(message: String) -> Self {
+        Self::Local { code: "IO_ERROR", message, hint: None, exit_code: exit_code::IO }
+    }
+
+    /// The exit code of this program.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Client(ClientError::Api(body)) => body.code.exit_code(),
-            Self::Client(ClientError::Unreachable { .. } | ClientError::Cut { .. }) => EXIT_UNREACHABLE,
-            Self::Client(ClientError::Answer { .. }) => EXIT_ANSWER,
-            Self::Client(_) => EXIT_REQUEST,
-            Self::Event(event) => event.code.exit_code(),
-            Self::Own { exit_code, .. } => *exit_code,
-            Self::BrokenPipe => EXIT_BROKEN_PIPE,
+            Self::Client(ClientError::Api(body)) => {
+                exit_code::of_error(body.code, body.context.contains_key("command"))
+            }
+            Self::Client(ClientError::Id(_) | ClientError::Token) => exit_code::USAGE,
+            Self::Client(_) => exit_code::FAILED,
+            Self::Event(event) => exit_code::of_error(event.code, false),
+            Self::Local { exit_code, .. } => *exit_code,
+            Self::BrokenPipe => exit_code::BROKEN_PIPE,
         }
     }
 
@@ -103,53 +108,54 @@ impl Failure {
         match self {
             Self::Client(error) => error.to_string(),
             Self::Event(event) => event.error.clone(),
-            Self::Own { message, .. } => message.clone(),
-            Self::BrokenPipe => "nobody reads standard output any more".to_owned(),
+            Self::Local { message, .. } => message.clone(),
+            Self::BrokenPipe => "standard output was closed by its reader".to_owned(),
         }
     }
 
-    /// What may help, in a sentence.
+    /// What to do, in a sentence.
     pub(crate) fn hint(&self) -> Option<String> {
-        let of_code = |code: ErrorCode| {
-            let text = match code {
-                ErrorCode::Unauthorized => "give the server's token with --token-file or SANDCRAB_TOKEN",
-                ErrorCode::ProcessNotFound => "`sandcrab ps --all` lists what there is",
-                ErrorCode::SessionNotFound => "`sandcrab session list` lists what there is",
-                ErrorCode::SessionTerminated => {
-                    "the next command finds the shell restored; `session create --restore` makes sessions that go on by themselves"
-                }
-                ErrorCode::WaitTimeout => "it goes on; `sandcrab kill` ends it",
-                _ => return None,
-            };
-            Some(text.to_owned())
-        };
         match self {
-            // The server's own talk of requests, not of commands.
-            Self::Client(error @ ClientError::Api(body)) => of_code(body.code).or_else(|| error.hint()),
+            // The server's own suggestions are about requests, not about commands of this program.
+            Self::Client(error @ ClientError::Api(body)) => hint_of(body.code).or_else(|| error.hint()),
             Self::Client(ClientError::Unreachable { .. }) => Some(
-                "start a server with `sandcrab serve`, or say where one is with --url or SANDCRAB_URL"
+                "start a server with `sandcrab serve`, or give the address of one with --url or SANDCRAB_URL"
                     .to_owned(),
             ),
             Self::Client(error) => error.hint(),
-            Self::Event(event) => of_code(event.code),
-            Self::Own { hint, .. } => hint.clone(),
+            Self::Event(event) => hint_of(event.code),
+            Self::Local { hint, .. } => hint.clone(),
             Self::BrokenPipe => None,
         }
     }
 
-    /// The word for it in JSON: the server's, if it is the server's.
-    pub(crate) fn word(&self) -> &'static str {
+    /// The code in JSON: that of the API for an error of the server.
+    pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Client(ClientError::Api(body)) => body.code.as_str(),
             Self::Client(ClientError::Unreachable { .. }) => "UNREACHABLE",
-            Self::Client(ClientError::Cut { .. }) => "CONNECTION_CUT",
-            Self::Client(ClientError::Answer { .. }) => "ANSWER_NOT_UNDERSTOOD",
+            Self::Client(ClientError::Cut { .. }) => "CONNECTION_LOST",
+            Self::Client(ClientError::Answer { .. }) => "INVALID_RESPONSE",
             Self::Client(_) => ErrorCode::ValidationFailed.as_str(),
             Self::Event(event) => event.code.as_str(),
-            Self::Own { .. } => "CLI_FAILED",
+            Self::Local { code, .. } => code,
             Self::BrokenPipe => "BROKEN_PIPE",
         }
     }
+}
+
+fn hint_of(code: ErrorCode) -> Option<String> {
+    let text = match code {
+        ErrorCode::Unauthorized => "give the server's token with --token-file or SANDCRAB_TOKEN",
+        ErrorCode::ProcessNotFound => "`sandcrab ps --all` lists all processes",
+        ErrorCode::SessionNotFound => "`sandcrab session list` lists all sessions",
+        ErrorCode::WaitTimeout => "the process is still running; `sandcrab kill` ends it",
+        ErrorCode::StdinNotOpen => {
+            "start the process with `sandcrab start -i` to keep its standard input open"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 impl From<ClientError> for Failure {
@@ -164,6 +170,6 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::BrokenPipe;
         }
-        Self::Own { message: format!("failed to write the output: {error}"), hint: None, exit_code: EXIT_IO }
+        Self::io(format!("failed to write the output: {error}"))
     }
 }

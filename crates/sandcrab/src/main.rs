@@ -1,16 +1,16 @@
-//! The `sandcrab` program: the server, and the command line to use it. One file per subcommand.
+//! The `sandcrab` program: the server, and the command line to use it.
 //!
 //! # Theory of operation
 //!
-//! `cli` is what can be written on the command line; its doc comments are the help, and `docs/cli.md` is made of them. A
-//! subcommand is a file of [`commands`] with its arguments and one function. It finds its server through `connection`,
-//! talks to it through `sandcrab-client`, and says what it has to say through `output`, as tables for people or as JSON.
-//! What goes wrong is a `failure::Failure`, which becomes a line, a hint and an exit code in one place, here.
+//! `cli` defines the command line. Each command, or group of commands, is a file of [`commands`] with its arguments and one
+//! function; doc comments of the arguments are the help, the man pages and `docs/cli.md`. A command finds its server
+//! through `connection`, uses it through `sandcrab-client`, and prints through `output`: tables, or JSON. An error is a
+//! `failure::Failure`, which becomes a message, a hint and an exit code (`exit_code`) here.
 //!
-//! `run`, `exec` and `session exec` are one thing, `relay`: a command whose output, standard input, signals and exit code
-//! pass through this program as if it ran here. `embedded` is the server that `run` starts where there is none.
+//! `run`, `exec` and `session exec` share `relay`: output, standard input, signals and the exit code of a command pass
+//! through this program as if the command ran here. `embedded` is the temporary server of `run`.
 //!
-//! Talking to a server takes one thread; only an embedded server gets more.
+//! A client uses one thread; only an embedded server gets more.
 
 mod address_file;
 mod cli;
@@ -18,32 +18,39 @@ mod command_line;
 mod commands;
 mod connection;
 mod embedded;
+mod end;
+mod exit_code;
 mod failure;
+mod interactive;
+mod limit;
 mod output;
 mod places;
 mod quantity;
 mod relay;
 mod serve;
+mod several;
 mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tokio::runtime::Builder;
 
 use cli::{Cli, Command, GlobalOptions};
 use failure::Failure;
 use output::Output;
 
-/// The threads of an embedded server and of the command that uses it.
+/// Threads of an embedded server and of the command that uses it.
 const EMBEDDED_THREADS: usize = 2;
 
 fn main() -> ExitCode {
-    // First of all: the zygote is this program, started again.
+    // First: the engine starts this program again as its zygote.
     sandcrab_engine::init();
-    let Cli { global, command } = Cli::parse();
+    let Cli { global, command } = match cli::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let output = Output::new(global.json);
-    // It has processes and threads of its own.
+    // It starts its own processes and threads.
     let command = match command {
         Command::Serve(args) => return commands::serve::run(*args),
         other => other,
@@ -64,22 +71,31 @@ fn start(command: Command, global: &GlobalOptions, output: Output) -> Result<u8,
     };
     let runtime = builder.worker_threads(EMBEDDED_THREADS).enable_all().build()?;
     let ended = runtime.block_on(dispatch(command, global, output));
-    // A read of standard input, or a write that nobody takes, may never return.
+    // A read of standard input, or a write to a full pipe, may never return.
     runtime.shutdown_background();
     ended
 }
 
 async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     match command {
-        Command::Serve(_) => Ok(0),
         Command::Run(args) => commands::run::run(args, global, output).await,
         Command::Exec(args) => commands::exec::run(args, global, output).await,
+        Command::Start(args) => commands::start::run(args, global, output).await,
         Command::Ps(args) => commands::ps::run(args, global, output).await,
+        Command::Inspect(args) => commands::inspect::run(args, global, output).await,
         Command::Logs(args) => commands::logs::run(args, global, output).await,
-        Command::Kill(args) => commands::kill::run(args, global, output).await,
         Command::Wait(args) => commands::wait::run(args, global, output).await,
+        Command::Kill(args) => commands::kill::run(args, global, output).await,
+        Command::Signal(args) => commands::signal::run(args, global, output).await,
+        Command::Stdin(args) => commands::stdin::run(args, global, output).await,
+        Command::Cleanup(_) => commands::cleanup::run(global, output).await,
         Command::Session(args) => commands::session::run(args, global, output).await,
+        Command::Env(args) => commands::env::run(args, global, output).await,
+        // Handled before.
+        Command::Serve(_) => Ok(0),
         Command::Health(_) => commands::health::run(global, output).await,
+        Command::Events(_) => commands::events::run(global, output).await,
         Command::Completions(args) => commands::completions::run(&args, output),
+        Command::Man(args) => commands::man::run(&args, output),
     }
 }

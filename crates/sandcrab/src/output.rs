@@ -1,4 +1,4 @@
-//! [`Output`]: everything that is written to standard output and standard error goes through here.
+//! [`Output`]: the only writer to standard output and standard error.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -11,14 +11,14 @@ const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[36m";
 const PLAIN: &str = "\x1b[0m";
 
-/// How to say things.
+/// How results and errors are printed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
-    /// To programs, as JSON.
+    /// As JSON.
     pub(crate) json: bool,
     /// Whether standard output is a terminal.
     pub(crate) is_terminal: bool,
-    /// Whether colours may be used there.
+    /// Whether standard output gets colours.
     pub(crate) colour: bool,
     error_colour: bool,
 }
@@ -36,7 +36,7 @@ impl Output {
         }
     }
 
-    /// One JSON document: indented for people, one line for programs.
+    /// One JSON document: indented on a terminal, else on one line.
     pub(crate) fn document(self, value: &impl Serialize) -> Result<(), Failure> {
         let text =
             if self.is_terminal { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
@@ -67,33 +67,38 @@ impl Output {
         Ok(io::stderr().lock().write_all(bytes)?)
     }
 
-    /// Something that people should know, and that is no part of the result.
+    /// Information for the user that is not part of the result, on standard error.
     pub(crate) fn note(self, text: &str) {
-        self.complain(CYAN, "note", text);
+        if self.json {
+            // There is no reader left to report a failure to.
+            drop(self.error_bytes(format!("{}\n", json!({ "note": text })).as_bytes()));
+            return;
+        }
+        self.diagnostic(CYAN, "note", text);
     }
 
-    /// What went wrong, and what may help.
+    /// An error, and what to do about it.
     pub(crate) fn failure(self, failure: &Failure) {
         if matches!(failure, Failure::BrokenPipe) {
             return;
         }
         let (message, hint) = (failure.message(), failure.hint());
         if self.json {
-            let code = failure.word();
+            let code = failure.code();
             let error =
                 json!({ "code": code, "message": message, "hint": hint, "exitCode": failure.exit_code() });
             drop(self.error_bytes(format!("{}\n", json!({ "error": error })).as_bytes()));
             return;
         }
-        self.complain(RED, "error", &message);
+        self.diagnostic(RED, "error", &message);
         if let Some(hint) = hint {
-            self.complain(CYAN, "hint", &hint);
+            self.diagnostic(CYAN, "hint", &hint);
         }
     }
 
-    fn complain(self, colour: &str, word: &str, text: &str) {
+    fn diagnostic(self, colour: &str, word: &str, text: &str) {
         let (colour, plain) = if self.error_colour { (colour, PLAIN) } else { ("", "") };
-        // There is nobody left to tell that nobody listens.
+        // There is no reader left to report a failure to.
         drop(self.error_bytes(format!("{colour}{word}:{plain} {text}\n").as_bytes()));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Span`] and [`Size`]: durations and sizes as people write them.
+//! [`Span`] and [`Size`]: parsed durations and sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub(crate) struct Span(pub(crate) Duration);
 pub(crate) struct Size(pub(crate) u64);
 
 impl Span {
-    /// Milliseconds, as the wire has them; more than fit are as good as forever.
+    /// Milliseconds, as the wire has them; saturating.
     pub(crate) fn milliseconds(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
@@ -45,7 +45,7 @@ impl FromStr for Span {
         };
         let millis = if text == "0" { Some(0) } else { product(text, factor) };
         let refused =
-            || format!("{text:?} is no duration; write a whole number and ms, s, m, h or d, as in 15m");
+            || format!("{text:?} is not a duration; use a whole number with ms, s, m, h or d, as in 15m");
         millis.map(|millis| Self(Duration::from_millis(millis))).ok_or_else(refused)
     }
 }
@@ -57,9 +57,9 @@ impl FromStr for Size {
         let factor = |unit: &str| {
             Some(match unit {
                 "" | "B" => 1,
-                "KiB" | "K" => 1 << 10,
-                "MiB" | "M" => 1 << 20,
-                "GiB" | "G" => 1 << 30,
+                "KiB" | "K" | "k" => 1 << 10,
+                "MiB" | "M" | "m" => 1 << 20,
+                "GiB" | "G" | "g" => 1 << 30,
                 "TiB" | "T" => 1 << 40,
                 "kB" | "KB" => 1_000,
                 "MB" => 1_000_000,
@@ -70,14 +70,14 @@ impl FromStr for Size {
         };
         let refused = || {
             format!(
-                "{text:?} is no size; write a whole number of bytes, or with KiB, MiB or GiB, as in 64MiB"
+                "{text:?} is not a size; use a whole number of bytes, or with KiB, MiB or GiB, as in 64MiB"
             )
         };
         product(text, factor).map(Self).ok_or_else(refused)
     }
 }
 
-/// Takes what a file says: text, or for a size also a plain number.
+/// Reads a value of the configuration file: text, or for a size also a plain number.
 struct Written<T>(fn(&str) -> Result<T, String>);
 
 impl<T> Visitor<'_> for Written<T> {
@@ -153,6 +153,7 @@ mod tests {
             ("64MiB", 64 << 20),
             ("4 GiB", 4 << 30),
             ("2G", 2 << 30),
+            ("512m", 512 << 20),
             ("1MB", 1_000_000),
         ] {
             assert_eq!(bytes(text), Ok(expected), "{text}");

@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns, wrapped to a terminal, whole lines elsewhere.
+//! Tables: aligned columns, wrapped to the width of a terminal, unwrapped elsewhere.
 
 use std::time::Duration;
 
@@ -37,22 +37,33 @@ pub(crate) fn print(output: Output, table: &mut Table) -> Result<(), Failure> {
     output.line(table.trim_fmt())
 }
 
-/// Text of others, which may hold anything: on one line, and nothing that a terminal obeys.
+/// Untrusted text without control characters: on one line, and without escape sequences.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Where a process stands, in its colour.
+/// The status of a process.
+pub(crate) fn status_word(status: ProcessStatus) -> &'static str {
+    match status {
+        ProcessStatus::Starting => "starting",
+        ProcessStatus::Running => "running",
+        ProcessStatus::Completed => "completed",
+        ProcessStatus::Failed => "failed",
+        ProcessStatus::Killed => "killed",
+        ProcessStatus::Error => "error",
+    }
+}
+
+/// The status of a process, in its colour.
 pub(crate) fn status(status: ProcessStatus) -> Cell {
-    let (word, colour) = match status {
-        ProcessStatus::Starting => ("starting", Color::Cyan),
-        ProcessStatus::Running => ("running", Color::Green),
-        ProcessStatus::Completed => ("completed", Color::Reset),
-        ProcessStatus::Failed => ("failed", Color::Red),
-        ProcessStatus::Killed => ("killed", Color::Yellow),
-        ProcessStatus::Error => ("error", Color::Red),
+    let colour = match status {
+        ProcessStatus::Starting => Color::Cyan,
+        ProcessStatus::Running => Color::Green,
+        ProcessStatus::Completed => Color::Reset,
+        ProcessStatus::Failed | ProcessStatus::Error => Color::Red,
+        ProcessStatus::Killed => Color::Yellow,
     };
-    Cell::new(word).fg(colour)
+    Cell::new(status_word(status)).fg(colour)
 }
 
 /// A duration in two digits or so: `12ms`, `3.4s`, `5m`, `2h`, `9d`.
@@ -68,6 +79,15 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
+/// A number of bytes: `512 MiB`, `100 bytes`.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        1.. if bytes.trailing_zeros() >= 20 => format!("{} MiB", bytes >> 20),
+        1.. if bytes.trailing_zeros() >= 10 => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +96,7 @@ mod tests {
     fn durations_are_short() {
         let show = |ms| duration(Duration::from_millis(ms));
         assert_eq!([show(0), show(999), show(1_500), show(60_000)], ["0ms", "999ms", "1.5s", "60s"]);
+        assert_eq!([size(512 << 20), size(3 << 10), size(0)], ["512 MiB", "3 KiB", "0 bytes"]);
         assert_eq!([show(300_000), show(7_200_000), show(864_000_000)], ["5m", "2h", "10d"]);
     }
 }

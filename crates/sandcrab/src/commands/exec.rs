@@ -1,31 +1,74 @@
 //! `sandcrab exec`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use sandcrab_api::execute::{CommandRequest, OnDisconnect};
 
 use crate::cli::GlobalOptions;
-use crate::command_line::CommandArgs;
+use crate::command_line::{CommandArgs, RecordArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::relay::relay;
+use crate::relay::{InputArg, relay};
 
 /// Run a command on the server.
 ///
-/// The command's output, standard input (unless it is a terminal), signals and exit code pass through, as if it ran here.
-/// Ctrl-C ends it with everything it started: it gets SIGINT and 10 seconds; a second Ctrl-C kills it at once. If the
-/// connection is lost the command goes on, and so does its output when the server is back.
+/// Output, standard input (a file or a pipe), signals and the exit code pass through, as if the command ran here. Ctrl-C
+/// sends SIGINT to the command and everything it started, and SIGKILL after 10 seconds; a second Ctrl-C kills at once. If
+/// the connection is lost the command continues, and its output resumes when the server is back.
 ///
-/// With --json the result is printed as one document when the command has ended.
+/// With --json, the result is printed as one document when the command has ended.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// Run it in this session's shell, which keeps its state; commands of one session wait for each other.
+    /// Run the command in the shell of this session. Commands of one session run one after the other.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
+    #[command(flatten)]
+    options: ExecOptions,
+}
+
+/// Options of `exec` and `session exec`.
+#[derive(Debug, Args)]
+pub(crate) struct ExecOptions {
+    #[command(flatten)]
+    input: InputArg,
+    #[command(flatten)]
+    record: RecordArgs,
+    /// What happens to the command if this program is killed or loses its connection [default: keep].
+    #[arg(long, value_name = "ACTION")]
+    on_disconnect: Option<KeepOrKill>,
     #[command(flatten)]
     command: CommandArgs,
 }
 
+/// What happens to a command when what it belongs to ends.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KeepOrKill {
+    Keep,
+    Kill,
+}
+
 pub(crate) async fn run(args: ExecArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
-    let mut request = args.command.request();
-    request.session_id = args.session;
-    relay(&global.client()?, request, output).await
+    args.options.run(args.session, global, output).await
+}
+
+impl ExecOptions {
+    /// Runs the command, in a session if one is given.
+    pub(crate) async fn run(
+        self,
+        session: Option<String>,
+        global: &GlobalOptions,
+        output: Output,
+    ) -> Result<u8, Failure> {
+        let client = global.client()?;
+        let request = CommandRequest {
+            session_id: session,
+            execution_id: self.record.id,
+            leftovers: self.record.leftovers.map(Into::into),
+            on_disconnect: self.on_disconnect.map(|action| match action {
+                KeepOrKill::Keep => OnDisconnect::Keep,
+                KeepOrKill::Kill => OnDisconnect::Kill,
+            }),
+            ..self.command.request(&client)?
+        };
+        relay(&client, request, self.input.into(), output).await
+    }
 }

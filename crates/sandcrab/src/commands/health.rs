@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table;
 
-/// Show how the server is, and what works there.
+/// Show the status of the server, and which features work there.
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {}
 
@@ -37,15 +37,15 @@ fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
     let reason = health.shell.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let counts = &health.counts;
     vec![
-        ("server", address.to_owned()),
+        ("address", address.to_owned()),
         ("status", health.status.clone()),
         ("version", health.version.clone()),
-        ("up for", table::duration(Duration::from_millis(health.uptime))),
+        ("uptime", table::duration(Duration::from_millis(health.uptime))),
         ("workspace", health.workspace.clone()),
         ("running", counts.running.to_string()),
         ("records", counts.executions.to_string()),
         ("sessions", counts.sessions.to_string()),
-        ("restored", counts.restored_sessions.to_string()),
+        ("restored shells", counts.restored_sessions.to_string()),
         ("lost supervisors", counts.lost_supervisors.to_string()),
         ("state directory", state_directory(health)),
         ("runs as", health.run_as.clone().unwrap_or_else(|| "the server's user".to_owned())),

@@ -1,6 +1,10 @@
 //! `sandcrab logs`.
 
+mod prefix;
+
 use clap::Args;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::Encoding;
 use sandcrab_client::{Client, FollowOptions, LogOptions};
@@ -10,37 +14,43 @@ use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::relay::{gap_note, write};
+use prefix::{Prefix, Stream};
 
-/// Show what a process has written.
+/// Print the output of processes.
 ///
-/// Its standard output goes to standard output, its standard error to standard error, byte by byte and in the order in which
-/// they were written. With --json every event is a line of its own with the cursor after it, which --since takes; output is
-/// text there, and what is not UTF-8 is replaced. The last lines (--tail) come first and all together: standard output, then
-/// standard error; with --json as one document.
+/// Standard output goes to standard output and standard error to standard error, byte by byte and in the order in which they
+/// were written. With several ids, each line begins with the id of its process; with --follow their lines are mixed as they
+/// arrive.
+///
+/// With --json, each event is one line with the cursor after it, for --since; output is text, and bytes that are not UTF-8
+/// are replaced. With --tail, the last lines come first: standard output, then standard error; with --json as one document.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The process, or any execution.
-    id: String,
-    /// Go on until it ends.
+    /// Ids of the processes.
+    #[arg(required = true)]
+    ids: Vec<String>,
+    /// Follow the output until the processes end.
     #[arg(short, long)]
     follow: bool,
-    /// Only what comes after this cursor.
+    /// Only print output after this cursor. For one id.
     #[arg(long, value_name = "CURSOR", conflicts_with = "tail")]
     since: Option<String>,
-    /// Only the last lines of each stream.
+    /// Only print the last lines of each stream.
     #[arg(short = 'n', long, value_name = "LINES")]
     tail: Option<u64>,
-    /// Only its standard output.
+    /// Only print standard output.
     #[arg(long, conflicts_with = "stderr")]
     stdout: bool,
-    /// Only its standard error.
+    /// Only print standard error.
     #[arg(long)]
     stderr: bool,
 }
 
-/// An event and where it leaves off.
+/// An event, its process, and the cursor after it.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Line<'a> {
+    process_id: &'a str,
     cursor: Option<&'a str>,
     event: &'a ProcessEvent,
 }
@@ -65,59 +75,125 @@ impl LogsArgs {
 
 pub(crate) async fn run(args: LogsArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut since = args.since.clone();
-    if let Some(tail) = args.tail {
-        since = Some(last_lines(&args, tail, &client, output).await?);
-        if !args.follow {
-            return Ok(0);
+    if let [id] = args.ids.as_slice() {
+        return Printer { args: &args, client: &client, output, prefix: Prefix::none() }
+            .print(id)
+            .await
+            .map(|()| 0);
+    }
+    if args.since.is_some() {
+        return Err(Failure::usage("--since requires exactly one id", "a cursor is of one process"));
+    }
+    let width = args.ids.iter().map(String::len).max().unwrap_or_default();
+    let one = |id| {
+        let mut printer = Printer { args: &args, client: &client, output, prefix: Prefix::new(id, width) };
+        async move { printer.print(id).await }
+    };
+    let mut exit_code = 0;
+    let mut note = |printed: Result<(), Failure>| match printed {
+        Err(Failure::BrokenPipe) => Err(Failure::BrokenPipe),
+        Err(failure) => {
+            output.failure(&failure);
+            exit_code = if exit_code == 0 { failure.exit_code() } else { exit_code };
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    };
+    if args.follow {
+        let mut all: FuturesUnordered<_> = args.ids.iter().map(|id| one(id.as_str())).collect();
+        while let Some(printed) = all.next().await {
+            note(printed)?;
+        }
+    } else {
+        for id in &args.ids {
+            note(one(id).await)?;
         }
     }
-    let encoding = if output.json { Encoding::Utf8 } else { Encoding::Base64 };
-    let stop_when_caught_up = !args.follow;
-    let options = FollowOptions { encoding: Some(encoding), since, stop_when_caught_up };
-    let mut events = client.follow(&args.id, &options).await?;
-    while let Some(event) = events.next().await? {
-        if !args.wants(&event) {
-            continue;
-        }
-        if output.json {
-            output.json_line(&Line { cursor: events.cursor(), event: &event })?;
-        }
-        match event {
-            ProcessEvent::Error(error) => return Err(Failure::Event(error)),
-            _ if output.json => (),
-            ProcessEvent::Stdout(event) => {
-                let bytes = client.decode(&event.data)?;
-                write(move || output.bytes(&bytes)).await?;
-            }
-            ProcessEvent::Stderr(event) => {
-                let bytes = client.decode(&event.data)?;
-                write(move || output.error_bytes(&bytes)).await?;
-            }
-            ProcessEvent::Gap(gap) => output.note(&gap_note(gap.from, gap.to)),
-            ProcessEvent::ProcessInfo(_) | ProcessEvent::Exit(_) | ProcessEvent::CaughtUp(_) => (),
-        }
-    }
-    Ok(0)
+    Ok(exit_code)
 }
 
-/// Shows the last lines; returns the cursor after them.
-async fn last_lines(args: &LogsArgs, tail: u64, client: &Client, output: Output) -> Result<String, Failure> {
-    let encoding = if output.json { Encoding::Utf8 } else { Encoding::Base64 };
-    let options = LogOptions { encoding: Some(encoding), tail: Some(tail), since: None };
-    let mut logs = client.logs(&args.id, &options).await?;
-    if !args.wants_stdout() {
-        logs.stdout.clear();
+/// Prints the output of one process.
+struct Printer<'a> {
+    args: &'a LogsArgs,
+    client: &'a Client,
+    output: Output,
+    prefix: Prefix,
+}
+
+impl Printer<'_> {
+    async fn print(&mut self, id: &str) -> Result<(), Failure> {
+        let mut since = self.args.since.clone();
+        if let Some(tail) = self.args.tail {
+            since = Some(self.last_lines(id, tail).await?);
+            if !self.args.follow {
+                return self.finish().await;
+            }
+        }
+        let options =
+            FollowOptions { encoding: Some(self.encoding()), since, stop_when_caught_up: !self.args.follow };
+        let mut events = self.client.follow(id, &options).await?;
+        while let Some(event) = events.next().await? {
+            if !self.args.wants(&event) {
+                continue;
+            }
+            if self.output.json {
+                self.output.json_line(&Line { process_id: id, cursor: events.cursor(), event: &event })?;
+            }
+            match event {
+                ProcessEvent::Error(error) => return Err(Failure::Event(error)),
+                _ if self.output.json => (),
+                ProcessEvent::Stdout(event) => self.bytes(Stream::Stdout, &event.data).await?,
+                ProcessEvent::Stderr(event) => self.bytes(Stream::Stderr, &event.data).await?,
+                ProcessEvent::Gap(gap) => self.output.note(&gap_note(gap.from, gap.to)),
+                ProcessEvent::ProcessInfo(_) | ProcessEvent::Exit(_) | ProcessEvent::CaughtUp(_) => (),
+            }
+        }
+        self.finish().await
     }
-    if !args.wants_stderr() {
-        logs.stderr.clear();
+
+    fn encoding(&self) -> Encoding {
+        if self.output.json { Encoding::Utf8 } else { Encoding::Base64 }
     }
-    if output.json {
-        output.json_line(&logs)?;
-    } else {
-        let (stdout, stderr) = (client.decode(&logs.stdout)?, client.decode(&logs.stderr)?);
-        write(move || output.bytes(&stdout)).await?;
-        write(move || output.error_bytes(&stderr)).await?;
+
+    /// Prints the last lines; returns the cursor after them.
+    async fn last_lines(&mut self, id: &str, tail: u64) -> Result<String, Failure> {
+        let options = LogOptions { encoding: Some(self.encoding()), tail: Some(tail), since: None };
+        let mut logs = self.client.logs(id, &options).await?;
+        if !self.args.wants_stdout() {
+            logs.stdout.clear();
+        }
+        if !self.args.wants_stderr() {
+            logs.stderr.clear();
+        }
+        if self.output.json {
+            self.output.json_line(&logs)?;
+        } else {
+            self.bytes(Stream::Stdout, &logs.stdout).await?;
+            self.bytes(Stream::Stderr, &logs.stderr).await?;
+        }
+        Ok(logs.cursor.to_string())
     }
-    Ok(logs.cursor.to_string())
+
+    async fn bytes(&mut self, stream: Stream, data: &str) -> Result<(), Failure> {
+        let bytes = self.prefix.lines(stream, self.client.decode(data)?);
+        self.write(stream, bytes).await
+    }
+
+    /// Prints what remains of unfinished lines.
+    async fn finish(&mut self) -> Result<(), Failure> {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let bytes = self.prefix.finish(stream);
+            self.write(stream, bytes).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, stream: Stream, bytes: Vec<u8>) -> Result<(), Failure> {
+        let output = self.output;
+        match stream {
+            _ if bytes.is_empty() => Ok(()),
+            Stream::Stdout => write(move || output.bytes(&bytes)).await,
+            Stream::Stderr => write(move || output.error_bytes(&bytes)).await,
+        }
+    }
 }

@@ -1,12 +1,21 @@
-//! One file per subcommand: its arguments, whose comments are its help, and what it does.
+//! One file per command, or per group of commands (`session`): the arguments, whose doc comments are the help, and the
+//! function that runs it.
 
+pub(crate) mod cleanup;
 pub(crate) mod completions;
+pub(crate) mod env;
+pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod health;
+pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod session;
+pub(crate) mod signal;
+pub(crate) mod start;
+pub(crate) mod stdin;
 pub(crate) mod wait;

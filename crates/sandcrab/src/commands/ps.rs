@@ -9,46 +9,63 @@ use sandcrab_api::process::Process;
 use sandcrab_client::ProcessFilter;
 
 use crate::cli::GlobalOptions;
+use crate::end;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table;
 
-/// List what runs.
+/// The most leftover processes whose process ids are listed.
+const LISTED_PIDS: usize = 3;
+
+/// List processes: background processes and commands of `run`, `exec` and sessions.
 ///
-/// Commands of `run`, `exec` and sessions are listed as well as processes that were started in the background. A command that has
-/// ended is listed while something that it left is running (LEFT: how many processes); `sandcrab kill` ends that.
+/// A process that has ended is listed while processes that it started are still running; LEFTOVERS has their number and
+/// process ids, and `sandcrab kill ID` ends them. REASON says how a process ended: exited, a signal, timeout, idle timeout,
+/// killed, out of memory, output limit, session ended, lost.
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
-    /// Also list what has ended.
+    /// Also list processes that have ended.
     #[arg(short, long)]
     all: bool,
-    /// Only what belongs to this session.
+    /// Only list processes of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
+    /// Only print ids.
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 pub(crate) async fn run(args: PsArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let filter = ProcessFilter { all: true, status: None, session_id: args.session };
     let mut list = global.client()?.processes(&filter).await?;
     if !args.all {
-        list.processes.retain(|process| {
-            let ended = process.end_time.is_some() || process.exit_code.is_some();
-            !ended || process.leftover_count.is_some()
-        });
+        list.processes.retain(is_live);
     }
-    if output.json {
-        output.document(&list)?;
-        return Ok(0);
+    let ids = || list.processes.iter().map(|process| process.id.as_str());
+    match (output.json, args.quiet) {
+        (true, true) => output.document(&ids().collect::<Vec<_>>()).map(|()| 0),
+        (true, false) => output.document(&list).map(|()| 0),
+        (false, true) => {
+            output.bytes(ids().map(|id| format!("{id}\n")).collect::<String>().as_bytes()).map(|()| 0)
+        }
+        (false, false) => print_table(&list.processes, output).map(|()| 0),
     }
-    let mut table = table::table(
-        output,
-        &["ID", "PID", "STATUS", "EXIT", "STARTED", "TOOK", "LEFT", "SESSION", "COMMAND"],
-    );
-    for process in &list.processes {
+}
+
+fn print_table(processes: &[Process], output: Output) -> Result<(), Failure> {
+    let header =
+        ["ID", "PID", "STATUS", "EXIT", "REASON", "STARTED", "DURATION", "LEFTOVERS", "SESSION", "COMMAND"];
+    let mut table = table::table(output, &header);
+    for process in processes {
         table.add_row(row(process));
     }
-    table::print(output, &mut table)?;
-    Ok(0)
+    table::print(output, &mut table)
+}
+
+/// Whether it is running, or has left something running.
+pub(crate) fn is_live(process: &Process) -> bool {
+    let ended = process.end_time.is_some() || process.exit_code.is_some();
+    !ended || process.leftover_count.is_some()
 }
 
 fn row(process: &Process) -> Vec<Cell> {
@@ -62,10 +79,22 @@ fn row(process: &Process) -> Vec<Cell> {
         text(process.pid.map(|pid| pid.to_string())),
         table::status(process.status),
         text(process.exit_code.map(|code| code.to_string())),
+        text(process.end.as_ref().map(end::reason)),
         Cell::new(format!("{} ago", table::duration(since(process.start_time, now)))),
         Cell::new(table::duration(since(process.start_time, end))),
-        text(process.leftover_count.map(|count| count.to_string())),
+        text(leftovers(process)),
         text(process.session_id.clone()),
         Cell::new(table::plain(&process.command)),
     ]
+}
+
+/// "2 (17,18)".
+fn leftovers(process: &Process) -> Option<String> {
+    let count = process.leftover_count?;
+    let names = process.leftovers.as_deref().unwrap_or_default();
+    let mut pids: Vec<String> = names.iter().take(LISTED_PIDS).map(|name| name.pid.to_string()).collect();
+    if usize::try_from(count).unwrap_or(usize::MAX) > pids.len() {
+        pids.push("…".to_owned());
+    }
+    Some(format!("{count} ({})", pids.join(",")))
 }

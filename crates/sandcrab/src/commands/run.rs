@@ -8,30 +8,46 @@ use crate::command_line::CommandArgs;
 use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::relay::relay;
+use crate::relay::{InputArg, relay};
 
-/// Run a command, on the server if there is one, else on one of its own.
+/// Run a command, on the running server if there is one, else on a temporary server.
 ///
-/// The command's output, standard input (unless it is a terminal), signals and exit code pass through, as if it ran here.
-/// Ctrl-C ends it with everything it started: it gets SIGINT and 10 seconds; a second Ctrl-C kills it at once.
+/// Output, standard input (a file or a pipe), signals and the exit code pass through, as if the command ran here. Ctrl-C
+/// sends SIGINT to the command and everything it started, and SIGKILL after 10 seconds; a second Ctrl-C kills at once.
 ///
-/// Without --url, and where no default server runs, a server is started for this one command: it works in the current
-/// folder with this environment, keeps nothing, and what the command leaves running ends with it. On a server that runs, the
-/// command gets the server's folder and environment, has a record (see `ps --all`), and what it leaves running goes on.
+/// On a running server (--url, or the default server) the command gets the server's working directory and environment. It
+/// has a record (see `sandcrab ps --all`), and processes that it leaves running continue. A note on standard error names
+/// that server. A temporary server runs the command in the current directory with this environment. It keeps nothing, and
+/// processes that the command leaves running are killed.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// Always use a temporary server, also if a server is running.
+    #[arg(long)]
+    pub(crate) standalone: bool,
+    #[command(flatten)]
+    input: InputArg,
     #[command(flatten)]
     command: CommandArgs,
 }
 
 pub(crate) async fn run(args: RunArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
-    let mut request = args.command.request();
-    if let Some(client) = global.connection().running().await? {
-        return relay(&client, request, output).await;
+    let running = if args.standalone { None } else { global.connection().running().await? };
+    if let Some(client) = running {
+        let request = args.command.request(&client)?;
+        output.note(&format!(
+            "using the server at {}; --standalone runs the command without it",
+            client.address()
+        ));
+        return relay(&client, request, args.input.into(), output).await;
     }
-    request.leftovers = Some(Leftovers::Kill);
     let embedded = Embedded::start().await?;
-    let ended = relay(embedded.client(), request, output).await;
+    let ended = match args.command.request(embedded.client()) {
+        Ok(mut request) => {
+            request.leftovers = Some(Leftovers::Kill);
+            relay(embedded.client(), request, args.input.into(), output).await
+        }
+        Err(failure) => Err(failure),
+    };
     embedded.stop().await;
     ended
 }

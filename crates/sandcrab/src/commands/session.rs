@@ -1,4 +1,4 @@
-//! `sandcrab session`.
+//! `sandcrab session`: the commands of sessions.
 
 use std::time::SystemTime;
 
@@ -6,16 +6,16 @@ use clap::{Args, Subcommand};
 use sandcrab_api::session::{InterruptRequest, OnShellExit, SessionEnded, SessionMade, SessionRequest};
 use sandcrab_client::Client;
 
+use super::exec::ExecOptions;
+use super::kill::{self, Receipt};
 use crate::cli::GlobalOptions;
-use crate::command_line::{CommandArgs, EnvironmentArgs};
-use crate::commands::kill;
+use crate::command_line::{CwdArg, EnvironmentArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
-use crate::relay::relay;
+use crate::quantity::{Size, Span};
 use crate::table;
 
-/// Shells that keep their state: folder, variables, functions, options.
+/// Manage sessions: shells that keep their working directory, variables, functions and options.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub(crate) struct SessionArgs {
 #[derive(Debug, Subcommand)]
 enum SessionCommand {
     Create(CreateArgs),
-    /// List the sessions.
+    /// List sessions.
     List,
     Exec(ExecArgs),
     Interrupt(InterruptArgs),
@@ -34,27 +34,30 @@ enum SessionCommand {
     Delete(DeleteArgs),
 }
 
-/// Make a session, and print its id.
+/// Create a session and print its id.
 #[derive(Debug, Args)]
 struct CreateArgs {
-    /// The id; one is made if there is none.
+    /// Id of the session. The server generates one by default.
     id: Option<String>,
-    /// A name for people.
+    /// Display name.
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
     env: EnvironmentArgs,
-    /// The folder to start in.
-    #[arg(short = 'C', long, value_name = "FOLDER")]
-    cwd: Option<String>,
-    /// The user to run its shell as: a name, a user id or UID:GID. The server has to run as root.
+    #[command(flatten)]
+    cwd: CwdArg,
+    /// User to run the shell as: a name, a user id or UID:GID. The server must run as root.
     #[arg(short, long)]
     user: Option<String>,
-    /// The timeout of commands that do not bring their own, such as 5s, 2m; 0s for none.
-    #[arg(short, long, value_name = "DURATION")]
+    /// Default timeout of the session's commands, such as 5s or 2m; 0 for none.
+    #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
-    /// A command that ends the shell (`exit 3`) is like any other, and the next one has the state from before it; without
-    /// this it is an error.
+    /// Maximum output of a command that a response of the API carries, for each stream. Does not apply to `exec` and
+    /// `logs`, which print everything.
+    #[arg(long, value_name = "SIZE")]
+    max_output: Option<Size>,
+    /// Return the result of a command that ends the shell (`exit 3`) as of any other command, instead of an API error.
+    /// In both cases the next command finds the shell restored.
     #[arg(long)]
     restore: bool,
 }
@@ -62,61 +65,58 @@ struct CreateArgs {
 /// Run a command in a session; the same as `sandcrab exec --session ID`.
 #[derive(Debug, Args)]
 struct ExecArgs {
-    /// The session.
-    id: String,
+    /// Id of the session.
+    #[arg(value_name = "ID")]
+    session: String,
     #[command(flatten)]
-    command: CommandArgs,
+    options: ExecOptions,
 }
 
-/// End the command that runs in a session; the shell and its state stay.
+/// End the running command of a session. The shell and its state stay.
 #[derive(Debug, Args)]
 struct InterruptArgs {
-    /// The session.
+    /// Id of the session.
     id: String,
-    /// The signal to begin with, by name or number.
+    /// Signal to send first, by name or number.
     #[arg(short, long, value_name = "SIGNAL", default_value = "SIGINT")]
     signal: String,
-    /// How long what runs has before SIGKILL, such as 500ms, 5s.
+    /// Grace period before SIGKILL, such as 500ms or 5s.
     #[arg(short, long, value_name = "DURATION")]
     grace: Option<Span>,
 }
 
-/// Make a session with the same state, and print its id.
+/// Create a session with the same state, and print its id.
 #[derive(Debug, Args)]
 struct ForkArgs {
-    /// The session.
+    /// Id of the session to copy.
     id: String,
-    /// The id of the copy; one is made if there is none.
+    /// Id of the new session. The server generates one by default.
     new_id: Option<String>,
 }
 
-/// Give a session a fresh shell; what runs in it ends.
+/// Replace the shell of a session. Its running command is ended.
 #[derive(Debug, Args)]
 struct ResetArgs {
-    /// The session.
+    /// Id of the session.
     id: String,
-    /// Keep the state: folder, variables, functions, options.
+    /// Keep the state: working directory, variables, functions, options.
     #[arg(long)]
     restore: bool,
 }
 
-/// Delete a session with everything that runs in it, and print what was ended.
+/// Delete a session with everything that runs in it, and print the processes that were ended.
 #[derive(Debug, Args)]
 struct DeleteArgs {
-    /// The session.
+    /// Id of the session.
     id: String,
 }
 
 pub(crate) async fn run(args: SessionArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
     match args.command {
-        SessionCommand::Create(args) => made(output, &client.create_session(&args.request()).await?),
+        SessionCommand::Create(args) => made(output, &client.create_session(&args.request(&client)?).await?),
         SessionCommand::List => list(&client, output).await,
-        SessionCommand::Exec(args) => {
-            let mut request = args.command.request();
-            request.session_id = Some(args.id);
-            relay(&client, request, output).await
-        }
+        SessionCommand::Exec(args) => args.options.run(Some(args.session), global, output).await,
         SessionCommand::Interrupt(args) => {
             let grace_ms = args.grace.map(Span::milliseconds);
             let request = InterruptRequest { signal: Some(args.signal.into()), grace_ms };
@@ -137,17 +137,17 @@ pub(crate) async fn run(args: SessionArgs, global: &GlobalOptions, output: Outpu
 }
 
 impl CreateArgs {
-    fn request(self) -> SessionRequest {
-        SessionRequest {
+    fn request(self, client: &Client) -> Result<SessionRequest, Failure> {
+        Ok(SessionRequest {
             id: self.id,
             name: self.name,
             env: self.env.variables(),
-            cwd: self.cwd,
+            cwd: self.cwd.resolve(client.address())?,
             user: self.user,
             command_timeout_ms: self.timeout.map(Span::milliseconds),
-            max_output_size_bytes: None,
+            max_output_size_bytes: self.max_output.map(|size| size.0),
             on_shell_exit: self.restore.then_some(OnShellExit::Restore),
-        }
+        })
     }
 }
 
@@ -164,7 +164,9 @@ fn ended(output: Output, ended: &SessionEnded) -> Result<u8, Failure> {
     if output.json {
         output.document(ended)?;
     } else {
-        kill::receipt(output, &ended.killed, &ended.survivors)?;
+        let mut receipt = Receipt::default();
+        receipt.add(&ended.session_id, &ended.killed, &ended.survivors);
+        receipt.print(output)?;
     }
     Ok(kill::exit_code(&ended.survivors))
 }
@@ -175,7 +177,8 @@ async fn list(client: &Client, output: Output) -> Result<u8, Failure> {
         output.document(&list)?;
         return Ok(0);
     }
-    let mut table = table::table(output, &["ID", "NAME", "STATE", "QUEUED", "RESTARTS", "CREATED", "FOLDER"]);
+    let mut table =
+        table::table(output, &["ID", "NAME", "STATE", "QUEUED", "RESTARTS", "CREATED", "WORKDIR"]);
     for session in &list.sessions {
         let age = SystemTime::now().duration_since(session.created_at.to_system_time()).unwrap_or_default();
         table.add_row([

@@ -1,29 +1,32 @@
-//! Ctrl-C and its like: signals to this program become requests to end the command.
+//! Ctrl-C, SIGTERM and SIGHUP: signals to this program become requests to end the command.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use sandcrab_api::ErrorCode;
+use sandcrab_api::signal::name as signal_name;
 use sandcrab_client::{Client, ClientError, KillOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Progress;
 use crate::failure::Failure;
+use crate::output::Output;
+use crate::table;
 
-/// How long a command that was interrupted has to tidy up.
+/// Grace period between the first signal and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long a server that is gone may take to be back: a crashed one takes two seconds at most.
+/// How long a server may be unreachable. A crashed one is back within two seconds.
 const SERVER_PATIENCE: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Why this program should go before the command has ended.
+/// Why this program exits before the command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// It was interrupted three times.
+    /// It received three signals.
     Insisted,
-    /// Nobody is there to pass the signal to.
+    /// The server cannot be reached.
     NoServer,
 }
 
@@ -32,24 +35,28 @@ const HANGUP: u8 = 1;
 const INTERRUPT: u8 = 2;
 const TERMINATE: u8 = 15;
 
-/// Signals to this program. One that it was started to ignore is none.
+/// Signals to this program, except those that it was started to ignore.
 #[derive(Debug)]
-pub(super) struct Interrupts([Option<Signal>; 3]);
+pub(super) struct Interrupts {
+    signals: [Option<Signal>; 3],
+    output: Output,
+}
 
 impl Interrupts {
-    /// Listens from now on.
-    pub(super) fn listen() -> Result<Self, Failure> {
+    /// Starts to listen.
+    pub(super) fn listen(output: Output) -> Result<Self, Failure> {
         let ignored = ignored_signals();
         let listen = |number: u8| {
-            // Whoever started us wants us to be deaf to it: nohup, or a shell that put us in the background.
+            // nohup, or a shell that started this program in the background.
             let is_ignored = ignored & (1 << (number - 1)) != 0;
             (!is_ignored).then(|| signal(SignalKind::from_raw(number.into()))).transpose()
         };
-        Ok(Self([listen(HANGUP)?, listen(INTERRUPT)?, listen(TERMINATE)?]))
+        let signals = [listen(HANGUP)?, listen(INTERRUPT)?, listen(TERMINATE)?];
+        Ok(Self { signals, output })
     }
 
-    /// Passes signals on to a command: the first as it is, the second as SIGKILL. Notes the exit code at the first.
-    /// Returns when it is time to go, whatever the command does.
+    /// Passes signals on to a command: the first unchanged, the second as SIGKILL. Sets the exit code at the first.
+    /// Returns when this program should exit without waiting for the command.
     pub(super) async fn pass_on(
         mut self,
         client: &Client,
@@ -59,26 +66,35 @@ impl Interrupts {
     ) -> Leave {
         let first = self.next().await;
         exit_code.set(Some(128 + first));
+        self.output.note(&format!(
+            "{} was sent to the command; it has {} to end before SIGKILL. {} kills it now",
+            signal_name(first.into()),
+            table::duration(GRACE),
+            if first == INTERRUPT { "Ctrl-C again" } else { "A second signal" },
+        ));
         let ask = KillOptions { signal: Some(first.to_string()), grace: Some(GRACE) };
         let force = KillOptions { signal: Some("SIGKILL".into()), grace: Some(Duration::ZERO) };
         let passed_on = tokio::select! {
             passed_on = end(client, id, &ask, &mut progress) => passed_on,
-            _ = self.next() => tokio::select! {
-                passed_on = end(client, id, &force, &mut progress) => passed_on,
-                _ = self.next() => return Leave::Insisted,
+            _ = self.next() => {
+                self.output.note("killing the command");
+                tokio::select! {
+                    passed_on = end(client, id, &force, &mut progress) => passed_on,
+                    _ = self.next() => return Leave::Insisted,
+                }
             }
         };
         if !passed_on {
             return Leave::NoServer;
         }
-        // Nobody is left, and the last of the output is on its way.
+        // The command has ended, and the rest of its output is about to arrive.
         self.next().await;
         Leave::Insisted
     }
 
     /// The next signal; never, if all are ignored.
     async fn next(&mut self) -> u8 {
-        let [hangup, interrupt, terminate] = &mut self.0;
+        let [hangup, interrupt, terminate] = &mut self.signals;
         let heard = async |signal: &mut Option<Signal>| {
             if let Some(signal) = signal {
                 signal.recv().await;
@@ -94,7 +110,8 @@ impl Interrupts {
     }
 }
 
-/// Ends the command, as soon as the server knows it. Waits until it is gone. Says whether there was a server to ask.
+/// Ends the command as soon as the server knows it, and waits until it has ended. Returns whether the server was
+/// reachable.
 async fn end(
     client: &Client,
     id: &str,
@@ -117,7 +134,7 @@ async fn end(
                 }
                 tokio::time::sleep(AGAIN).await;
             }
-            // What is wrong with the server shows in the stream.
+            // Other errors of the server are reported by the stream.
             _ => return true,
         }
     }

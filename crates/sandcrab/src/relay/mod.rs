@@ -1,75 +1,127 @@
-//! A command on a server, as if it ran here: its output, standard input, signals and exit code pass through.
+//! Runs a command on a server as if it ran here: output, standard input, signals and the exit code pass through.
 //!
-//! Three things happen at once, and none waits for another: what the command writes is shown ([`show`]), what comes in is
-//! passed on (`stdin`), and signals become requests to end it (`interrupts`). The id is ours, so that the command can be
-//! ended before the server has said anything about it.
+//! Three tasks run at the same time: output of the command is printed ([`show`]), standard input is passed on (`stdin`),
+//! and signals become requests to end the command (`interrupts`). This program chooses the execution id, so that it can
+//! end the command before the server has answered. At the end, `explain` prints what the exit code does not say.
 
+mod explain;
 mod interrupts;
+mod result;
 mod stdin;
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::io::IsTerminal;
 
+use sandcrab_api::ErrorCode;
 use sandcrab_api::event::{CompleteEvent, ExecuteEvent};
-use sandcrab_api::execute::{CommandRequest, Encoding, ExecuteResult, Overflow};
-use sandcrab_client::{Client, KillOptions, LogOptions};
+use sandcrab_api::execute::{CommandRequest, Encoding, Overflow};
+use sandcrab_client::{Client, KillOptions};
 use tokio::sync::watch;
 
+use crate::exit_code;
 use crate::failure::Failure;
+use crate::interactive;
 use crate::output::Output;
 use interrupts::{Interrupts, Leave};
-use stdin::Stdin;
+pub(crate) use stdin::Stdin;
 
-/// How far a command has come.
+/// The progress of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
-    /// Its request is on its way.
+    /// Its request was sent.
     Sent,
-    /// The server has it; in a session it may wait for its turn.
+    /// The server has accepted it. In a session it may be queued.
     Accepted,
-    /// It runs.
+    /// It is running.
     Running,
 }
 
-/// Runs a command and returns its exit code; with JSON, prints the result instead of the output.
+/// What is passed to the command as standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Standard input of this program, unless it is a terminal or `/dev/null`.
+    UnlessTerminal,
+    /// Standard input of this program, also of a terminal (`-i`).
+    Always,
+}
+
+/// `-i`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArg {
+    /// Pass standard input to the command also if it is a terminal: line by line, until Ctrl-D. Otherwise only a file or
+    /// a pipe is passed.
+    #[arg(short, long)]
+    interactive: bool,
+}
+
+impl From<InputArg> for Input {
+    fn from(arg: InputArg) -> Self {
+        if arg.interactive { Self::Always } else { Self::UnlessTerminal }
+    }
+}
+
+/// Runs a command and returns the exit code. With JSON, prints the result instead of the output.
 pub(crate) async fn relay(
     client: &Client,
     mut request: CommandRequest,
+    input: Input,
     output: Output,
 ) -> Result<u8, Failure> {
     let id = request.execution_id.get_or_insert_with(new_id).clone();
-    // Exact bytes, whatever they are.
+    // Exact bytes.
     request.encoding = Some(Encoding::Base64);
-    // A slow reader of ours must not lose any.
+    // A slow reader of this program's output must not lose any.
     request.overflow = Some(Overflow::Wait).filter(|_| !output.json);
-    let stdin = Stdin::of_this_program();
+    let stdin = match input {
+        Input::Always => Some(Stdin::open()),
+        Input::UnlessTerminal => Stdin::unless_terminal(),
+    };
+    if stdin.is_none()
+        && std::io::stdin().is_terminal()
+        && let Some(program) = interactive::program(&request)
+    {
+        return Err(interactive::needs_terminal(program));
+    }
     request.keep_stdin_open = stdin.is_some().then_some(true);
-    let interrupts = Interrupts::listen()?;
+    let interrupts = Interrupts::listen(output)?;
     let interrupted = Cell::new(None);
     let (progress, watched) = watch::channel(Progress::Sent);
     let shown = tokio::select! {
         shown = show(client, &request, &progress, output) => shown,
         leave = interrupts.pass_on(client, &id, watched.clone(), &interrupted) => {
             if leave == Leave::NoServer {
-                output.note("the server cannot be reached; the command may go on");
+                output.note("the server cannot be reached; the command may still be running");
             }
             return Ok(interrupted.get().unwrap_or(0));
         }
         failure = stdin::pass_on(stdin, client, &id, watched) => Err(failure),
     };
     match shown {
-        // Whatever it made of the signal: who sent it wants to see that it worked.
+        // The exit code reports the signal that this program received, whatever the command made of it.
         Ok(_) if let Some(code) = interrupted.get() => Ok(code),
+        Err(Failure::Event(_)) if let Some(code) = interrupted.get() => Ok(code),
         Ok(Shown { missing, .. }) if missing > 0 => Err(Failure::missing(missing)),
         Ok(Shown { complete, .. }) => {
-            let code = u8::try_from(complete.exit_code & 0xff).unwrap_or(u8::MAX);
+            let code = exit_code::of_command(complete.exit_code);
             if output.json {
-                output.document(&result(client, &request, *complete).await?)?;
+                output.document(&result::completed(client, &request, *complete).await?)?;
+            } else {
+                explain::notes(&request, &complete).iter().for_each(|note| output.note(note));
             }
             Ok(code)
         }
-        // It cannot be heard any more: nobody would know what it does.
-        Err(failure @ (Failure::BrokenPipe | Failure::Own { .. })) => {
+        Err(Failure::Event(event)) if event.code == ErrorCode::SessionTerminated => {
+            let code = event.exit_code.map_or(exit_code::UNKNOWN, exit_code::of_command);
+            if output.json {
+                output.document(&result::shell_ended(client, &request, &id, event).await?)?;
+            } else {
+                output.note(&explain::shell_ended_note(code.into()));
+            }
+            Ok(code)
+        }
+        // Its output has no reader any more.
+        Err(failure @ (Failure::BrokenPipe | Failure::Local { .. })) => {
             let options = KillOptions { signal: Some("SIGPIPE".into()), grace: None };
             // It may have ended by itself.
             drop(client.kill(&id, &options).await);
@@ -79,21 +131,21 @@ pub(crate) async fn relay(
     }
 }
 
-/// An id that nothing else has.
+/// A unique id.
 fn new_id() -> String {
     let part = || RandomState::new().hash_one(std::time::SystemTime::now());
     format!("cli-{:016x}", part())
 }
 
-/// What was shown of a command.
+/// A command whose output has been printed.
 #[derive(Debug)]
 struct Shown {
     complete: Box<CompleteEvent>,
-    /// How many bytes of its output the server did not keep.
+    /// Bytes of output that the server has dropped.
     missing: u64,
 }
 
-/// Starts the command and writes what it writes, until it ends.
+/// Starts the command and prints its output until it ends.
 async fn show(
     client: &Client,
     request: &CommandRequest,
@@ -115,7 +167,7 @@ async fn show(
                 let bytes = client.decode(&event.data)?;
                 write(move || output.error_bytes(&bytes)).await?;
             }
-            // With JSON the result has the head and the tail, and says what is missing.
+            // With JSON the result has the head and the tail, and the number of bytes between them.
             ExecuteEvent::Gap(_) if output.json => (),
             ExecuteEvent::Gap(gap) => {
                 missing += gap.to.saturating_sub(gap.from);
@@ -125,16 +177,15 @@ async fn show(
             ExecuteEvent::Error(error) => return Err(Failure::Event(error)),
         }
     }
-    Err(Failure::Own { message: "the stream ended without an end".into(), hint: None, exit_code: 70 })
+    Err(Failure::incomplete_stream())
 }
 
-/// What is said about output that is not there any more.
+/// The note on output that the server has dropped.
 pub(crate) fn gap_note(from: u64, to: u64) -> String {
-    format!("{} bytes of output are missing: the server did not keep them", to.saturating_sub(from))
+    format!("{} bytes of output were dropped by the server and are missing here", to.saturating_sub(from))
 }
 
-/// Writes on a thread of its own: a terminal that is held, or a pipe that nobody reads, must not keep signals from
-/// being heard.
+/// Writes on a thread of its own: a stopped terminal or a full pipe must not delay the handling of signals.
 pub(crate) async fn write(
     write: impl FnOnce() -> Result<(), Failure> + Send + 'static,
 ) -> Result<(), Failure> {
@@ -142,40 +193,4 @@ pub(crate) async fn write(
         Ok(written) => written,
         Err(e) => Err(std::io::Error::other(e).into()),
     }
-}
-
-/// The result as one document. The stream has told how it ended; what it wrote is asked for as text.
-async fn result(
-    client: &Client,
-    request: &CommandRequest,
-    complete: CompleteEvent,
-) -> Result<ExecuteResult, Failure> {
-    let CompleteEvent { end, usage, result, .. } = complete;
-    let options = LogOptions { encoding: Some(Encoding::Utf8), ..LogOptions::default() };
-    let logs = client.logs(&result.execution_id, &options).await?;
-    Ok(ExecuteResult {
-        stdout: logs.stdout,
-        stderr: logs.stderr,
-        invalid_utf8: logs.invalid_utf8,
-        success: result.success,
-        exit_code: result.exit_code,
-        encoding: None,
-        command: result.command,
-        args: request.args.clone(),
-        duration: result.duration,
-        timestamp: result.timestamp,
-        session_id: result.session_id,
-        execution_id: result.execution_id,
-        end,
-        usage,
-        truncated: logs.truncated,
-        leftovers: result.leftovers,
-        leftover_count: result.leftover_count,
-        session_restarted: result.session_restarted,
-        restored_state_age: result.restored_state_age,
-        restored_from: result.restored_from,
-        shell_ended: result.shell_ended,
-        cursor: logs.cursor,
-        replaced: None,
-    })
 }

@@ -1,4 +1,4 @@
-//! Standard input of this program becomes that of the command.
+//! Standard input of this program, passed to a command.
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
@@ -10,33 +10,36 @@ use tokio::sync::watch;
 use super::Progress;
 use crate::failure::Failure;
 
-/// How much is sent at a time.
+/// The largest piece that is sent at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Standard input of this program, when there may be something in it.
+/// Standard input of this program.
 #[derive(Debug)]
-pub(super) struct Stdin(());
+pub(crate) struct Stdin(());
 
 impl Stdin {
-    /// `None` if it is a terminal, which people type to us on, or `/dev/null`.
-    pub(super) fn of_this_program() -> Option<Self> {
-        let stdin = std::io::stdin();
-        if stdin.is_terminal() || is_null(&stdin) {
-            return None;
-        }
-        Some(Self(()))
+    /// Standard input, whatever it is.
+    pub(crate) fn open() -> Self {
+        Self(())
     }
 
-    /// The next bytes; none at the end.
-    async fn read(&self) -> std::io::Result<Vec<u8>> {
-        // On another thread, which may wait for ever.
+    /// Standard input, unless it is a terminal or `/dev/null`.
+    pub(super) fn unless_terminal() -> Option<Self> {
+        let stdin = std::io::stdin();
+        (!stdin.is_terminal() && !is_null(&stdin)).then(Self::open)
+    }
+
+    /// The next bytes; empty at the end.
+    pub(crate) async fn read(&self) -> Result<Vec<u8>, Failure> {
+        // On another thread: the read may never return.
         let read = tokio::task::spawn_blocking(|| {
             let mut bytes = vec![0; PIECE_BYTES];
             let length = std::io::stdin().lock().read(&mut bytes)?;
             bytes.truncate(length);
             Ok(bytes)
         });
-        read.await.map_err(std::io::Error::other)?
+        let read = read.await.map_err(std::io::Error::other).and_then(|read| read);
+        read.map_err(|e| Failure::stdin(&e))
     }
 }
 
@@ -45,8 +48,8 @@ fn is_null(stdin: &std::io::Stdin) -> bool {
     matches!((rustix::fs::fstat(stdin), null), (Ok(own), Ok(null)) if own.st_rdev == null)
 }
 
-/// Passes everything on once the command runs, and then closes its standard input. Returns only if that fails; a
-/// command that does not want to read is no failure.
+/// Passes everything on as soon as the command runs, and then closes its standard input. Returns only on a failure; a
+/// command that does not read is not one.
 pub(super) async fn pass_on(
     stdin: Option<Stdin>,
     client: &Client,
@@ -64,19 +67,18 @@ pub(super) async fn pass_on(
 
 async fn pass_all(stdin: &Stdin, client: &Client, id: &str) -> Result<(), Failure> {
     loop {
-        let bytes = stdin.read().await.map_err(|e| Failure::stdin(&e))?;
+        let bytes = stdin.read().await?;
         let is_end = bytes.is_empty();
         match client.write_stdin(id, bytes, is_end).await {
             Ok(_) if is_end => return Ok(()),
             Ok(_) => (),
             Err(error) if is_unwanted(&error) => return Ok(()),
-            // Whether the bytes have arrived is not known, and they must not arrive twice.
+            // It is unknown whether the bytes have arrived, and they must not arrive twice.
             Err(error) => {
-                return Err(Failure::Own {
-                    message: format!("failed to pass standard input on: {error}"),
-                    hint: error.hint(),
-                    exit_code: Failure::Client(error).exit_code(),
-                });
+                let message = format!("failed to pass standard input on: {error}");
+                let failure = Failure::Client(error);
+                let (code, hint, exit_code) = (failure.code(), failure.hint(), failure.exit_code());
+                return Err(Failure::Local { code, message, hint, exit_code });
             }
         }
     }

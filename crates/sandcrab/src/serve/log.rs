@@ -10,10 +10,10 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Lines of text.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

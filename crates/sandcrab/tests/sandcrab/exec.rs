@@ -8,7 +8,7 @@ fn output_and_exit_code_pass_through() {
     let finished = server.run(&["exec", r"printf '\0\377'; echo err >&2; exit 7"]).with_code(7);
     assert_eq!((finished.stdout.as_slice(), finished.stderr.as_str()), (&b"\0\xff"[..], "err\n"));
     assert_eq!(server.run(&["exec", "kill -9 $$"]).code, Some(137));
-    assert_eq!(server.run(&["exec", "-t", "100ms", "sleep 600"]).code, Some(124));
+    assert_eq!(server.run(&["exec", "--timeout", "100ms", "sleep 600"]).code, Some(124));
     assert_eq!(server.run(&["exec", "--", "printf", "%s.", "a b", "-c"]).with_code(0).text(), "a b.-c.");
 }
 

@@ -1,10 +1,14 @@
 //! The program as people use it: real servers, real commands, real signals.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod background;
+mod completions;
 mod errors;
 mod exec;
+mod explain;
 mod found;
 mod help;
+mod options;
 mod processes;
 mod resume;
 mod run;
@@ -17,6 +21,7 @@ mod serve_start;
 mod serve_stop;
 mod serve_trust;
 mod sessions;
+mod several;
 mod signals;
 mod support;
 mod terminal;

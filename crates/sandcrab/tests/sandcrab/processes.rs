@@ -1,15 +1,10 @@
 //! `ps`, `logs`, `kill`, `wait`.
 
-use sandcrab_api::execute::CommandRequest;
-
 use crate::support::{TestServer, is_alive};
 
 /// Starts a process in the background.
 fn start(server: &TestServer, id: &str, command: &str) {
-    let request =
-        CommandRequest { command: command.into(), process_id: Some(id.into()), ..CommandRequest::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(server.client().start_process(&request)).unwrap();
+    assert_eq!(server.run(&["start", "--id", id, command]).with_code(0).text(), format!("{id}\n"));
 }
 
 #[test]
@@ -127,7 +122,7 @@ fn kill_prints_its_receipt() {
         serde_json::json!([])
     );
     let waited = server.run(&["wait", "tree"]).with_code(137);
-    assert!(waited.text().starts_with("tree was killed after "), "{waited:?}");
+    assert!(waited.text().starts_with("tree was killed by a request to the server after "), "{waited:?}");
 }
 
 #[test]

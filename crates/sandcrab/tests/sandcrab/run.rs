@@ -114,7 +114,7 @@ fn what_it_leaves_running_ends_with_it() {
 
 #[test]
 fn a_program_that_is_not_there_is_an_error() {
-    let finished = Alone::new().run(&["run", "--", "no-such-program-at-all"]).with_code(65);
+    let finished = Alone::new().run(&["run", "--", "no-such-program-at-all"]).with_code(127);
     assert!(finished.stderr.starts_with("error: "), "{finished:?}");
     // For a shell it is a command that fails.
     assert_eq!(Alone::new().run(&["run", "no-such-program-at-all"]).code, Some(127));
@@ -138,6 +138,9 @@ fn a_server_that_is_there_is_used() {
     std::fs::write(state.join("token"), format!("{}\n", server.token())).unwrap();
     let mut command = crate::support::sandcrab(server.dir());
     command.env("SANDCRAB_STATE_DIR", state).args(["run", "echo on the server"]);
-    assert_eq!(Program::start(&mut command).finish().with_code(0).text(), "on the server\n");
+    let finished = Program::start(&mut command).finish().with_code(0);
+    assert_eq!(finished.text(), "on the server\n");
+    let note = format!("note: using the server at http://{}; --standalone ", server.address());
+    assert!(finished.stderr.starts_with(&note), "{finished:?}");
     assert!(server.run(&["ps", "--all"]).with_code(0).text().contains("echo on the server"));
 }

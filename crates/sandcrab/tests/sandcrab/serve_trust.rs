@@ -161,5 +161,5 @@ fn a_client_does_not_follow_an_address_of_another_user() {
     let mut command = std::process::Command::new(crate::support::PROGRAM);
     place.prepare(&mut command);
     let (code, said) = place.refused(command.env("SANDCRAB_STATE_DIR", &state).arg("ps"));
-    assert!(code == Some(64) && said.contains("belongs to user 54321") && said.contains("--url"), "{said}");
+    assert!(code == Some(125) && said.contains("belongs to user 54321") && said.contains("--url"), "{said}");
 }

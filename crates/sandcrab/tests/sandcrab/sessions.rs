@@ -35,7 +35,7 @@ fn fork_reset_and_delete() {
     server.run(&["session", "reset", "--restore", "copy"]).with_code(0);
     assert_eq!(server.run(&["session", "exec", "copy", "echo $X"]).with_code(0).text(), "1\n");
     server.run(&["session", "delete", "copy"]).with_code(0);
-    let gone = server.run(&["session", "exec", "copy", "true"]).with_code(65);
+    let gone = server.run(&["session", "exec", "copy", "true"]).with_code(125);
     assert!(gone.stderr.contains("hint: `sandcrab session list`"), "{gone:?}");
     let listed = server.run(&["session", "list", "--json"]).with_code(0).json();
     assert_eq!(listed["data"], serde_json::json!([id]));
@@ -53,14 +53,30 @@ fn interrupt_ends_the_command_and_keeps_the_shell() {
     assert_eq!(server.run(&["session", "exec", "s", "echo $X"]).with_code(0).text(), "kept\n");
 }
 
+/// `exit 3` is exit code 3, and a note says that the shell is restored.
 #[test]
-fn a_command_that_ends_the_shell_says_so() {
+fn exit_in_a_session_is_the_exit_code() {
     let server = TestServer::new();
     server.run(&["session", "create", "s"]).with_code(0);
-    let ended = server.run(&["session", "exec", "s", "echo last; exit 3"]).with_code(66);
+    let ended = server.run(&["session", "exec", "s", "X=kept; echo last; exit 3"]).with_code(3);
     assert_eq!(ended.text(), "last\n");
-    assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains("hint: "), "{ended:?}");
-    assert_eq!(server.run(&["session", "exec", "s", "echo back"]).with_code(0).text(), "back\n");
+    assert!(
+        ended.stderr.starts_with("note: ") && ended.stderr.contains("the shell is restored"),
+        "{ended:?}"
+    );
+    let next = server.run(&["session", "exec", "s", "echo $X"]).with_code(0);
+    assert_eq!(next.text(), "kept\n");
+    assert!(next.stderr.contains("restored before this command"), "{next:?}");
+    assert_eq!(server.run(&["session", "exec", "s", "true"]).with_code(0).stderr, "");
+
+    let result = server.run(&["session", "exec", "s", "--json", "echo last; exit 4"]).with_code(4).json();
+    assert_eq!((&result["exitCode"], &result["stdout"]), (&4.into(), &"last\n".into()));
+    assert_eq!((&result["shellEnded"], &result["sessionId"]), (&true.into(), &"s".into()));
+    assert_eq!(server.run(&["session", "exec", "s", "kill -9 $$"]).code, Some(137));
+    let next = server.run(&["session", "exec", "s", "true"]).with_code(0);
+    assert!(next.stderr.contains("from a snapshot that is "), "{next:?}");
+
     server.run(&["session", "create", "r", "--restore"]).with_code(0);
-    assert_eq!(server.run(&["session", "exec", "r", "exit 3"]).code, Some(3));
+    let ended = server.run(&["session", "exec", "r", "exit 3"]).with_code(3);
+    assert!(ended.stderr.contains("the shell is restored"), "{ended:?}");
 }

@@ -36,7 +36,7 @@ fn json_is_indented_on_a_terminal_only() {
 fn health_is_a_list() {
     let server = TestServer::new();
     let shown = server.run(&["health"]).with_code(0);
-    for word in ["server ", "status ", "healthy", "workspace", "shell driver"] {
+    for word in ["address ", "status ", "healthy", "workspace", "shell driver"] {
         assert!(shown.text().contains(word), "{word}: {shown:?}");
     }
 }

@@ -21,11 +21,22 @@ pub(crate) struct Program {
 }
 
 /// What a program did.
-#[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
+}
+
+/// As text, and not all of a long output.
+impl std::fmt::Debug for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let start = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(2_000)]).into_owned();
+        f.debug_struct("Finished")
+            .field("code", &self.code)
+            .field("stdout", &start(&self.stdout))
+            .field("stderr", &start(self.stderr.as_bytes()))
+            .finish()
+    }
 }
 
 impl Finished {
@@ -111,6 +122,13 @@ impl Program {
             drop(stdin.write_all(&input));
         });
         program
+    }
+
+    /// Waits until it has written something to standard error.
+    #[track_caller]
+    pub(crate) fn wait_for_error(&self, text: &str) {
+        let has_come = || String::from_utf8_lossy(&self.stderr.so_far()).contains(text);
+        eventually(text, || has_come().then_some(()));
     }
 
     /// What it has written to standard output so far.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
-use sandcrab_client::Client;
 
 use super::{Finished, Program, Serve, TestDir, eventually, is_alive, sandcrab, send};
 
@@ -50,6 +49,11 @@ impl TestServer {
         eventually("the server has ended", || (!is_alive(server)).then_some(()));
     }
 
+    /// Stops the server with SIGTERM.
+    pub(crate) fn stop(mut self) {
+        self.serve.take().unwrap().stop();
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -85,11 +89,6 @@ impl TestServer {
     /// Starts the program.
     pub(crate) fn spawn(&self, args: &[&str]) -> Program {
         Program::start(&mut self.sandcrab(args))
-    }
-
-    /// A client of the server.
-    pub(crate) fn client(&self) -> Client {
-        Client::connect(&format!("http://{}", self.address), Some(&self.token)).unwrap()
     }
 }
 
