@@ -39,6 +39,7 @@ const NO_HURRY: u32 = 16;
 const HAS_TAG: u32 = 32;
 const HAS_CGROUP: u32 = 64;
 const AHEAD: u32 = 128;
+const IF_CHANGED: u32 = 256;
 const READY: u32 = 1;
 const DONE: u32 = 2;
 const REFUSED: u32 = 3;
@@ -316,8 +317,11 @@ impl Link {
         sent
     }
 
-    pub(super) fn snapshot(&mut self, writer: &OwnedFd, hurry: Hurry) -> io::Result<()> {
-        let flags = if hurry == Hurry::No { NO_HURRY } else { 0 };
+    pub(super) fn snapshot(&mut self, writer: &OwnedFd, hurry: Hurry, if_changed: bool) -> io::Result<()> {
+        let mut flags = if hurry == Hurry::No { NO_HURRY } else { 0 };
+        if if_changed {
+            flags |= IF_CHANGED;
+        }
         let request = Request { kind: SNAPSHOT, flags, status: 0, tag: 0 };
         self.send(request, &[], 0, &[writer.as_fd()])
     }

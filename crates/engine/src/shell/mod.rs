@@ -319,9 +319,19 @@ impl Shell {
     /// commands need not wait for it; the fork is the caller's child, to be reaped like others. A snapshot asked for
     /// before is given up.
     pub(crate) fn snapshot(&mut self, hurry: Hurry) -> io::Result<()> {
+        self.ask_for_snapshot(hurry, false)
+    }
+
+    /// Asks for a snapshot as [`Shell::snapshot`] does. If the state is the same as in the last one, or as the shell's
+    /// first, there is [`SnapshotError::Unchanged`] instead, where that can be told.
+    pub(crate) fn snapshot_if_changed(&mut self, hurry: Hurry) -> io::Result<()> {
+        self.ask_for_snapshot(hurry, true)
+    }
+
+    fn ask_for_snapshot(&mut self, hurry: Hurry, if_changed: bool) -> io::Result<()> {
         let (reader, writer) = snapshot::Reader::new()?;
         match &mut self.link {
-            Link::Loaded(link) => link.snapshot(&writer, hurry)?,
+            Link::Loaded(link) => link.snapshot(&writer, hurry, if_changed)?,
             Link::Portable(link) => link.snapshot(writer)?,
         }
         self.snapshot = Some(reader);

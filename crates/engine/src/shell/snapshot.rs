@@ -10,6 +10,8 @@ use thiserror::Error;
 const END: &[u8] = b"# end\n";
 /// The first line begins with this; the number after it is `$?`.
 const STATUS: &[u8] = b"# status ";
+/// What a shell says in place of the state that it gave the last time.
+const UNCHANGED: &[u8] = b"# unchanged\n";
 /// No shell's state should need more.
 pub(crate) const MAX_SNAPSHOT_BYTES: usize = 64 << 20;
 
@@ -31,6 +33,9 @@ pub(crate) struct Snapshot {
 /// Why there is no snapshot.
 #[derive(Debug, Error)]
 pub(crate) enum SnapshotError {
+    /// The state is that of the last snapshot, or that of a shell which has run nothing.
+    #[error("the shell's state has not changed")]
+    Unchanged,
     /// The process that wrote it ended early.
     #[error("the shell's state was written only in part ({0} bytes)")]
     Incomplete(usize),
@@ -120,6 +125,7 @@ impl Reader {
         loop {
             self.text.reserve(64 << 10);
             match rustix::io::read(&self.pipe, rustix::buffer::spare_capacity(&mut self.text)) {
+                Ok(0) if self.text == UNCHANGED => return Some(Err(SnapshotError::Unchanged)),
                 Ok(0) => return Some(Snapshot::from_bytes(std::mem::take(&mut self.text))),
                 Ok(_) if self.text.len() > MAX_SNAPSHOT_BYTES => {
                     return Some(Err(SnapshotError::TooLarge));

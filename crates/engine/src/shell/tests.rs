@@ -10,3 +10,4 @@ mod like_bash;
 mod own_settings;
 mod snapshots;
 mod table;
+mod unchanged;

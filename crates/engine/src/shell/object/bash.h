@@ -26,9 +26,17 @@ enum { ATT_EXPORTED = 0x1, ATT_ARRAY = 0x4, ATT_ASSOC = 0x40 };
 struct scope { char *name; int level, flags; struct scope *up, *down; };
 extern struct scope *shell_variables, *global_variables;
 
+struct alias { char *name, *value; char flags; };
+extern struct alias **all_aliases(void);
+
 struct word { char *text; int flags; };
 struct word_list { struct word_list *next; struct word *word; };
 typedef int builtin_function(struct word_list *);
+
+struct builtin { char *name; builtin_function *function; int flags; char *const *long_doc; const char *short_doc; char *handle; };
+enum { BUILTIN_ENABLED = 1 };
+extern struct builtin *shell_builtins;
+extern int num_shell_builtins;
 
 /* Where the parser reads from. Type 0 is "nothing": bash then leaves descriptor 0 alone. */
 extern struct {
@@ -56,6 +64,8 @@ extern WEAK int expaliases_flag, sigalrm_seen;
 extern pid_t dollar_dollar_pid, shell_pgrp;
 extern time_t shell_start_time;
 extern WEAK struct timeval shellstart;
+extern char *trap_list[], *dollar_vars[10];
+extern struct word_list *rest_of_args;
 extern char *the_current_working_directory, *shell_name, **shell_environment;
 extern const char *const dist_version;
 extern builtin_function *this_shell_builtin, exec_builtin;
@@ -70,12 +80,14 @@ extern void run_trap_cleanup(int), restore_default_signal(int), set_pipestatus_f
 extern void pop_dollar_vars(void); /* does nothing if none are saved */
 extern void set_shellopts(void), set_bashopts(void);
 extern WEAK void seedrand(void), seedrand32(void);
+extern struct variable *find_function(const char *);
 extern struct variable *find_variable(const char *), *find_global_variable_noref(const char *);
 extern struct variable *bind_global_variable(const char *, char *, int);
 extern int unbind_variable_noref(const char *);
 extern void stupidly_hack_special_variables(char *);
 extern char *set_working_directory(char *);
 extern char *sh_single_quote(const char *);
+extern char *named_function_string(char *, void *, int);
 extern struct variable **all_shell_variables(void), **all_shell_functions(void);
 extern struct word *make_word(const char *);
 extern struct word_list *make_word_list(struct word *, struct word_list *), *list_rest_of_args(void);

@@ -26,7 +26,10 @@ struct hello {
 /* FORK is a RUN with ONCE in a fork of this shell: its first descriptor is the fork's control socket, then those of
  * the RUN, then the cgroup. With AHEAD there is only the first: the fork waits for its RUN. */
 enum { RUN = 1, SNAPSHOT = 2, FORK = 3 };
-enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16, HAS_TAG = 32, HAS_CGROUP = 64, AHEAD = 128 };
+enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16, HAS_TAG = 32, HAS_CGROUP = 64, AHEAD = 128, IF_CHANGED = 256 };
+
+/* A SNAPSHOT is written to its descriptor by a fork. With IF_CHANGED, where the state is still that of the last one, or
+ * of the shell's start: by the shell, a line that says so. */
 
 /* One packet. After it: the directory if there is one, the changes to the environment ("+NAME=value"
  * or "-NAME"), an empty string, the text; each ends with a NUL. With IN_FILE they are in a
@@ -103,7 +106,9 @@ char *map_body(int fd);
 /* --- snapshot.c --------------------------------------------------------------------------------- */
 
 int is_one_of(const char *name, const char *const *names);
-void take_snapshot(int fd, int hurry);
+int is_own_variable(const char *name);
+void take_snapshot(int fd, uint32_t flags);
+void mark_saved(void);
 void send_state(int status);
 void watch_for_exec(void);
 void leave_strict_modes(void);
@@ -114,5 +119,9 @@ void leave_strict_modes(void);
 extern int forked_ahead;
 void start_clock(void);
 int fork_command(int fds[MAX_FDS], int count);
+
+/* --- fingerprint.c ------------------------------------------------------------------------------ */
+
+uint64_t state_fingerprint(void);
 
 #endif

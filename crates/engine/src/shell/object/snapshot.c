@@ -49,6 +49,11 @@ int is_one_of(const char *name, const char *const *names)
     return 0;
 }
 
+int is_own_variable(const char *name)
+{
+    return is_one_of(name, bashs_own);
+}
+
 static void print_functions(struct variable **functions, int shadowing)
 {
     struct word_list *names = NULL;
@@ -96,7 +101,7 @@ static void print_snapshot(void)
         printf("cd -- %s\n", sh_single_quote(the_current_working_directory));
     struct word_list *names = NULL, **end = &names;
     for (int i = 0; variables && variables[i]; i++)
-        if (!is_one_of(variables[i]->name, bashs_own) && !is_one_of(variables[i]->name, set_by_options)) {
+        if (!is_own_variable(variables[i]->name) && !is_one_of(variables[i]->name, set_by_options)) {
             *end = make_word_list(make_word(variables[i]->name), NULL);
             end = &(*end)->next;
         }
@@ -222,14 +227,30 @@ static void wait_for_fork(long pid, int closed, int patience)
         close(closed);
 }
 
-void take_snapshot(int fd, int hurry)
+/* Of the state that the supervisor can bring back; 0 is none. */
+static uint64_t saved;
+
+void mark_saved(void)
 {
+    saved = state_fingerprint();
+}
+
+void take_snapshot(int fd, uint32_t flags)
+{
+    uint64_t before = saved;
+    mark_saved();
+    if (flags & IF_CHANGED && saved && saved == before) {
+        static const char unchanged[] = "# unchanged\n";
+        (void)!write(fd, unchanged, sizeof unchanged - 1);
+        close(fd);
+        return;
+    }
     int grouped[2];
     long pid = fork_sibling(grouped);
     if (pid == 0) {
         if (grouped[1] >= 0)
             close(grouped[1]);
-        if (!hurry)
+        if (flags & NO_HURRY)
             be_nice();
         write_state(fd);
     }

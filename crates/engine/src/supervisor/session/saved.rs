@@ -44,6 +44,8 @@ pub(super) struct Saved {
     unsaved_since: Option<Instant>,
     saved_last: Option<Instant>,
     pending: Option<Pending>,
+    /// The shell's last answer has come, so what it calls unchanged is what we have.
+    is_answered: bool,
     /// When the session was opened: without a saved state it starts over as it was then.
     opened: Instant,
 }
@@ -60,6 +62,7 @@ impl Saved {
             unsaved_since: None,
             saved_last: None,
             pending: None,
+            is_answered: true,
             opened: taken,
         }
     }
@@ -76,6 +79,11 @@ impl Saved {
     /// Whether nothing has happened since the state was taken.
     pub(super) fn is_current(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.generation == self.generation)
+    }
+
+    /// Whether the shell may say that nothing has changed, instead of giving its state: it means, since its last answer.
+    pub(super) fn may_be_unchanged(&self) -> bool {
+        self.is_answered && (self.is_on_disk || self.state.is_none())
     }
 
     pub(super) fn is_pending(&self) -> bool {
@@ -116,6 +124,7 @@ impl Saved {
     /// A snapshot was asked for; one that was asked for before is given up.
     pub(super) fn begin(&mut self, now: Instant) {
         self.pending = Some(Pending { asked: now, generation: self.generation });
+        self.is_answered = false;
         self.saved_last = Some(now);
         self.unsaved_since = None;
     }
@@ -127,7 +136,20 @@ impl Saved {
             return;
         };
         if let Some(snapshot) = snapshot {
+            self.is_answered = true;
             self.keep(folder, State { snapshot, taken: asked, generation }, now);
+        }
+    }
+
+    /// The shell has said that its state is the saved one, or the one it had when the session was opened.
+    pub(super) fn unchanged(&mut self) {
+        let Some(Pending { asked, generation }) = self.pending.take() else {
+            return;
+        };
+        self.is_answered = true;
+        match &mut self.state {
+            Some(state) => (state.taken, state.generation) = (asked, generation),
+            None => self.opened = asked,
         }
     }
 
@@ -218,6 +240,35 @@ mod tests {
         saved.arrived(&folder, None, at(21_001));
         assert!(!saved.is_current());
         assert_eq!((saved.due(true), saved.taken()), (None, at(6000)));
+    }
+
+    #[test]
+    fn a_state_is_unchanged_since_the_shells_last_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        let begin = Instant::now();
+        let at = |s: u64| begin + Duration::from_secs(s);
+        let mut saved = Saved::new(SnapshotFile::new(1, None), None, begin);
+        // A new shell's state is never saved; its age counts from the last time that it was said to be the same.
+        saved.changed(at(1));
+        assert!(saved.may_be_unchanged());
+        saved.begin(at(2));
+        saved.unchanged();
+        assert_eq!((saved.taken(), saved.due(true), saved.is_current()), (at(2), None, false));
+        saved.changed(at(8));
+        saved.begin(at(9));
+        saved.arrived(&folder, Some(snapshot("a")), at(9));
+        saved.changed(at(15));
+        assert!(saved.may_be_unchanged());
+        saved.begin(at(16));
+        saved.unchanged();
+        assert_eq!((saved.taken(), saved.is_current()), (at(16), true));
+        // The shell has given a state that did not arrive: what it calls unchanged is not what we have.
+        saved.changed(at(22));
+        saved.begin(at(23));
+        saved.arrived(&folder, None, at(24));
+        saved.changed(at(25));
+        assert!(!saved.may_be_unchanged());
     }
 
     #[test]

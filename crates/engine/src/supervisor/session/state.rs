@@ -1,5 +1,6 @@
 //! The shell's state: saving it, and bringing a shell back with it.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
@@ -21,9 +22,25 @@ use crate::shell::{Driver, Hurry, Shell, Snapshot};
 const MAX_FAILED_STARTS: u32 = 3;
 
 impl Session {
-    pub(super) fn take_snapshot(&mut self, core: &mut Core, hurry: Hurry, now: Instant) {
+    /// Asks the shell for its present state.
+    pub(super) fn take_snapshot(&mut self, core: &mut Core, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
-        let asked = shell.snapshot(hurry);
+        let asked = shell.snapshot(Hurry::Yes);
+        self.snapshot_asked(core, &asked, now);
+    }
+
+    /// Asks the shell for its state, unless it is what is saved already.
+    pub(super) fn save_changes(&mut self, core: &mut Core, hurry: Hurry, now: Instant) {
+        let Some(shell) = &mut self.shell else { return };
+        let asked = if self.saved.may_be_unchanged() {
+            shell.snapshot_if_changed(hurry)
+        } else {
+            shell.snapshot(hurry)
+        };
+        self.snapshot_asked(core, &asked, now);
+    }
+
+    fn snapshot_asked(&mut self, core: &mut Core, asked: &io::Result<()>, now: Instant) {
         self.saved.begin(now);
         if asked.is_err() {
             self.snapshot_arrived(core, None, now);
@@ -40,6 +57,25 @@ impl Session {
         } else {
             self.refuse_wanted(core);
         }
+        self.snapshot_over(core, now);
+    }
+
+    /// The state that is saved is the present one. A state that was never saved is that of a new shell, and one who asks
+    /// for it needs it as text.
+    pub(super) fn state_unchanged(&mut self, core: &mut Core, now: Instant) {
+        self.saved.unchanged();
+        if self.saved.is_current() {
+            self.answer_wanted(core);
+        } else if !self.wanted.is_empty() && self.shell.is_some() {
+            self.take_snapshot(core, now);
+            return;
+        } else {
+            self.refuse_wanted(core);
+        }
+        self.snapshot_over(core, now);
+    }
+
+    fn snapshot_over(&mut self, core: &mut Core, now: Instant) {
         if let Activity::Snapshot { .. } = self.activity {
             self.activity = Activity::Idle;
         }

@@ -12,7 +12,7 @@ use crate::command::Limits;
 use crate::end::StateSource;
 use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, WireProgram};
-use crate::shell::{self, Done, How, Hurry, Report, Shell};
+use crate::shell::{self, Done, How, Hurry, Report, Shell, SnapshotError};
 
 /// How long after a command the next one may come at once.
 const WARM_TIME: Duration = Duration::from_millis(200);
@@ -82,7 +82,7 @@ impl Session {
                     return;
                 }
                 if reset.restore && !self.saved.is_current() {
-                    self.take_snapshot(core, Hurry::Yes, now);
+                    self.take_snapshot(core, now);
                     continue;
                 }
                 self.activity = Activity::Dying;
@@ -94,7 +94,7 @@ impl Session {
                 || (is_command && self.saved.is_due_before_command(self.is_caught, now))
             {
                 let hurry = if self.queue.is_empty() { Hurry::No } else { Hurry::Yes };
-                self.take_snapshot(core, hurry, now);
+                self.save_changes(core, hurry, now);
                 continue;
             }
             match self.queue.front() {
@@ -111,7 +111,7 @@ impl Session {
                     if self.saved.is_current() {
                         self.answer_wanted(core);
                     } else if !self.saved.is_present_pending() {
-                        self.take_snapshot(core, Hurry::Yes, now);
+                        self.take_snapshot(core, now);
                     }
                 }
                 Some(Queued::Env { .. }) => {
@@ -241,6 +241,7 @@ impl Session {
                 None => return,
                 Some(Report::Ready) => {}
                 Some(Report::Done(done)) => self.shell_done(core, &done, now),
+                Some(Report::Snapshot(Err(SnapshotError::Unchanged))) => self.state_unchanged(core, now),
                 Some(Report::Snapshot(taken)) => self.snapshot_arrived(core, taken.ok(), now),
             }
         }

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * fingerprint.c: whether the shell's state is another one than when it was saved.
+ *
+ * Saving the state takes a fork and a millisecond of a core; most commands change nothing. So before a snapshot that is
+ * only wanted after a change, the shell adds up what a snapshot would have in it. Where that is not simple or would take
+ * long (arrays, many functions), there is no fingerprint, and the snapshot is taken.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "object.h"
+
+enum {
+    MAX_BYTES = 256 * 1024, /* what adding up may take the shell's time for: well below a millisecond */
+    MAX_FUNCTIONS = 32,
+};
+
+/* FNV-1a, of 64 bits: the state is the user's own, who gains nothing by a collision. */
+struct sum {
+    uint64_t value;
+    size_t bytes;
+};
+
+static void add(struct sum *sum, const void *bytes, size_t length)
+{
+    sum->bytes += length;
+    for (const unsigned char *at = bytes; length && sum->bytes <= MAX_BYTES; length--)
+        sum->value = (sum->value ^ *at++) * 0x100000001b3;
+}
+
+static void add_text(struct sum *sum, const char *text)
+{
+    char is_set = text != NULL;
+    add(sum, &is_set, 1);
+    if (text)
+        add(sum, text, strlen(text) + 1);
+}
+
+static void add_number(struct sum *sum, int64_t number)
+{
+    add(sum, &number, sizeof number);
+}
+
+static void add_variables(struct sum *sum)
+{
+    struct variable **variables = all_shell_variables();
+    for (int i = 0; variables && variables[i]; i++) {
+        struct variable *at = variables[i];
+        /* Of what bash has by itself a snapshot has only the options. */
+        int of_options = strcmp(at->name, "SHELLOPTS") == 0 || strcmp(at->name, "BASHOPTS") == 0;
+        if (is_own_variable(at->name) && !of_options)
+            continue;
+        if (at->attributes & (ATT_ARRAY | ATT_ASSOC))
+            sum->bytes = MAX_BYTES + 1;
+        add_text(sum, at->name);
+        add_number(sum, at->attributes);
+        if (sum->bytes <= MAX_BYTES)
+            add_text(sum, at->value);
+    }
+    free(variables);
+}
+
+static void add_functions(struct sum *sum)
+{
+    struct variable **functions = all_shell_functions();
+    for (int i = 0; functions && functions[i]; i++) {
+        if (i == MAX_FUNCTIONS)
+            sum->bytes = MAX_BYTES + 1;
+        if (sum->bytes > MAX_BYTES)
+            break;
+        add_number(sum, functions[i]->attributes);
+        add_text(sum, named_function_string(functions[i]->name, functions[i]->value, 0));
+    }
+    free(functions);
+}
+
+static void add_aliases(struct sum *sum)
+{
+    struct alias **aliases = all_aliases();
+    for (int i = 0; aliases && aliases[i]; i++) {
+        add_text(sum, aliases[i]->name);
+        add_text(sum, aliases[i]->value);
+    }
+    free(aliases);
+}
+
+static void add_traps(struct sum *sum)
+{
+    for (int i = 0; i < NSIG + 3; i++)
+        if (signal_is_trapped(i)) {
+            add_number(sum, i);
+            if ((uintptr_t)trap_list[i] > 1) /* neither the default nor to be ignored */
+                add_text(sum, trap_list[i]);
+            else
+                add_number(sum, (uintptr_t)trap_list[i]);
+        }
+}
+
+/* 0 if it cannot be told. */
+uint64_t state_fingerprint(void)
+{
+    struct sum sum = { .value = 0xcbf29ce484222325 };
+    add_number(&sum, last_command_exit_value);
+    add_number(&sum, posixly_correct << 2 | errexit_flag << 1 | restricted);
+    add_text(&sum, the_current_working_directory);
+    mode_t mask = umask(022);
+    umask(mask);
+    add_number(&sum, mask);
+    for (int i = 1; i < 10; i++)
+        add_text(&sum, dollar_vars[i]);
+    for (struct word_list *at = rest_of_args; at; at = at->next)
+        add_text(&sum, at->word->text);
+    for (int i = 0; i < num_shell_builtins; i++)
+        add_number(&sum, shell_builtins[i].flags & BUILTIN_ENABLED);
+    add_traps(&sum);
+    add_aliases(&sum);
+    add_variables(&sum);
+    add_functions(&sum);
+    return sum.bytes > MAX_BYTES ? 0 : sum.value | 1;
+}
