@@ -72,10 +72,16 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
 pub(crate) fn reset_signals() {
     let none = signal_set(&[]);
     // SAFETY: SIG_DFL is a valid handler for every signal; those that cannot be changed fail
-    // harmlessly. The set is initialised.
+    // harmlessly. The kernel's structure has no more than 32 bytes, is only read, and all zeros mean
+    // SIG_DFL. The set is initialised.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
             libc::signal(signal, libc::SIG_DFL);
+        }
+        // The C library keeps these for itself and changes neither, so an ignored one would stay so in every command.
+        let default = [0_u64; 4];
+        for signal in 32..libc::SIGRTMIN() {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null::<u8>(), 8_usize);
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
     }

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 
 use super::Inner;
 use super::life_cycle::{Tracked, lost_end};
-use super::link::{Link, lock};
+use super::link::{Link, LinkError, lock};
 use super::recover::{Living, Reached};
 use super::session::{Place, SessionState};
 use crate::end::End;
@@ -194,21 +194,42 @@ impl Inner {
     pub(super) async fn catch_up(self: &Arc<Self>, adopted: Vec<(Arc<Link>, Vec<Arc<Tracked>>)>) {
         let asked: Vec<_> =
             adopted.iter().map(|(link, _)| link.request(&Request::Hello(VERSION, None))).collect();
+        let started = Instant::now();
         for ((link, executions), answer) in adopted.into_iter().zip(asked) {
             let Ok(mut answer) = answer else { continue };
-            let Ok(Answer::Welcome { held, .. }) = link.answer(&mut answer).await else {
+            let left = GREETING_PATIENCE.saturating_sub(started.elapsed());
+            if let Ok(answer) = timeout(left, link.answer(&mut answer)).await {
+                self.caught_up(&link, executions, answer);
                 continue;
-            };
-            for tracked in executions {
-                let stage = held.iter().find(|held| held.slot == tracked.slot()).map(|held| held.stage);
-                let ended = !matches!(stage, Some(Stage::Queued | Stage::Running));
-                if ended && tracked.end().is_none() {
-                    self.reread_end(&tracked);
+            }
+            // No start waits for a supervisor that does not answer. It may do so later.
+            let engine = Arc::downgrade(self);
+            self.tasks.spawn(async move {
+                let answer = link.answer(&mut answer).await;
+                if let Some(engine) = engine.upgrade() {
+                    engine.caught_up(&link, executions, answer);
                 }
-                if stage.is_none() && link.untrack(tracked.slot()) {
-                    self.execution_closed(&tracked, 0);
-                    self.execution_leftovers_gone(&tracked);
-                }
+            });
+        }
+    }
+
+    /// Notes what became of executions by what their supervisor holds now.
+    fn caught_up(
+        self: &Arc<Self>,
+        link: &Link,
+        executions: Vec<Arc<Tracked>>,
+        answer: Result<Answer, LinkError>,
+    ) {
+        let Ok(Answer::Welcome { held, .. }) = answer else { return };
+        for tracked in executions {
+            let stage = held.iter().find(|held| held.slot == tracked.slot()).map(|held| held.stage);
+            let ended = !matches!(stage, Some(Stage::Queued | Stage::Running));
+            if ended && tracked.end().is_none() {
+                self.reread_end(&tracked);
+            }
+            if stage.is_none() && link.untrack(tracked.slot()) {
+                self.execution_closed(&tracked, 0);
+                self.execution_leftovers_gone(&tracked);
             }
         }
     }

@@ -204,8 +204,10 @@ impl Inner {
         let mut unfinished: Vec<_> =
             tracked.into_iter().filter(|tracked| link.untrack(tracked.slot())).collect();
         let has_left = self.has_left(link.nonce);
-        // Of what has left something it has to be found out whether that is still there, unless all is gone.
-        unfinished.retain(|tracked| !has_left && tracked.has_leftovers() || !self.ended_by_itself(tracked));
+        // A supervisor that is alive may still write to the journal of what has ended and is not closed, and what was left
+        // may still be there; a supervisor of version 3 or older does not report that. It is found out, unless all is gone.
+        let may_go_on = |tracked: &Tracked| !has_left && (!tracked.is_closed() || tracked.has_leftovers());
+        unfinished.retain(|tracked| may_go_on(tracked) || !self.ended_by_itself(tracked));
         self.recoveries.forget(link.nonce);
         if !(unfinished.is_empty() && has_left) {
             self.recover(link.nonce, unfinished);

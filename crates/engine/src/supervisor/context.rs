@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::command::Limits;
 use crate::layout::Folders;
@@ -74,6 +74,9 @@ impl Context {
         });
         self.fork_into_cgroup = can_fork_into(&self.cgroups).unwrap_or(false);
         self.bash = shell::find_bash();
+        if let Some(bash) = &self.bash {
+            started_as(&mut self.env, bash);
+        }
         let mut reason = None;
         self.driver = self.bash.as_deref().map(|bash| match settings.driver {
             DriverChoice::Portable => Driver::Portable,
@@ -110,6 +113,14 @@ fn can_fork_into(cgroups: &Cgroups) -> io::Result<bool> {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     Ok(is_possible)
+}
+
+/// Says in an environment that has `_`, as one from a shell has, which program is started with it. What is there names the
+/// program that was started with it before: the server.
+pub(crate) fn started_as(env: &mut [(OsString, OsString)], program: &Path) {
+    if let Some((_, value)) = env.iter_mut().find(|(name, _)| name == "_") {
+        *value = program.into();
+    }
 }
 
 /// An environment with changes made to it; later ones win.

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, test_kill_process};
 
 use super::context::Context;
 use super::job::{Exit, Job, raw};
@@ -341,7 +342,8 @@ impl Core {
         job.has_left = !leftovers.is_empty();
         job.until = Some(StartTime::now());
         let end = job.end_of(exit, leftovers, now);
-        let kill = (limited || job.command.leftovers == LeftoverPolicy::Kill) && !end.leftovers.is_empty();
+        let is_wanted = limited || job.cause.is_none() && job.command.leftovers == LeftoverPolicy::Kill;
+        let kill = is_wanted && !end.leftovers.is_empty();
         job.pending_end = Some(end);
         if kill {
             let cgroup = self.cgroup_of(processes.scope);
@@ -389,13 +391,16 @@ impl Core {
     /// What a job that has just returned has left running.
     fn leftovers(&mut self, slot: u32, processes: JobProcesses) -> Vec<Leftover> {
         let JobProcesses { scope, shell, template } = processes;
-        let ended_by_us = self.find(slot).is_some_and(|job| job.cause.is_some());
-        if ended_by_us || !self.leftover_probe.any_besides(shell, template) {
+        if !self.leftover_probe.any_besides(shell, template) {
             return Vec::new();
         }
         let mut members = scope.members();
         // A shell whose only command is over is about to end.
         members.retain(|pid| Some(*pid) != shell);
+        if self.find(slot).is_some_and(|job| job.cause.is_some()) {
+            // The others are being ended by us.
+            members.retain(|pid| test_kill_process(*pid) == Err(Errno::PERM));
+        }
         self.wait_for_names(&members);
         members.into_iter().map(|pid| Leftover { pid: raw(pid), command: walk::command_line(pid) }).collect()
     }

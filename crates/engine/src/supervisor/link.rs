@@ -27,6 +27,8 @@ const FINISH_TIME: Duration = Duration::from_secs(2);
 /// The most connections at a time that have not proved to be the engine's, and how long each may take to do so.
 const MAX_STRANGERS: usize = 32;
 const STRANGER_TIME: Duration = Duration::from_secs(2);
+/// How long no connection is taken after there was no descriptor for one: it would be readable all the time.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// A request, with the journal that came with it. Its number is the link's own, never used again: see
 /// [`Link::unanswered`].
@@ -67,6 +69,8 @@ pub(crate) struct Link {
     connected: bool,
     /// When what is unsent is to be sent; `None` if there is nothing, or no room.
     due: Option<Instant>,
+    /// No connection is taken before.
+    accept_after: Option<Instant>,
 }
 
 impl Link {
@@ -83,6 +87,7 @@ impl Link {
             next_number: 1,
             connected: false,
             due: None,
+            accept_after: None,
         }
     }
 
@@ -90,7 +95,7 @@ impl Link {
     /// connected: there is one at a time, and its connection ends with it.
     pub(crate) fn expected(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let is_expected = self.engine.is_none();
-        let listener = is_expected.then(|| self.listener.as_fd());
+        let listener = (is_expected && self.accept_after.is_none()).then(|| self.listener.as_fd());
         let strangers = self.strangers.iter().filter(move |_| is_expected).map(|s| s.socket.as_fd());
         listener.into_iter().chain(strangers)
     }
@@ -115,7 +120,15 @@ impl Link {
         let mut requests = Vec::new();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..MAX_STRANGERS {
-            let Ok(new) = accept_with(&self.listener, flags) else { break };
+            let new = match accept_with(&self.listener, flags) {
+                Ok(new) => new,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    self.accept_after = Some(Instant::now() + ACCEPT_RETRY);
+                    break;
+                }
+            };
             if self.key.is_none() {
                 requests.append(&mut self.receive_until(Until::Empty));
                 self.serve(new, FrameBuffer::default(), VecDeque::new());
@@ -274,12 +287,14 @@ impl Link {
 
     /// When the next thing is to be sent.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
-        self.strangers.iter().map(|stranger| stranger.until).chain(self.due).min()
+        let strangers = self.strangers.iter().map(|stranger| stranger.until);
+        strangers.chain(self.due).chain(self.accept_after).min()
     }
 
-    /// Closes connections that have not proved in time to be the engine's.
+    /// Closes connections that have not proved in time to be the engine's, and takes connections again.
     pub(crate) fn close_strangers(&mut self, now: Instant) {
         self.strangers.retain(|stranger| stranger.until > now);
+        self.accept_after.take_if(|after| *after <= now);
     }
 
     /// Sends what is due.

@@ -152,11 +152,17 @@ impl Credentials {
     /// Makes the calling thread this user's. The C library's functions would do it to all threads, which a forked child
     /// does not have.
     fn apply(&self) -> io::Result<()> {
+        const JOIN_SESSION_KEYRING: libc::c_int = 1;
         set_groups(&self.groups)?;
         // SAFETY: the call takes numbers only.
         call(unsafe { libc::syscall(libc::SYS_setresgid, self.group, self.group, self.group) })?;
         // SAFETY: the call takes numbers only.
-        call(unsafe { libc::syscall(libc::SYS_setresuid, self.user, self.user, self.user) })
+        call(unsafe { libc::syscall(libc::SYS_setresuid, self.user, self.user, self.user) })?;
+        // A new and empty session keyring, as that user: the keys in the server's are not the command's. Where the call is
+        // not known or not allowed (containers forbid it), there is no key to be had either.
+        // SAFETY: without a name the call takes numbers only.
+        unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
+        Ok(())
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sandcrab_engine::{
-    CommandSpec, ControlError, EndReason, Entry, Event, Execution, LeftoverPolicy, Retention, StartError,
-    Status,
+    CgroupUse, CommandSpec, ControlError, EndReason, Entry, Event, Execution, LeftoverPolicy, Retention,
+    StartError, Status,
 };
 
 use crate::support::{BOTH, Kind, Place, Running, Scene, Seen, eventually, eventually_async, id, running_in};
@@ -392,4 +392,41 @@ async fn late_output_comes_before_the_end_of_later_followers() {
             assert_eq!((seen, follower.cursor()), (expected.into_iter().map(str::to_owned).collect(), 11));
         }
     }
+}
+
+/// A supervisor without privileges may not signal what a command runs as another user. That survives a kill, and is told of.
+#[test]
+fn what_survives_a_kill_is_a_leftover() {
+    rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::KILL).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        // A cgroup is killed as a whole.
+        let scene = Scene::open_with(|config| config.cgroups = CgroupUse::Off).await;
+        for kind in BOTH {
+            let folder = scene.folder(&format!("{kind:?}"));
+            std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            let text = "setpriv --reuid 65534 --clear-groups sleep 600 >/dev/null 2>&1 & sleep 601";
+            let running = scene.start(kind, CommandSpec::shell(text).cwd(&folder)).await;
+            let is_other = |seen: &&Seen| owner_of(**seen) == 65534;
+            let others = || running_in(&folder, "sleep").iter().filter(is_other).count();
+            eventually("both run", || others() == 1 && running_in(&folder, "sleep").len() == 2).await;
+            let execution = &running.execution;
+            let receipt = execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+            assert_eq!(receipt.survivors.len(), 1, "{kind:?} {receipt:?}");
+            let end = execution.wait().await.unwrap();
+            assert_eq!((end.reason, end.leftovers.len()), (EndReason::Killed, 1), "{kind:?} {end:?}");
+            assert_eq!(end.leftovers[0].pid, receipt.survivors[0].pid);
+            // It is listed until it is gone.
+            assert_eq!(execution.leftovers().await.0, end.leftovers, "{kind:?}");
+            running_in(&folder, "sleep").iter().for_each(|seen| seen.kill());
+            execution.wait_closed().await;
+            running.close().await;
+        }
+    });
+}
+
+/// The user that a process runs as.
+fn owner_of(process: Seen) -> u32 {
+    std::fs::metadata(format!("/proc/{}", process.pid))
+        .map_or(u32::MAX, |of| std::os::unix::fs::MetadataExt::uid(&of))
 }

@@ -271,3 +271,31 @@ async fn the_shell_that_shells_are_forked_from_is_no_part_of_a_command() {
         assert_eq!(execution.wait().await.unwrap().exit_code, Some(143));
     }
 }
+
+/// Nothing of how the engine itself was started shows in a command.
+#[tokio::test]
+async fn a_command_starts_like_one_of_a_shell() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.env.push(("_".into(), "/of/the/server".into()))).await;
+    let session = engine.create_session(sandcrab_engine::SessionSpec::new()).await.unwrap();
+    let signals = ["grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"];
+    let none = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n";
+    assert_eq!(engine.run(CommandSpec::argv(signals)).await.unwrap().stdout(), none);
+    let text = || CommandSpec::shell(signals.map(|word| format!("'{word}'")).join(" "));
+    assert_eq!(engine.run(text()).await.unwrap().stdout(), none);
+    assert_eq!(session.run(text()).await.unwrap().stdout(), none);
+    session.delete().await.unwrap();
+    let session = engine.create_session(sandcrab_engine::SessionSpec::new()).await.unwrap();
+    let text = || CommandSpec::shell("echo ${_##*/}; printenv _ | sed s,.*/,,");
+    for outcome in [engine.run(text()).await.unwrap(), session.run(text()).await.unwrap()] {
+        assert_eq!(outcome.stdout(), "bash\nprintenv\n");
+    }
+    // Text that a fresh bash runs, and a program without a shell.
+    let fresh = CommandSpec::shell("echo ${_##*/}").env("BASH_ENV", "/dev/null");
+    assert_eq!(engine.run(fresh).await.unwrap().stdout(), "bash\n");
+    let program = engine.run(CommandSpec::argv(["printenv", "_"])).await.unwrap();
+    assert!(program.stdout().ends_with("/printenv\n"), "{}", program.stdout());
+    let given = CommandSpec::argv(["printenv", "_"]).env("_", "given");
+    assert_eq!(engine.run(given).await.unwrap().stdout(), "given\n");
+    session.delete().await.unwrap();
+}

@@ -399,6 +399,42 @@ async fn a_stranger_in_the_folder_of_supervisors_does_not_keep_an_engine_from_op
     assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
 }
 
+/// Greets an engine as a supervisor without work does, once, and says nothing more. As long as the connection is open,
+/// it is not proved to be dead.
+fn greet_once(listener: &std::os::unix::net::UnixListener) -> std::os::unix::net::UnixStream {
+    use std::io::{Read, Write};
+    let (mut engine, _) = listener.accept().unwrap();
+    // The greeting that proves who connects has the number 0, and no answer.
+    let mut number = Vec::new();
+    while number.is_empty() {
+        let mut length = [0; 4];
+        engine.read_exact(&mut length).unwrap();
+        let mut frame = vec![0; u32::from_le_bytes(length) as usize];
+        engine.read_exact(&mut frame).unwrap();
+        // An array of two, whose first is a number of eight bytes.
+        if frame[..2] == [0x82, 0x1b] {
+            number = frame[1..10].to_vec();
+        }
+    }
+    // `Welcome`: version 4, process 1, the role without work, no executions.
+    let welcome = [&[0x82][..], &number, &[0x82, 0, 0x84, 4, 1, 0x82, 0, 0x80, 0x80]].concat();
+    let length = u32::try_from(welcome.len()).unwrap().to_le_bytes();
+    engine.write_all(&[&length[..], &welcome].concat()).unwrap();
+    engine
+}
+
+#[tokio::test]
+async fn a_supervisor_that_goes_silent_after_its_greeting_does_not_keep_an_engine_from_opening() {
+    let place = Place::new();
+    drop(place.open().await);
+    let listener =
+        std::os::unix::net::UnixListener::bind(place.state().join("supervisors/0000deadbeef")).unwrap();
+    let greeted = std::thread::spawn(move || greet_once(&listener));
+    let engine = tokio::time::timeout(Duration::from_secs(60), place.open()).await.unwrap();
+    assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+    drop(greeted.join().unwrap());
+}
+
 /// The sockets of the supervisors.
 fn sockets(place: &Place) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(place.state().join("supervisors")).unwrap();

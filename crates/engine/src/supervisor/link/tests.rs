@@ -136,6 +136,24 @@ fn an_answer_goes_to_the_connection_of_its_request_or_nowhere() {
 }
 
 #[test]
+fn a_connection_that_there_is_no_descriptor_for_is_not_waited_for_in_a_loop() {
+    let mut stage = Stage::new();
+    let mut engine = stage.connect();
+    let listens = |link: &Link| link.expected().count() == 1;
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
+    assert!(stage.link.accept().is_empty());
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert!(!listens(&stage.link), "it would be readable at once");
+    let again = stage.link.wake_at().unwrap();
+    stage.link.close_strangers(again);
+    assert!(listens(&stage.link));
+    assert!(stage.link.accept().is_empty());
+    engine.write_all(&frame(1, &Request::Hello(4, None))).unwrap();
+    assert_eq!(stage.link.receive().len(), 1);
+}
+
+#[test]
 fn an_engine_that_does_not_read_does_not_hold_up_the_end() {
     let mut stage = Stage::new();
     let _engine = stage.connect();

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Instant;
 
-use super::super::context::apply;
+use super::super::context::{apply, started_as};
 use super::super::core::Core;
 use super::super::job::raw;
 use super::super::shell_input::path_of;
@@ -33,7 +33,7 @@ pub(super) fn start(
 ) -> Result<(), Refusal> {
     let index = core.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
     let job = &core.jobs[index];
-    let env = apply(core.context.env.clone(), &job.command.env);
+    let mut env = apply(core.context.env.clone(), &job.command.env);
     let cwd = job.command.cwd.clone().map_or_else(|| core.context.cwd.clone(), path_of);
     let mut inherited = Vec::new();
     let mut bash = None;
@@ -76,7 +76,11 @@ pub(super) fn start(
                 }
                 None => find(),
             };
-            found.map_err(Refusal::BadProgram)?
+            let found = found.map_err(Refusal::BadProgram)?;
+            if job.command.env.iter().all(|change| change.name.0 != b"_") {
+                started_as(&mut env, &found);
+            }
+            found
         }
     };
     let bad = |_| Refusal::BadProgram(libc::EINVAL);
