@@ -167,6 +167,7 @@ impl Session {
 
     /// Its supervisor; a new one, with the state that was saved last, if it was killed.
     async fn link(&self) -> Result<Arc<Link>, StartError> {
+        self.check_user()?;
         match self.live_link()? {
             Some(link) => Ok(link),
             None => self.engine.revive(&self.state).await,
@@ -268,6 +269,19 @@ impl Session {
             return Err(self.gone());
         }
         Ok(execution)
+    }
+
+    /// Refuses a session of a user as whom this engine runs nothing: one of an earlier engine that ran commands as its own
+    /// user, where this one is to run them as another.
+    fn check_user(&self) -> Result<(), StartError> {
+        let Some(user) = self.engine.session_user(&self.state.record) else { return Ok(()) };
+        self.engine.check_user(&user).map_err(|refused| match refused {
+            StartError::UserNotAllowed(why) => StartError::UserNotAllowed(format!(
+                "session {} is of an earlier server: {why}; delete it and create another",
+                self.state.id
+            )),
+            other => other,
+        })
     }
 
     /// As whom it runs; `None` for the engine's own user.

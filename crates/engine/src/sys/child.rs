@@ -153,16 +153,16 @@ impl Credentials {
     /// does not have.
     fn apply(&self) -> io::Result<()> {
         const JOIN_SESSION_KEYRING: libc::c_int = 1;
+        // A new and empty session keyring: the keys in the server's are not the command's. Made before the user changes, who
+        // may have no more than 200 of them. Where the call is not known or not allowed (containers forbid it), no process
+        // has keys to be read.
+        // SAFETY: without a name the call takes numbers only.
+        unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
         set_groups(&self.groups)?;
         // SAFETY: the call takes numbers only.
         call(unsafe { libc::syscall(libc::SYS_setresgid, self.group, self.group, self.group) })?;
         // SAFETY: the call takes numbers only.
-        call(unsafe { libc::syscall(libc::SYS_setresuid, self.user, self.user, self.user) })?;
-        // A new and empty session keyring, as that user: the keys in the server's are not the command's. Where the call is
-        // not known or not allowed (containers forbid it), there is no key to be had either.
-        // SAFETY: without a name the call takes numbers only.
-        unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
-        Ok(())
+        call(unsafe { libc::syscall(libc::SYS_setresuid, self.user, self.user, self.user) })
     }
 }
 

@@ -29,4 +29,5 @@ mod soak;
 mod stop;
 mod supervisors;
 mod traps;
+mod users;
 mod waiting;

@@ -1,0 +1,64 @@
+//! Commands of another user than the engine's own, which only root can have.
+
+use sandcrab_engine::{CommandSpec, Engine, SessionSpec, StartError, User};
+
+use crate::support::{Place, eventually};
+
+async fn open_as(place: &Place, user: &str) -> Engine {
+    let user = User::find(user).unwrap();
+    place
+        .open_with(|config| {
+            config.run_as = Some(user);
+            config.cwd = "/".into();
+        })
+        .await
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[tokio::test]
+async fn a_session_of_the_engines_own_user_takes_no_command_once_there_is_another() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new().id("own".parse().unwrap())).await.unwrap();
+    assert_eq!(session.run(CommandSpec::shell("id -u")).await.unwrap().stdout(), "0\n");
+    drop((session, engine));
+    eventually("the engine is closed", || place.zygotes().is_empty()).await;
+    let engine = open_as(&place, "54321:54321").await;
+    let session = engine.session(&"own".parse().unwrap()).unwrap();
+    for _ in 0..2 {
+        // Its shell lives; then it would have to be brought back.
+        for refused in [
+            session.run(CommandSpec::shell("id -u")).await.map(drop),
+            session.start_process(CommandSpec::shell("id -u")).await.map(drop),
+            session.reset(false).await,
+        ] {
+            let Err(StartError::UserNotAllowed(why)) = refused else { panic!("{refused:?}") };
+            assert!(why.contains("session own") && why.contains("create another"), "{why}");
+        }
+        place.supervisors().into_iter().for_each(crate::support::Seen::kill);
+    }
+    session.delete().await.unwrap();
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    assert_eq!(session.run(CommandSpec::shell("id -u")).await.unwrap().stdout(), "54321\n");
+    session.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_does_not_have_the_session_keyring_of_the_server() {
+    if !is_root() || !std::path::Path::new("/proc/keys").exists() {
+        return;
+    }
+    let place = Place::new();
+    let engine = open_as(&place, "54321:54321").await;
+    for spec in [CommandSpec::shell("cat /proc/keys"), CommandSpec::argv(["cat", "/proc/keys"])] {
+        let keys = engine.run(spec).await.unwrap().stdout();
+        let own = keys.lines().filter(|line| line.contains("_ses: empty"));
+        assert_eq!(own.count(), 1, "{keys}");
+    }
+}
