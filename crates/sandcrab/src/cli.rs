@@ -47,7 +47,7 @@ pub(crate) struct GlobalOptions {
         help_heading = "Global options"
     )]
     pub(crate) token_file: Option<PathBuf>,
-    /// Print JSON: one document, or one document per line for streams and several ids. Errors are JSON on standard error.
+    /// Print JSON: one document, or one document per line for streams and several ids. Errors and notes are JSON on standard error, one per line.
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 }

@@ -11,8 +11,9 @@ use crate::output::Output;
 
 /// Write the man pages to a directory, and print their paths.
 ///
-/// One page for each command, such as sandcrab-exec.1. The directory is created if it does not exist. For `man sandcrab`:
-/// `sandcrab man ~/.local/share/man/man1`, or as root `sandcrab man /usr/local/share/man/man1`.
+/// One page for each command, such as sandcrab-exec.1. The directory is created if it does not exist. To install them for
+/// `man sandcrab`, as root: `sandcrab man /usr/local/share/man/man1`. As another user, with ~/.local/bin in PATH:
+/// `sandcrab man ~/.local/share/man/man1`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
     /// Directory for the pages.

@@ -8,10 +8,10 @@ use sandcrab_engine::trusted::{Secrecy, TrustError, read_trusted};
 use crate::commands::serve::ServeArgs;
 use crate::places;
 
-/// The longest configuration file.
+/// Maximum size of a configuration file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Why a configuration file is of no use.
+/// Why a configuration file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     /// It cannot be read, or another user can change it.
@@ -20,18 +20,18 @@ pub(super) enum FileError {
     /// It is too long.
     #[error("the configuration file {} is longer than {MAX_BYTES} bytes", .0.display())]
     TooLong(PathBuf),
-    /// It says something that means nothing here.
-    #[error("the configuration file {} cannot be used: {why}", path.display())]
+    /// It has an unknown key or an invalid value.
+    #[error("invalid configuration file {}: {why}", path.display())]
     Meaning { path: PathBuf, why: String },
 }
 
-/// Reads the file that was named, or the one in its usual place, if there is one.
+/// Reads the given file, or the default one, if it exists.
 pub(super) fn read(named: Option<&Path>) -> Result<ServeArgs, FileError> {
     if let Some(path) = named {
         return parse(path, &text_of(path)?);
     }
     for path in places::config_files() {
-        // No such file, or no such folder; whose the folders on the way are does not matter then.
+        // The file or its directory does not exist; the owners of parent directories do not matter then.
         if path.symlink_metadata().is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         }) {
@@ -42,7 +42,7 @@ pub(super) fn read(named: Option<&Path>) -> Result<ServeArgs, FileError> {
     Ok(ServeArgs::default())
 }
 
-/// The text of a file that no other user but root can change: it says what this server does.
+/// The text of a file. Refused if a user other than root can change it: it controls the server.
 fn text_of(path: &Path) -> Result<String, FileError> {
     let bytes = read_trusted(path, Secrecy::Public, MAX_BYTES + 1)?;
     if bytes.len() as u64 > MAX_BYTES {
@@ -53,7 +53,7 @@ fn text_of(path: &Path) -> Result<String, FileError> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<ServeArgs, FileError> {
-    // The message names the line and the key, and lists the keys there are.
+    // The message has the line, the key and the list of known keys.
     let why = |error: toml::de::Error| error.to_string().trim_end().to_owned();
     toml::from_str(text).map_err(|error| FileError::Meaning { path: path.to_owned(), why: why(error) })
 }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn keys_that_mean_nothing_are_refused_by_name() {
         let message = refused("listen = \"127.0.0.1:1\"\nlistn = \"127.0.0.1:1\"\n");
-        assert!(message.starts_with("the configuration file /x/config.toml cannot be used"), "{message}");
+        assert!(message.starts_with("invalid configuration file /x/config.toml"), "{message}");
         assert!(message.contains("unknown field `listn`") && message.contains("line 2"), "{message}");
         assert!(refused("config = \"other.toml\"").contains("unknown field `config`"));
         assert!(refused("stop-grace = \"soon\"").contains("as in 15m"));

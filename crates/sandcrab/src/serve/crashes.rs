@@ -1,23 +1,23 @@
-//! [`Crashes`]: when a server that crashed is started again.
+//! [`Crashes`]: the delay before a crashed server is restarted.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Crashes that are older do not count.
+/// The window in which crashes are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// So many within the window are too many.
+/// The number of crashes within the window after which the parent gives up.
 pub(super) const TOO_MANY: usize = 8;
-/// The pause after the second crash; it doubles with each. After the first there is none.
+/// The delay after the second crash; it doubles with each crash. There is none after the first.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause: with the start itself, a server is back within two seconds.
+/// The longest delay: together with the start, a server is back within two seconds.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
 
-/// The crashes of the last minute.
+/// The crashes within the window.
 #[derive(Debug, Default)]
 pub(super) struct Crashes(VecDeque<Instant>);
 
 impl Crashes {
-    /// Counts a crash. Returns how long to wait, or `None` if it is no use.
+    /// Counts a crash. Returns the delay before the restart, or `None` to give up.
     pub(super) fn count(&mut self, now: Instant) -> Option<Duration> {
         self.0.retain(|crash| now.duration_since(*crash) < WINDOW);
         self.0.push_back(now);

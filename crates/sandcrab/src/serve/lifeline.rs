@@ -1,7 +1,7 @@
 //! [`Lifeline`]: the socket between the parent and its server.
 //!
-//! The parent sends one message when it starts a server: why, and the socket to listen on, if there is one. The server
-//! sends one when it listens, with that socket. After that nothing passes; its end is the message.
+//! The parent sends one message when it starts a server: the reason, and the listening socket, if there is one. The server
+//! sends one when it listens, with that socket. After that, only the end of the socket is a message.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -16,14 +16,14 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 
-/// The name in `argv[0]` that says that a parent started this.
+/// `argv[0]` of a server that the parent started.
 pub(super) const SERVER: &str = "sandcrab-server";
 /// The longest text of a message.
 const MAX_TEXT_BYTES: usize = 256;
-/// What is sent where there is nothing to say: a message has a byte at least.
+/// An empty message: a message has at least one byte.
 const NOTHING: &str = "\n";
 
-/// Whether this is the server, which a parent has started.
+/// Whether the parent started this process as the server.
 pub(crate) fn is_started_by_parent() -> bool {
     std::env::args_os().next().as_deref() == Some(OsStr::new(SERVER))
 }
@@ -49,7 +49,7 @@ pub(super) fn send(to: impl AsFd, text: &str, socket: Option<BorrowedFd<'_>>) ->
     Ok(())
 }
 
-/// Receives a message; `None` if the other side is gone.
+/// Receives a message; `None` if the other end is closed.
 fn receive(from: impl AsFd) -> io::Result<Option<Message>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -83,7 +83,7 @@ impl Lifeline {
         send(&self.0, text, socket)
     }
 
-    /// Waits for the next message; `None` when the other side is gone.
+    /// Waits for the next message; `None` when the other end is closed.
     pub(super) async fn next(&self) -> Option<Message> {
         loop {
             self.0.readable().await.ok()?;
@@ -95,7 +95,7 @@ impl Lifeline {
         }
     }
 
-    /// Waits until the other side is gone.
+    /// Waits until the other end is closed.
     pub(super) async fn ended(&self) {
         while self.next().await.is_some() {}
     }
@@ -129,7 +129,7 @@ mod tests {
         let message = ours.next().await.unwrap();
         assert_eq!(message.text, "it was killed");
         drop(message);
-        assert_eq!(kept.read(&mut [0]).unwrap(), 0, "nobody else has it");
+        assert_eq!(kept.read(&mut [0]).unwrap(), 0, "no other process has it");
         send(&theirs, "", None).unwrap();
         let message = ours.next().await.unwrap();
         assert!(message.text.is_empty() && message.socket.is_none());

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
@@ -17,17 +17,17 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What is logged.
+/// The filter of a log level.
 pub(super) fn filter(level: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(level).map_err(|error| {
-        format!("{level:?} is no log level ({error}); write error, warn, info, debug, trace or a list of module=level")
+        format!("invalid log level {level:?} ({error}); use error, warn, info, debug, trace or a list of module=level")
     })
 }
 
 /// Starts the log of this process.
 pub(super) fn start(filter: EnvFilter, format: LogFormat) {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    // It is started once.
+    // Called once.
     drop(match format {
         LogFormat::Text => {
             builder.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).with_target(false).try_init()

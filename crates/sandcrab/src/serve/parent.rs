@@ -15,10 +15,10 @@ use super::CANNOT_RUN;
 use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::lifeline::{self, Lifeline, SERVER};
 
-/// What a server exits with that found something in its way, and said what.
+/// The exit code of a server that failed with an error message.
 const FAILED: u8 = 1;
 
-/// Serves through a server; exits with its code.
+/// Starts the server and exits with its exit code.
 pub(crate) fn run() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let code = runtime.and_then(|runtime| runtime.block_on(async { Parent::new()?.serve().await }));
@@ -31,7 +31,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Says something to people; nobody may be there to read it.
+/// Prints a message on standard error, which may be closed.
 fn say(text: fmt::Arguments<'_>) {
     drop(writeln!(io::stderr(), "sandcrab: {text}"));
 }
@@ -41,7 +41,7 @@ fn say(text: fmt::Arguments<'_>) {
 struct End(WaitStatus);
 
 impl End {
-    /// As a shell tells it.
+    /// The exit code as a shell reports it.
     fn code(self) -> u8 {
         let code = self.0.exit_status().or(self.0.terminating_signal().map(|signal| 128 + signal));
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
@@ -57,18 +57,18 @@ impl fmt::Display for End {
     }
 }
 
-/// What the parent knows from one server to the next.
+/// The state of the parent, kept from one server to the next.
 #[derive(Debug)]
 struct Parent {
     signals: Signals,
     crashes: Crashes,
-    /// The socket that servers listen on, since the first did.
+    /// The listening socket, once a server has opened it.
     socket: Option<OwnedFd>,
-    /// A signal that the server gets when it listens.
+    /// A signal to forward when the server listens.
     held: Option<Signal>,
-    /// The wish to stop, until a server has fulfilled it.
+    /// A stop signal that no server has handled yet.
     wish: Option<Signal>,
-    /// How often in a row a server could not be started again.
+    /// Failed restarts in a row.
     failed_starts: u32,
 }
 
@@ -82,7 +82,7 @@ struct Server {
 
 impl Parent {
     fn new() -> io::Result<Self> {
-        // As PID 1 it gets the orphans anyway.
+        // Not needed as PID 1.
         set_child_subreaper(Some(rustix::process::getpid()))?;
         let _ = rustix::thread::set_name(c"sandcrab-parent");
         Ok(Self {
@@ -122,23 +122,23 @@ impl Parent {
             self.failed_starts = 0;
             let Some(pause) = self.crashes.count(Instant::now()) else {
                 say(format_args!(
-                    "the server {end}, for the {TOO_MANY}th time within a minute; giving up. What it ran goes on, \
-                     and the next `sandcrab serve` takes it over"
+                    "the server {end}, for the {TOO_MANY}th time within a minute; giving up. Running commands continue, \
+                     and the next `sandcrab serve` adopts them"
                 ));
                 return Ok(end.code());
             };
-            // One that crashes when it should stop may not have ended what it should.
+            // A server that crashes while it stops may not have ended all commands.
             self.held = self.wish;
             self.pause(pause).await;
             reason = format!("the server before this one {end}");
         }
     }
 
-    /// A server could not be started again. That is no crash, and passes: the machine may be out of something. Says whether
-    /// to try again; not if somebody wants it to stop and it cannot.
+    /// Waits after a failed restart, for example while the machine is out of memory. Returns whether to try again, which is
+    /// false after a stop signal.
     async fn try_later(&mut self, why: fmt::Arguments<'_>) -> bool {
         if self.wish.is_some() {
-            say(format_args!("{why}; giving up, as it is to stop"));
+            say(format_args!("{why}; giving up because of a stop signal"));
             return false;
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failed_starts)).min(LONGEST_PAUSE);
@@ -148,7 +148,7 @@ impl Parent {
         true
     }
 
-    /// Starts a server with the words and variables that this process was started with.
+    /// Starts a server with the arguments and the environment of this process.
     fn start(&self, reason: &str) -> io::Result<Server> {
         let (ours, theirs) = UnixStream::pair()?;
         lifeline::send(&ours, reason, self.socket.as_ref().map(AsFd::as_fd))?;
@@ -162,7 +162,7 @@ impl Parent {
         Ok(Server { pid, lifeline: Some(Lifeline::new(ours)?), is_listening: false })
     }
 
-    /// Waits for a server's end, and does meanwhile what there is to do. Says also whether it ever listened.
+    /// Waits for the server to end, forwards signals and reaps meanwhile. Also returns whether it has listened.
     async fn watch(&mut self, mut server: Server) -> (End, bool) {
         loop {
             if let Some(end) = reap(server.pid) {
@@ -197,11 +197,11 @@ impl Parent {
             self.held = Some(signal);
             return;
         }
-        // Our child, not reaped, so the number is its own.
+        // A child that is not reaped keeps its process id.
         let _ = kill_process(server.pid, signal);
     }
 
-    /// Reaps for a while. A wish to stop ends it: the next server is to fulfil it.
+    /// Reaps during a pause. A stop signal ends the pause, and is handled by the next server.
     async fn pause(&mut self, pause: Duration) {
         let over = tokio::time::sleep(pause);
         tokio::pin!(over);
@@ -231,7 +231,7 @@ async fn next(lifeline: Option<&Lifeline>) -> Option<lifeline::Message> {
     }
 }
 
-/// Reaps everything that has ended; returns how the server did, if it has.
+/// Reaps all ended children; returns how the server ended, if it has.
 fn reap(server: Pid) -> Option<WaitStatus> {
     let mut end = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -255,7 +255,7 @@ struct Signals {
     child: unix::Signal,
     terminate: unix::Signal,
     user: unix::Signal,
-    /// Those that whoever started it may have it ignore, as `nohup` and shells do.
+    /// Signals that the process may have been started to ignore, by `nohup` or a shell.
     interrupt: Option<unix::Signal>,
     hangup: Option<unix::Signal>,
 }

@@ -1,4 +1,4 @@
-//! The server: what the parent starts.
+//! The server process, started by the parent.
 
 use std::io::{self, Write};
 use std::num::NonZero;
@@ -21,30 +21,30 @@ use super::{log, start_lines};
 use crate::address_file::AddressFile;
 use crate::commands::serve::ServeArgs;
 
-/// How long what was cut off may take to go.
+/// How long dropped tasks may take to end.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
-/// How long a thread for work that blocks is kept.
+/// How long an idle thread for blocking work is kept.
 const FOR_GOOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Why the server ended, or was never there.
+/// Why the server failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Serve(#[from] ServeError),
-    #[error("this is for the parent to start; run `sandcrab serve`: {0}")]
+    #[error("this process must be started by `sandcrab serve`: {0}")]
     NoParent(io::Error),
     #[error("failed to {doing}: {source}")]
     Os { doing: &'static str, source: io::Error },
 }
 
 impl Failure {
-    /// What tells the parent whether to try again.
+    /// The exit code, from which the parent decides whether to restart.
     fn code(&self) -> u8 {
         match self {
-            // The machine may be out of something that it has again later.
+            // The machine may be out of a resource for a while.
             Self::Settings(SettingsError::StateDir(OpenError::StateDir { .. })) => 1,
             Self::Settings(_)
             | Self::NoParent(_)
@@ -59,12 +59,12 @@ impl Failure {
     }
 }
 
-/// Serves below a parent until told to stop.
+/// Serves until a signal stops it.
 pub(crate) fn run(args: ServeArgs) -> ExitCode {
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             drop(writeln!(io::stderr(), "sandcrab: {failure}"));
             ExitCode::from(failure.code())
         }
@@ -79,7 +79,7 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let mut settings = Settings::resolve(args, is_below_init)?;
     log::start(std::mem::take(&mut settings.log), settings.log_format);
     for name in unknown_variables() {
-        tracing::warn!("the variable {name} means nothing here; `sandcrab serve --help` names those that do");
+        tracing::warn!("unknown variable {name}; `sandcrab serve --help` lists the known ones");
     }
     let runtime = start_runtime()?;
     let served = runtime.block_on(async {
@@ -92,7 +92,7 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn start_runtime() -> Result<Runtime, Failure> {
-    // A runtime that gets some of its threads and not the others panics, and then waits for ever for those it got.
+    // If only some threads can be started, the runtime panics and then waits forever for those.
     #[expect(clippy::exit, reason = "before it waits")]
     std::panic::set_hook(Box::new(|panic| {
         drop(writeln!(io::stderr(), "sandcrab: failed to start the runtime: {panic}"));
@@ -104,7 +104,7 @@ fn start_runtime() -> Result<Runtime, Failure> {
         .thread_keep_alive(FOR_GOOD)
         .build();
     let runtime = runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })?;
-    // One thread for work that blocks is there from the start: a machine without processes would have none.
+    // Start one blocking thread now: later the machine may be out of processes.
     drop(runtime.spawn_blocking(|| ()));
     drop(std::panic::take_hook());
     Ok(runtime)
@@ -125,18 +125,18 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let shared = server.listening().share();
     let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
     kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
-    // Without it a client has to be told where the server is; with a full disk nothing better can be had.
+    // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
     let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
     if is_first {
         start_lines::print(server.address(), &access, &token_file);
     } else {
         let running = server.engine().health().running;
-        tracing::warn!(running, "{}; this one has taken over what runs", message.text);
+        tracing::warn!(running, "{}; running commands are adopted", message.text);
     }
     let health = server.engine().health();
     if let Some(reason) = health.shell_driver_reason {
-        tracing::warn!(reason, "sessions do without the loaded driver: {}", health.shell_driver);
+        tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);
     }
     let states = write_state(user, server.engine().clone(), server.connections());
     let (counter, count) = watch::channel(0);
@@ -144,15 +144,15 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         served = server.run_until(counted(count.clone(), 1), counted(count, 2)) => Ok(served?),
         () = stops.count(counter) => Ok(()),
         () = states => Ok(()),
-        // As if it had crashed: what it ran goes on.
+        // As after a crash: running commands continue.
         () = lifeline.ended() => {
-            tracing::error!("the parent is gone; stopping at once");
+            tracing::error!("the parent process has ended; stopping at once");
             Ok(())
         }
     }
 }
 
-/// Goes on with a socket; if it is not what is configured now, with a new one.
+/// Uses the socket of the previous server, or a new one if the configuration has changed.
 async fn start_on(config: sandcrab_server::ServerConfig, socket: OwnedFd) -> Result<Server, ServeError> {
     match Listening::inherited(socket, &config.listen) {
         Ok(listening) => Server::start_on(config, listening).await,
@@ -160,7 +160,7 @@ async fn start_on(config: sandcrab_server::ServerConfig, socket: OwnedFd) -> Res
     }
 }
 
-/// Writes a line about the server's state to the log whenever it is asked to; never returns.
+/// Logs the server's state at each SIGUSR1; never returns.
 async fn write_state(
     mut user: Signal,
     engine: sandcrab_engine::Engine,
@@ -200,7 +200,7 @@ impl Stops {
         }
     }
 
-    /// Counts them; never returns.
+    /// Counts stop signals; never returns.
     async fn count(&mut self, counter: watch::Sender<u32>) {
         loop {
             let signal = self.next().await;
@@ -213,8 +213,8 @@ impl Stops {
     }
 }
 
-/// Waits until so many have been counted.
+/// Waits for a number of stop signals.
 async fn counted(mut counter: watch::Receiver<u32>, many: u32) {
-    // Its sender lives as long as the server.
+    // The sender lives as long as the server.
     drop(counter.wait_for(|count| *count >= many).await);
 }

@@ -1,4 +1,4 @@
-//! [`Settings`]: what a server runs with, put together from what people said.
+//! [`Settings`]: the configuration of a server, combined from options, variables and the file.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -22,11 +22,11 @@ use crate::places;
 use crate::quantity::{Size, Span};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
-/// What the platform of the reference gives.
+/// The grace period of the reference's platform.
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(15 * 60);
 const DEFAULT_LOG: &str = "info";
 
-/// Why a server cannot run as it is configured.
+/// Why a configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SettingsError {
     #[error(transparent)]
@@ -35,30 +35,30 @@ pub(super) enum SettingsError {
     Token(#[from] TokenError),
     #[error(transparent)]
     StateDir(#[from] OpenError),
-    #[error("cannot listen on {text:?}: {why}; write HOST:PORT or unix:PATH, as in {DEFAULT_LISTEN}")]
+    #[error("invalid address {text:?}: {why}; use HOST:PORT or unix:PATH, as in {DEFAULT_LISTEN}")]
     Listen { text: String, why: String },
     #[error(
-        "--no-auth on {0} would let everybody who can reach it run commands; listen on a loopback address or a unix \
-         socket, or give --trust-network as well"
+        "--no-auth on {0} allows every machine that can reach it to run commands; listen on a loopback address or a unix \
+         socket, or add --trust-network"
     )]
     Exposed(SocketAddr),
-    #[error("there is no HOME to keep anything in; give --state-dir")]
+    #[error("there is no default state directory because HOME is not set; use --state-dir")]
     NoStateDir,
-    #[error("the workspace {} cannot be used: {why}; give a folder that is there", path.display())]
+    #[error("invalid workspace {}: {why}; use an existing directory", path.display())]
     Workspace { path: PathBuf, why: String },
     #[error("--run-as: {0}")]
     RunAs(#[from] UserError),
-    #[error("--journal-bytes {given} is too small; give at least {MIN_JOURNAL_BYTES}")]
+    #[error("--journal-bytes {given} is too small; the minimum is {MIN_JOURNAL_BYTES}")]
     Journal { given: u64 },
-    #[error("the variable {name} is {value:?}; it must be a whole number")]
+    #[error("the variable {name} is {value:?}; expected a whole number")]
     Variable { name: &'static str, value: String },
-    #[error("--{0} 0 would let nobody in; give at least 1")]
+    #[error("--{0} must be at least 1")]
     Zero(&'static str),
     #[error("{0}")]
     Log(String),
 }
 
-/// What a server runs with.
+/// The configuration of a server.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) server: ServerConfig,
@@ -68,7 +68,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads the file, puts everything together, and makes the state directory and the token if they are not there.
+    /// Reads the file, combines everything, and creates the state directory and the token if they do not exist.
     pub(super) fn resolve(args: ServeArgs, is_below_init: bool) -> Result<Self, SettingsError> {
         let file = config_file::read(args.config.as_deref())?;
         let args = args.or(file);
@@ -110,7 +110,7 @@ fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), Setti
     set(&mut server.drain_window, args.drain_window.map(|span| span.0));
     set(&mut server.limits.connections, args.max_connections);
     set(&mut server.limits.body_bytes, args.max_body_bytes.map(size));
-    // One body of the largest size must always fit.
+    // One body of the maximum size must always fit.
     server.limits.held_body_bytes = server.limits.held_body_bytes.max(server.limits.body_bytes);
     let engine = &mut server.engine;
     set(&mut engine.journal_bytes, args.journal_bytes.map(|size| size.0));
@@ -136,7 +136,7 @@ fn set<T>(place: &mut T, value: Option<T>) {
     }
 }
 
-/// A path that stays true whatever the working directory is.
+/// An absolute path, which does not depend on the working directory.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
@@ -145,10 +145,10 @@ fn workspace(given: Option<PathBuf>) -> Result<PathBuf, SettingsError> {
     let path = absolute(given.or_else(places::workspace).unwrap_or_else(|| "/".into()));
     let refused = |why: String| SettingsError::Workspace { path: path.clone(), why };
     let found = std::fs::metadata(&path).map_err(|error| refused(error.to_string()))?;
-    if found.is_dir() { Ok(path) } else { Err(refused("it is no folder".into())) }
+    if found.is_dir() { Ok(path) } else { Err(refused("it is not a directory".into())) }
 }
 
-/// What commands get that do not say: what was asked for, else what the reference's variables say.
+/// Defaults of commands: from the options, else from the variables of the reference.
 fn defaults(args: &ServeArgs) -> Result<Defaults, SettingsError> {
     let millis = || variable("COMMAND_TIMEOUT_MS");
     let timeout = match args.command_timeout {
@@ -168,7 +168,7 @@ fn variable(name: &'static str) -> Result<Option<u64>, SettingsError> {
     value.parse().map(Some).map_err(|_| SettingsError::Variable { name, value })
 }
 
-/// Variables that look as if they were ours and are not: a misspelt one would have no effect, and nobody would know.
+/// Unknown variables that begin with `SANDCRAB_`: a misspelt one would silently have no effect.
 pub(super) fn unknown_variables() -> Vec<String> {
     let mut known = BTreeSet::from([OsString::from(TOKEN_VARIABLE)]);
     let mut commands = vec![Cli::command()];

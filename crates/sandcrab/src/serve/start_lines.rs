@@ -1,11 +1,11 @@
-//! What a server says when it is there: where it listens, and how to be let in.
+//! The lines that a server prints when it listens: its address, and the path of its token.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use sandcrab_server::{Access, Listen};
 
-/// Prints the lines; nobody may be there to read them.
+/// Prints the lines. Standard output may be closed.
 pub(super) fn print(address: &Listen, access: &Access, token_file: &Path) {
     drop(write(&mut io::stdout().lock(), address, access, token_file));
 }
@@ -14,7 +14,7 @@ fn write(out: &mut impl Write, address: &Listen, access: &Access, token_file: &P
     writeln!(out, "listening on {address}")?;
     match access.token {
         Some(_) => writeln!(out, "token in {} (Authorization: Bearer …)", token_file.display()),
-        None => writeln!(out, "no token is needed: whoever can connect may run commands"),
+        None => writeln!(out, "no token is required: every client that can connect can run commands"),
     }
 }
 
@@ -34,6 +34,8 @@ mod tests {
     fn the_token_itself_is_not_shown() {
         let shown = "listening on http://0.0.0.0:7070\ntoken in /state/token (Authorization: Bearer …)\n";
         assert_eq!(lines(Some("secret")), shown);
-        assert!(lines(None).ends_with("no token is needed: whoever can connect may run commands\n"));
+        assert!(
+            lines(None).ends_with("no token is required: every client that can connect can run commands\n")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The token: made on the first start, kept in a file that only this user can read.
+//! The token: created on the first start, in a file that only this user can read.
 
 use std::fmt::Write;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use sandcrab_engine::trusted::{Secrecy, TrustError, create_private, read_trusted};
 
-/// How many random bytes a token is made of.
+/// Random bytes of a new token.
 const TOKEN_BYTES: usize = 32;
-/// The shortest token that is taken, in characters.
+/// Minimum length of a token, in characters.
 const MIN_TOKEN: usize = 16;
-/// The longest.
+/// Maximum length of a token, in characters.
 const MAX_TOKEN: usize = 1024;
 
 /// Why there is no token.
@@ -20,22 +20,22 @@ pub(super) enum TokenError {
     #[error("the token file cannot be used: {0}; replace the token if another user may have seen it")]
     File(#[from] TrustError),
     /// The kernel has no random bytes.
-    #[error("failed to make a token: {0}")]
+    #[error("failed to create a token: {0}")]
     Random(io::Error),
-    /// It is not a token.
+    /// The file does not contain a valid token.
     #[error(
-        "{} does not hold a valid token: it must be a line of {MIN_TOKEN} to {MAX_TOKEN} letters, digits and signs; \
-         remove the file to have a new one made", .0.display()
+        "{} does not contain a valid token: expected one line of {MIN_TOKEN} to {MAX_TOKEN} letters, digits and punctuation \
+         characters; remove the file to create a new token", .0.display()
     )]
     Unfit(PathBuf),
 }
 
-/// Reads the token, and makes it first if there is none.
+/// Reads the token, and creates it if it does not exist.
 pub(super) fn read_or_make(path: &Path) -> Result<String, TokenError> {
     match read(path) {
         Err(TokenError::File(error)) if error.is_not_found() => {
             let token = random()?;
-            // One that another process has made meanwhile stays.
+            // A token that another process has created meanwhile is kept.
             create_private(path, format!("{token}\n").as_bytes())?;
             read(path)
         }
@@ -44,7 +44,7 @@ pub(super) fn read_or_make(path: &Path) -> Result<String, TokenError> {
 }
 
 fn read(path: &Path) -> Result<String, TokenError> {
-    // The newline at its end comes on top, and one more byte shows that it is too long.
+    // Plus the newline, and one byte that shows that it is too long.
     let text = read_trusted(path, Secrecy::Secret, MAX_TOKEN as u64 + 2)?;
     let text = text.trim_ascii_end();
     let is_fit = (MIN_TOKEN..=MAX_TOKEN).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);

@@ -70,12 +70,15 @@ fn a_slow_reader_gets_every_byte() {
     use std::io::Read;
     let mut server = TestServer::new();
     let last = 12_000_000_u64;
-    let mut command = server.sandcrab(&["exec", "--", "seq", "1", &last.to_string()]);
+    let mut command = server.sandcrab(&["exec", "--id", "seq", "--", "seq", "1", &last.to_string()]);
     let mut child =
         command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // Long enough for the command to write all it has, if it does not wait.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    // The journal, which has 64 MiB, is full: from now on the command waits.
+    crate::support::eventually("the journal is full", || {
+        let last = server.run(&["logs", "--json", "-n", "1", "seq"]).with_code(0).json();
+        (last["cursor"].as_u64()? >= 60 << 20).then_some(())
+    });
     let (mut next, mut line, mut read) = (1_u64, 0_u64, 0_usize);
     let mut buffer = vec![0; 1 << 16];
     let mut kills = [20_000_000, 50_000_000].into_iter().peekable();

@@ -18,7 +18,7 @@ impl Alone {
 
     fn sandcrab(&self, args: &[&str]) -> Command {
         let mut command = crate::support::sandcrab(self.dir.path());
-        // Nobody listens there: the default address may belong to somebody.
+        // An address without a listener: on the default one another server may run.
         std::fs::create_dir_all(self.dir.path().join("state")).unwrap();
         std::fs::write(self.dir.path().join("state/address"), "unix:/nonexistent\n").unwrap();
         command.env("SANDCRAB_STATE_DIR", self.dir.path().join("state"));
@@ -142,5 +142,8 @@ fn a_server_that_is_there_is_used() {
     assert_eq!(finished.text(), "on the server\n");
     let note = format!("note: using the server at http://{}; --standalone ", server.address());
     assert!(finished.stderr.starts_with(&note), "{finished:?}");
+    let finished = server.run(&["run", "--json", "true"]).with_code(0);
+    let note: serde_json::Value = serde_json::from_str(&finished.stderr).unwrap();
+    assert!(note["note"].as_str().unwrap().starts_with("using the server at "), "{finished:?}");
     assert!(server.run(&["ps", "--all"]).with_code(0).text().contains("echo on the server"));
 }

@@ -56,12 +56,12 @@ fn a_named_file_counts_and_has_to_be_there() {
 }
 
 #[test]
-fn a_variable_that_means_nothing_is_named() {
+fn an_unknown_variable_is_reported() {
     let place = TestDir::new();
     let mut misspelt = command(&place, None, Some("socket"), None);
     let serve = Serve::start(&place, misspelt.env("SANDCRAB_LISTN", "secret").env("SANDCRAB_TOKEN", "t"));
     let log = serve.log();
-    assert!(log.contains("the variable SANDCRAB_LISTN means nothing"), "{log}");
+    assert!(log.contains("unknown variable SANDCRAB_LISTN"), "{log}");
     assert!(
         !log.contains("SANDCRAB_LISTEN ") && !log.contains("SANDCRAB_TOKEN") && !log.contains("secret"),
         "{log}"

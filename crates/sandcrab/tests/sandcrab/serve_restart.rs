@@ -16,7 +16,7 @@ fn a_killed_server_is_back_within_two_seconds_and_nothing_is_lost() {
     let before = serve.server();
     let killed = Instant::now();
     send(before, Signal::KILL);
-    // Who connects meanwhile waits; nobody is refused.
+    // A client that connects meanwhile waits, and is not refused.
     assert!(serve.answers());
     assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
     assert_ne!(serve.server(), before);
@@ -101,7 +101,7 @@ fn what_a_crashed_server_leaves_is_reaped() {
         let is_zombie = |pid: &u32| stat(*pid).is_some_and(|(state, _)| state == 'Z');
         (!below.is_empty() && !below.iter().any(is_zombie)).then_some(below)
     };
-    assert_eq!(eventually("nobody is left to be reaped", is_clean), [serve.server()]);
+    assert_eq!(eventually("everything is reaped", is_clean), [serve.server()]);
     serve.stop();
 }
 

@@ -110,7 +110,7 @@ fn without_a_token_it_says_so_and_not_to_the_world() {
     let (code, said) = place.refused(place.command().args(["--no-auth", "--listen", "0.0.0.0:0"]));
     assert!(code == Some(2) && said.contains("--trust-network"), "{said}");
     let serve = place.serve(&["--no-auth"]);
-    assert!(serve.line().contains("no token is needed"));
+    assert!(serve.line().contains("no token is required"));
     assert!(serve.answers() && !place.state().join("token").exists());
     serve.stop();
 }

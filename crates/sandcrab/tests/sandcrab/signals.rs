@@ -114,7 +114,7 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
 }
 
 #[test]
-fn a_list_that_nobody_reads_ends_quietly() {
+fn a_list_whose_reader_has_gone_ends_quietly() {
     let server = TestServer::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

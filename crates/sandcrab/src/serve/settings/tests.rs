@@ -1,5 +1,4 @@
-//! What follows from what people say. The environment is the test process's own, so variables are tried with real
-//! processes in `tests/`.
+//! Variables are tested with real processes in `tests/`: the environment belongs to the whole test process.
 
 use clap::{Args, CommandFactory, FromArgMatches};
 
@@ -28,7 +27,7 @@ fn refused(words: &[&str]) -> String {
 }
 
 #[test]
-fn what_nobody_says_has_defaults() {
+fn everything_has_a_default() {
     let Settings { server, token_file, log_format, .. } = resolve(&[], "").unwrap();
     assert_eq!(server.listen, Listen::Tcp("127.0.0.1:7070".parse().unwrap()));
     assert_eq!(token_file, server.engine.state_dir.join("token"));
@@ -71,7 +70,7 @@ fn limits_reach_the_engine() {
 }
 
 #[test]
-fn without_a_token_only_where_nobody_else_is() {
+fn no_auth_requires_a_loopback_address_or_trust() {
     for listen in ["127.0.0.1:0", "[::1]:0", "unix:/tmp/s", "[::ffff:127.0.0.1]:0"] {
         assert!(resolve(&["--no-auth", "--listen", listen], "").unwrap().server.access.token.is_none());
     }
@@ -86,11 +85,11 @@ fn without_a_token_only_where_nobody_else_is() {
 fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(refused(&["--listen", "nowhere"]).contains("HOST:PORT or unix:PATH"));
     assert!(refused(&["--listen", "unix:"]).contains("the path is missing"));
-    assert!(refused(&["--workspace", "/proc/version"]).contains("it is no folder"));
-    assert!(refused(&["--workspace", "/not/there"]).contains("give a folder that is there"));
+    assert!(refused(&["--workspace", "/proc/version"]).contains("it is not a directory"));
+    assert!(refused(&["--workspace", "/not/there"]).contains("use an existing directory"));
     assert!(refused(&["--journal-bytes", "1"]).contains("too small"));
     assert!(refused(&["--max-connections", "0"]).contains("at least 1"));
-    assert!(refused(&["--log", "sandcrab=loud"]).contains("write error, warn"));
+    assert!(refused(&["--log", "sandcrab=loud"]).contains("use error, warn"));
 }
 
 #[test]
@@ -160,12 +159,12 @@ fn the_reference_is_what_the_program_says() {
     let text = std::fs::read_to_string(path).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (written, after) = rest.split_once(END).unwrap();
-    if std::env::var_os("SANDCRAB_WRITE_DOCS").is_some() {
+    if std::env::var_os("SANDCRAB_UPDATE_DOCS").is_some() {
         std::fs::write(path, format!("{before}{BEGIN}{}{END}{after}", table())).unwrap();
     } else {
         assert!(
             written == table(),
-            "run this test with SANDCRAB_WRITE_DOCS=1 to write docs/configuration.md"
+            "run this test with SANDCRAB_UPDATE_DOCS=1 to write docs/configuration.md"
         );
     }
 }
