@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::body::pieces::{self, PieceSource};
 use crate::error::ApiError;
+use crate::origin::Origin;
 use crate::outgoing::{Outgoing, PIECE_BYTES};
 use crate::text::{self, StringWriter};
 
@@ -67,17 +68,18 @@ impl AnswerOutput {
         Self { truncated: Some(truncated), ..Self::nothing(encoding) }
     }
 
-    /// What an execution has written, and the cursor after it: head and tail of both streams under a limit.
+    /// What an execution has written, and the cursor after it: head and tail of both streams under a limit. No more than a
+    /// piece is read at once.
     pub(crate) fn of(
         execution: &Execution,
         limit: u64,
         encoding: Encoding,
-        outgoing: &Outgoing,
+        piece_bytes: u64,
     ) -> Result<(Self, u64), ReadError> {
         match execution.info().output_bytes {
             // A silent command's journal need not be read.
             0 => return Ok((Self::nothing(encoding), 0)),
-            bytes if bytes <= limit.min(outgoing.piece_bytes() as u64) => {
+            bytes if bytes <= limit.min(piece_bytes) => {
                 // One look at the journal brings all of it, unless more has come or some was dropped.
                 let Output { stdout, stderr, cursor } = execution.output(PIECE_BYTES)?;
                 if stdout.omitted + stderr.omitted == 0 {
@@ -137,7 +139,7 @@ impl AnswerOutput {
     }
 
     /// The answer, with this output in it.
-    pub(crate) fn respond(self, answer: impl CarriesOutput, outgoing: &Outgoing) -> Response {
+    pub(crate) fn respond(self, answer: impl CarriesOutput, outgoing: &Outgoing, origin: Origin) -> Response {
         let body = if self.unread_bytes() <= outgoing.piece_bytes() as u64 {
             match self.whole(answer) {
                 // The outermost layer counts it.
@@ -145,7 +147,7 @@ impl AnswerOutput {
                 Err(e) => return ApiError::from(e).into_response(),
             }
         } else {
-            pieces::body(Writing::new(self, answer), outgoing.clone())
+            pieces::body(Writing::new(self, answer), outgoing.clone(), origin)
         };
         let json = HeaderValue::from_static("application/json");
         (StatusCode::OK, [(header::CONTENT_TYPE, json)], body).into_response()

@@ -5,6 +5,7 @@
 //! nothing twice. `1234` is a plain cursor; `1234:2:0` has two bytes of standard output unsent.
 
 use std::fmt;
+use std::future::ready;
 use std::str::FromStr;
 
 use sandcrab_engine::Execution;
@@ -39,7 +40,8 @@ impl Cursor {
         if !self.is_past_start() {
             return Ok(());
         }
-        let end = summary::patiently(|| execution.reader()?.cursor_end()).await?;
+        let end =
+            summary::patiently(|| ready(execution.reader().and_then(|reader| reader.cursor_end()))).await?;
         self.check_end(end)
     }
 

@@ -1,14 +1,15 @@
 //! [`Feed`]: the record of an execution as events, read from the journal as the client takes them.
 
 use std::collections::VecDeque;
+use std::future::ready;
 
 use futures_util::stream;
+use sandcrab_api::Timestamp;
 use sandcrab_api::event::{
     CaughtUpEvent, CompleteEvent, ErrorEvent, ExecuteEvent, ExitEvent, GapEvent, OutputEvent, ProcessEvent,
     ProcessInfoEvent, StartEvent,
 };
 use sandcrab_api::execute::Encoding;
-use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{
     End, Entry, Event as EngineEvent, Execution, Follower, ReadAt, ReadError, ReaderRole, Stream,
 };
@@ -20,6 +21,7 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
+use crate::origin::Origin;
 use crate::outgoing::{Held, Outgoing};
 use crate::summary::{self, READ_PATIENCE, READ_PAUSE};
 use crate::text::{Decoder, encode_base64};
@@ -65,6 +67,7 @@ pub(crate) struct Feed {
     position: u64,
     /// Whether it waits for more.
     follows: bool,
+    origin: Origin,
     /// Made and not taken.
     ready: VecDeque<Item>,
     is_opened: bool,
@@ -81,6 +84,7 @@ impl Feed {
         since: Option<Cursor>,
         encoding: Encoding,
         follows: bool,
+        origin: Origin,
     ) -> Result<Self, ApiError> {
         let (cursor, role) = (since.unwrap_or_default(), kind.role());
         let opening = async {
@@ -97,7 +101,7 @@ impl Feed {
                 };
                 Ok((follower, held))
             };
-            Ok::<_, ApiError>(summary::patiently(follow).await?)
+            Ok::<_, ApiError>(summary::patiently(|| ready(follow())).await?)
         };
         let (follower, held) = opening.await.inspect_err(|_| kind.release())?;
         let mut decoders: [Decoder; 2] = Default::default();
@@ -115,6 +119,7 @@ impl Feed {
             decoders,
             position: cursor.position,
             follows,
+            origin,
             ready: VecDeque::new(),
             // A client that resumes has had the first event.
             is_opened: since.is_some(),
@@ -125,14 +130,16 @@ impl Feed {
 
     /// The events, as a handler answers with them.
     pub(crate) fn into_events(self) -> EventStream {
-        EventStream::new(stream::unfold(self, |mut feed| async move {
+        let origin = self.origin.clone();
+        let items = stream::unfold(self, |mut feed| async move {
             let item = feed.next().await?;
             feed.follower.limit_entries(feed.outgoing.piece_bytes());
             if !feed.outgoing.read_ahead(&mut feed.read_ahead) {
                 feed.follower.release();
             }
             Some((item, feed))
-        }))
+        });
+        EventStream::new(items, origin)
     }
 
     /// The next item; `None` after the terminal event.
@@ -320,9 +327,7 @@ impl Feed {
     }
 
     fn fail(&mut self, error: &ApiError, exit_code: Option<i32>) {
-        if error.code() == ErrorCode::InternalError {
-            tracing::error!(why = error.internal_message(), "a stream failed");
-        }
+        self.origin.log("a stream", error);
         let event = ErrorEvent {
             error: error.message().into(),
             data: error.message().into(),
@@ -375,10 +380,13 @@ fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Vec<u8>; 2], Rea
 
 /// The stream of a command that was started, but whose output cannot be read now. A client that resumes with the id of
 /// its event goes on where it was.
-pub(crate) fn failed(execution: &Execution, error: &ApiError, since: Option<Cursor>) -> EventStream {
-    if let Some(why) = error.internal_message() {
-        tracing::error!(why, "a stream failed");
-    }
+pub(crate) fn failed(
+    execution: &Execution,
+    error: &ApiError,
+    since: Option<Cursor>,
+    origin: Origin,
+) -> EventStream {
+    origin.log("a stream", error);
     let event = ExecuteEvent::Error(ErrorEvent {
         error: error.message().into(),
         data: error.message().into(),
@@ -388,7 +396,7 @@ pub(crate) fn failed(execution: &Execution, error: &ApiError, since: Option<Curs
         timestamp: Timestamp::now(),
     });
     let event = Event { id: Some(since.unwrap_or_default()), payload: event.into() };
-    EventStream::new(stream::iter([Item::Event(Box::new(event))]))
+    EventStream::new(stream::iter([Item::Event(Box::new(event))]), origin)
 }
 
 fn index(stream: Stream) -> usize {

@@ -1,12 +1,14 @@
 //! The outermost layer: every request gets an id, is counted and logged, every refusal gets its body, and every stream
 //! of events its encoding.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -51,6 +53,15 @@ impl RequestId {
 
     pub(crate) fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or("r-0")
+    }
+}
+
+impl FromRequestParts<App> for RequestId {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        // The outermost layer has put it there.
+        Ok(parts.extensions.get().cloned().unwrap_or_else(Self::new))
     }
 }
 

@@ -36,6 +36,7 @@ mod listening;
 mod metrics;
 mod newcomers;
 mod note;
+mod origin;
 mod outgoing;
 mod router;
 mod routes;

@@ -1,5 +1,6 @@
 //! What a command did, as its answer says it.
 
+use std::future::{Future, ready};
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
@@ -7,29 +8,40 @@ use sandcrab_api::event::Summary;
 use sandcrab_api::execute::{Encoding, ExecuteResult, Truncated};
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::{End, EndReason, ReadError};
+use sandcrab_engine::{End, EndReason, Execution, ReadError};
 use tokio::time::Instant;
 
 use crate::answer::AnswerOutput;
 use crate::convert;
 use crate::error::ApiError;
 use crate::launch::Launch;
+use crate::layer::RequestId;
+use crate::origin::Origin;
 use crate::outgoing::{Outgoing, SCARCE_PIECE_BYTES};
 use crate::text;
 
 /// The most bytes of each stream that an error carries.
 const ERROR_OUTPUT_BYTES: usize = 1 << 20;
 
+/// Journals up to this size are read where the request is handled.
+const QUICK_OUTPUT_BYTES: u64 = 1 << 20;
+
 /// How long reading is tried again when the machine is out of something, and how often.
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const READ_PAUSE: Duration = Duration::from_millis(20);
 
 /// The answer to a command that has ended.
-pub(crate) async fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> Result<Response, ApiError> {
+pub(crate) async fn respond(
+    launch: Launch,
+    end: &End,
+    outgoing: &Outgoing,
+    request: RequestId,
+) -> Result<Response, ApiError> {
     if let Some(refusal) = refusal(&launch, end) {
         return Ok(with_output(refusal, &launch, outgoing).await?.into_response());
     }
     let info = launch.execution.info();
+    let origin = Origin::execution(request, &launch.execution);
     let encoding = launch.encoding;
     let id = launch.execution.id().to_string();
     let (output, cursor) = output(&launch, outgoing).await.map_err(|e| e.with("executionId", id.as_str()))?;
@@ -59,13 +71,17 @@ pub(crate) async fn respond(launch: Launch, end: &End, outgoing: &Outgoing) -> R
         replaced: convert::replaced(&info),
         cursor,
     };
-    Ok(output.respond(result, outgoing))
+    Ok(output.respond(result, outgoing, origin))
 }
 
 /// The output of a command that has ended. It has run, so there is an answer: where the machine has no descriptor left to
 /// read it with for a while, all of it is left out, and said to be.
 async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(AnswerOutput, u64), ApiError> {
-    let read = || AnswerOutput::of(&launch.execution, launch.max_output_bytes, launch.encoding, outgoing);
+    let (limit, encoding) = (launch.max_output_bytes, launch.encoding);
+    let read = || {
+        let piece = outgoing.piece_bytes() as u64;
+        beside(&launch.execution, move |execution| AnswerOutput::of(execution, limit, encoding, piece))
+    };
     match patiently(read).await {
         Err(ReadError::OutOf(_)) => {
             let bytes = launch.execution.info().output_bytes;
@@ -76,11 +92,36 @@ async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(AnswerOutput, u
     }
 }
 
+/// Reads the journal of an execution. A long one is read on a thread of its own: finding what is in it takes as long as
+/// reading it, and other clients wait for the runtime's threads.
+pub(crate) async fn beside<T, E>(
+    execution: &Execution,
+    read: impl FnOnce(&Execution) -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<ReadError> + Send + 'static,
+{
+    if execution.info().output_bytes <= QUICK_OUTPUT_BYTES {
+        return read(execution);
+    }
+    let execution = execution.clone();
+    match tokio::task::spawn_blocking(move || read(&execution)).await {
+        Ok(read) => read,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        // The runtime is going down.
+        Err(e) => Err(ReadError::Journal(e.to_string()).into()),
+    }
+}
+
 /// Reads, and tries again for a while when the machine is out of descriptors or memory.
-pub(crate) async fn patiently<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+pub(crate) async fn patiently<T, F>(mut read: impl FnMut() -> F) -> Result<T, ReadError>
+where
+    F: Future<Output = Result<T, ReadError>>,
+{
     let deadline = Instant::now() + READ_PATIENCE;
     loop {
-        match read() {
+        match read().await {
             Err(ReadError::OutOf(_)) if Instant::now() < deadline => tokio::time::sleep(READ_PAUSE).await,
             read => return read,
         }
@@ -131,7 +172,7 @@ async fn with_output(error: ApiError, launch: &Launch, outgoing: &Outgoing) -> R
     // An error is made whole, so it gets less when memory is scarce.
     let most = if outgoing.is_scarce() { SCARCE_PIECE_BYTES } else { ERROR_OUTPUT_BYTES };
     let limit = usize::try_from(launch.max_output_bytes).unwrap_or(usize::MAX).min(most);
-    let output = match patiently(|| launch.execution.output(limit)).await {
+    let output = match patiently(|| ready(launch.execution.output(limit))).await {
         Err(ReadError::OutOf(_)) => {
             return Ok(error.with("truncatedBytes", launch.execution.info().output_bytes));
         }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hyper::body::Frame;
 
 use crate::error::ApiError;
+use crate::origin::Origin;
 use crate::outgoing::{Held, Outgoing};
 
 /// What a body is made of, piece by piece. Making a piece must not wait for anything but a disk.
@@ -25,8 +26,8 @@ pub(crate) trait PieceSource: Send + Unpin + 'static {
 }
 
 /// A body of pieces. The client sees an error as a body that breaks off.
-pub(crate) fn body(source: impl PieceSource, outgoing: Outgoing) -> Body {
-    Body::new(Pieces { source: Some(source), outgoing, read_ahead: None })
+pub(crate) fn body(source: impl PieceSource, outgoing: Outgoing, origin: Origin) -> Body {
+    Body::new(Pieces { source: Some(source), outgoing, read_ahead: None, origin })
 }
 
 struct Pieces<S> {
@@ -34,6 +35,7 @@ struct Pieces<S> {
     source: Option<S>,
     outgoing: Outgoing,
     read_ahead: Option<Held>,
+    origin: Origin,
 }
 
 impl<S: PieceSource> hyper::body::Body for Pieces<S> {
@@ -44,15 +46,18 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Self { source, outgoing, read_ahead } = &mut *self;
+        let Self { source, outgoing, read_ahead, origin } = &mut *self;
         let Some(from) = source else { return Poll::Ready(None) };
         // It is not asked again after a panic, so what the panic left half done is not seen.
         let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
         let piece = match piece {
-            Ok(piece) => piece.map_err(BoxError::from),
+            Ok(piece) => piece.map_err(|error| {
+                origin.log_broken_off(&error);
+                BoxError::from(error)
+            }),
             Err(panic) => {
                 let error = ApiError::panic(panic.as_ref());
-                tracing::error!(why = error.internal_message(), "a body failed");
+                origin.log("a body", &error);
                 Err(error.message().into())
             }
         };
@@ -70,5 +75,39 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
                 Some(Err(error))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::origin::tests::{Log, origin};
+
+    type Fail = fn() -> Result<Vec<u8>, std::fmt::Error>;
+
+    /// Fails in its own way, and must not be asked again.
+    struct Broken(Option<Fail>);
+
+    impl PieceSource for Broken {
+        type Error = std::fmt::Error;
+
+        fn next_piece(&mut self, _: usize) -> Result<Vec<u8>, Self::Error> {
+            self.0.take().map_or_else(|| panic!("asked again"), |fail| fail())
+        }
+
+        fn release(&mut self) {}
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_logged_with_its_ids() {
+        let failures: [Fail; 2] = [|| Err(std::fmt::Error), || panic!("broken")];
+        for fail in failures {
+            let (log, _guard) = Log::capture();
+            let body = body(Broken(Some(fail)), Outgoing::new(100), origin());
+            assert!(body.collect().await.is_err());
+            log.assert_named();
+        }
     }
 }

@@ -20,6 +20,7 @@ use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
 
 use crate::cursor::Cursor;
 use crate::error::ApiError;
+use crate::origin::Origin;
 
 /// How long a stream may be silent before a heartbeat is sent, which keeps proxies from cutting it.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -84,20 +85,23 @@ impl From<ServerEvent> for Payload {
 pub(crate) type Items = Pin<Box<dyn Stream<Item = Item> + Send>>;
 
 /// A stream that ends with an error event if it panics.
-struct Guarded(Option<Items>);
+struct Guarded {
+    items: Option<Items>,
+    origin: Origin,
+}
 
 impl Stream for Guarded {
     type Item = Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
-        let Some(items) = &mut self.0 else { return Poll::Ready(None) };
+        let Some(items) = &mut self.items else { return Poll::Ready(None) };
         // It is not polled again after a panic, so what the panic left half done is not seen.
         match catch_unwind(AssertUnwindSafe(|| items.as_mut().poll_next(cx))) {
             Ok(polled) => polled,
             Err(panic) => {
-                self.0 = None;
+                self.items = None;
                 let error = ApiError::panic(panic.as_ref());
-                tracing::error!(why = error.internal_message(), "a stream failed");
+                self.origin.log("a stream", &error);
                 Poll::Ready(Some(failure(&error)))
             }
         }
@@ -124,8 +128,8 @@ fn failure(error: &ApiError) -> Item {
 pub(crate) struct EventStream(Arc<Mutex<Option<Items>>>);
 
 impl EventStream {
-    pub(crate) fn new(items: impl Stream<Item = Item> + Send + 'static) -> Self {
-        let items = Guarded(Some(Box::pin(items)));
+    pub(crate) fn new(items: impl Stream<Item = Item> + Send + 'static, origin: Origin) -> Self {
+        let items = Guarded { items: Some(Box::pin(items)), origin };
         Self(Arc::new(Mutex::new(Some(Box::pin(items)))))
     }
 
@@ -149,20 +153,23 @@ mod tests {
     use futures_util::{StreamExt, stream};
 
     use super::*;
+    use crate::origin::tests::{Log, origin};
 
     #[tokio::test]
     async fn a_stream_that_panics_ends_with_an_error() {
+        let (log, _guard) = Log::capture();
         let broken = stream::iter(0..9).map(|number| match number {
             0 => Item::Heartbeat,
             _ => panic!("broken"),
         });
-        let mut response = EventStream::new(broken).into_response();
+        let mut response = EventStream::new(broken, origin()).into_response();
         let items: Vec<_> = EventStream::take(&mut response).unwrap().collect().await;
         let [Item::Heartbeat, Item::Event(last)] = &items[..] else { panic!("{items:?}") };
         let mut json = Vec::new();
         last.payload.write_json(&mut json);
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!((&json["type"], &json["code"]), (&"error".into(), &"INTERNAL_ERROR".into()));
+        log.assert_named();
         assert!(!json.to_string().contains("broken"), "the message is for the log only");
         assert!(EventStream::take(&mut response).is_none());
     }

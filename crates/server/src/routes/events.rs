@@ -12,14 +12,16 @@ use sandcrab_engine::EngineEvent;
 use crate::app::App;
 use crate::convert;
 use crate::events::{Event, EventStream, HEARTBEAT, Item};
+use crate::layer::RequestId;
+use crate::origin::Origin;
 use crate::sandbox::Sandbox;
 
 /// Streams what starts, changes and ends, from now on. A reader that is too slow is told how much it has missed.
 #[utoipa::path(get, path = "/api/events", operation_id = "events", tag = "service",
     responses((status = 200, description = "Events.", body = ServerEvent, content_type = "text/event-stream")))]
-pub(crate) async fn events(State(app): State<App>, sandbox: Sandbox) -> EventStream {
+pub(crate) async fn events(State(app): State<App>, request: RequestId, sandbox: Sandbox) -> EventStream {
     let watcher = sandbox.engine.events();
-    EventStream::new(stream::unfold((app, watcher, Stage::New), |(app, mut watcher, stage)| async move {
+    let items = stream::unfold((app, watcher, Stage::New), |(app, mut watcher, stage)| async move {
         let mut next = Stage::Open;
         let event = match stage {
             Stage::New => ServerEvent::Hello(HelloEvent { timestamp: Timestamp::now() }),
@@ -41,7 +43,8 @@ pub(crate) async fn events(State(app): State<App>, sandbox: Sandbox) -> EventStr
         };
         let event = Event { id: None, payload: event.into() };
         Some((Item::Event(Box::new(event)), (app, watcher, next)))
-    }))
+    });
+    EventStream::new(items, Origin::request(request))
 }
 
 /// Where the stream stands.

@@ -16,6 +16,8 @@ use crate::events::EventStream;
 use crate::feed::{self, Feed, StreamKind};
 use crate::input::{Json, Params};
 use crate::launch::{Intent, Kind, Launch, launch_guarded};
+use crate::layer::RequestId;
+use crate::origin::Origin;
 use crate::sandbox::Sandbox;
 use crate::summary;
 
@@ -38,6 +40,7 @@ pub(crate) struct CommandHeaders {
     responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteAnswer)))]
 pub(crate) async fn execute(
     State(app): State<App>,
+    request_id: RequestId,
     sandbox: Sandbox,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -55,7 +58,7 @@ pub(crate) async fn execute(
     }
     let end = wait(&app, &launch).await?;
     guard.release();
-    summary::respond(launch, &end, &app.outgoing).await
+    summary::respond(launch, &end, &app.outgoing, request_id).await
 }
 
 /// Waits for the end of a command; gives up when the server's patience is over.
@@ -110,6 +113,7 @@ pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<C
         body = ExecuteEvent, content_type = "text/event-stream")))]
 pub(crate) async fn execute_stream(
     State(app): State<App>,
+    request_id: RequestId,
     sandbox: Sandbox,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -135,9 +139,10 @@ pub(crate) async fn execute_stream(
     let execution = launch.execution.clone();
     let encoding = launch.encoding;
     let kind = StreamKind::Command(Box::new((launch, guard)));
-    match Feed::new(&app, &execution, kind, since, encoding, true).await {
+    let origin = Origin::execution(request_id, &execution);
+    match Feed::new(&app, &execution, kind, since, encoding, true, origin.clone()).await {
         Ok(feed) => Ok(feed.into_events()),
         // It runs: refusing the request would say that it does not.
-        Err(e) => Ok(feed::failed(&execution, &e, since)),
+        Err(e) => Ok(feed::failed(&execution, &e, since, origin)),
     }
 }

@@ -20,9 +20,12 @@ use crate::error::ApiError;
 use crate::events::EventStream;
 use crate::feed::{Feed, StreamKind};
 use crate::input::{OfProcess, Params};
+use crate::layer::RequestId;
 use crate::note::{self, ExecutionNote};
+use crate::origin::Origin;
 use crate::routes::execute::since;
 use crate::sandbox::Sandbox;
+use crate::summary::beside;
 use crate::text::Decoder;
 
 /// How much is looked at together for ends of lines.
@@ -47,33 +50,16 @@ pub(crate) struct LogOptions {
     responses((status = 200, description = "What it has written.", body = ProcessLogs)))]
 pub(crate) async fn logs(
     State(app): State<App>,
+    request: RequestId,
     sandbox: Sandbox,
     OfProcess(execution): OfProcess,
     Params(options): Params<LogOptions>,
 ) -> Result<Response, ApiError> {
     let encoding = encoding(&execution, options.encoding);
     let limit = sandbox.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
-    let mut reader = execution.reader()?;
-    let mut cursor = reader.cursor_end()?;
-    let mut gap = None;
-    let output = if let Some(since) = options.since.as_deref() {
-        let found = after(&execution, since.parse()?, encoding, limit)?;
-        (cursor, gap) = (found.cursor, found.gap);
-        AnswerOutput::ranges(reader, found.ranges, encoding, None)
-    } else if let Some(lines) = options.tail {
-        let (stdout, stderr) = reader.totals()?;
-        let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
-        let stderr = last_lines(&mut reader, Stream::Stderr, stderr, lines, limit)?;
-        let truncated = (stdout.start + stderr.start > 0).then_some(Truncated {
-            stdout: stdout.start,
-            stdout_after: 0,
-            stderr: stderr.start,
-            stderr_after: 0,
-        });
-        AnswerOutput::ranges(reader, [stdout, stderr], encoding, truncated)
-    } else {
-        AnswerOutput::head_and_tail(reader, limit, encoding)?
-    };
+    let since = options.since.as_deref().map(str::parse).transpose()?;
+    let choose = move |execution: &Execution| choose(execution, since, options.tail, encoding, limit);
+    let Chosen { output, cursor, gap } = beside(&execution, choose).await?;
     let logs = ProcessLogs {
         stdout: String::new(),
         stderr: String::new(),
@@ -86,7 +72,46 @@ pub(crate) async fn logs(
         cursor,
         timestamp: Timestamp::now(),
     };
-    Ok(output.respond(logs, &app.outgoing))
+    Ok(output.respond(logs, &app.outgoing, Origin::execution(request, &execution)))
+}
+
+/// What an answer shows.
+struct Chosen {
+    output: AnswerOutput,
+    cursor: u64,
+    gap: Option<Gap>,
+}
+
+/// Chooses what to show: what comes after a cursor, the last lines, or head and tail.
+fn choose(
+    execution: &Execution,
+    since: Option<Cursor>,
+    tail: Option<u64>,
+    encoding: Encoding,
+    limit: u64,
+) -> Result<Chosen, ApiError> {
+    let mut reader = execution.reader()?;
+    let cursor = reader.cursor_end()?;
+    if let Some(since) = since {
+        let After { ranges, cursor, gap } = after(execution, since, encoding, limit)?;
+        let output = AnswerOutput::ranges(reader, ranges, encoding, None);
+        return Ok(Chosen { output, cursor, gap });
+    }
+    let Some(lines) = tail else {
+        let output = AnswerOutput::head_and_tail(reader, limit, encoding)?;
+        return Ok(Chosen { output, cursor, gap: None });
+    };
+    let (stdout, stderr) = reader.totals()?;
+    let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
+    let stderr = last_lines(&mut reader, Stream::Stderr, stderr, lines, limit)?;
+    let truncated = (stdout.start + stderr.start > 0).then_some(Truncated {
+        stdout: stdout.start,
+        stdout_after: 0,
+        stderr: stderr.start,
+        stderr_after: 0,
+    });
+    let output = AnswerOutput::ranges(reader, [stdout, stderr], encoding, truncated);
+    Ok(Chosen { output, cursor, gap: None })
 }
 
 fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
@@ -215,6 +240,7 @@ pub(crate) struct StreamOptions {
         body = ProcessEvent, content_type = "text/event-stream")))]
 pub(crate) async fn stream(
     State(app): State<App>,
+    request: RequestId,
     headers: HeaderMap,
     OfProcess(execution): OfProcess,
     Params(options): Params<StreamOptions>,
@@ -222,5 +248,7 @@ pub(crate) async fn stream(
     let since = since(&headers, options.since.as_deref())?;
     let encoding = encoding(&execution, options.encoding);
     let follows = options.follow != Some(false);
-    Ok(Feed::new(&app, &execution, StreamKind::Process, since, encoding, follows).await?.into_events())
+    let origin = Origin::execution(request, &execution);
+    let feed = Feed::new(&app, &execution, StreamKind::Process, since, encoding, follows, origin).await?;
+    Ok(feed.into_events())
 }

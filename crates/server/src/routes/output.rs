@@ -5,7 +5,7 @@ use std::ops::Range;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use sandcrab_engine::{OutputReader, ReadAt, ReadError, Stream};
+use sandcrab_engine::{Execution, OutputReader, ReadAt, ReadError, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,6 +14,9 @@ use crate::body::pieces::{self, PieceSource};
 use crate::body::range::{content_range, not_satisfiable, parse};
 use crate::error::ApiError;
 use crate::input::{OfProcess, Params};
+use crate::layer::RequestId;
+use crate::origin::Origin;
+use crate::summary::beside;
 
 /// How many pieces are read at a time: raw bytes are only copied, so fewer and larger pieces are faster.
 const PIECES: usize = 2;
@@ -51,6 +54,7 @@ pub(crate) struct OutputOptions {
             body = Vec<u8>, content_type = "application/octet-stream")))]
 pub(crate) async fn output(
     State(app): State<App>,
+    request: RequestId,
     headers: HeaderMap,
     OfProcess(execution): OfProcess,
     Params(options): Params<OutputOptions>,
@@ -59,9 +63,14 @@ pub(crate) async fn output(
         StreamName::Stdout => Stream::Stdout,
         StreamName::Stderr => Stream::Stderr,
     };
-    let mut reader = execution.reader()?;
-    let plan = reader.plan(stream, usize::MAX)?;
-    let whole = |ranges| pieces::body(StreamRanges { reader, stream, ranges }, app.outgoing.clone());
+    let read = move |execution: &Execution| {
+        let mut reader = execution.reader()?;
+        let plan = reader.plan(stream, usize::MAX)?;
+        Ok::<_, ReadError>((reader, plan))
+    };
+    let (reader, plan) = beside(&execution, read).await?;
+    let origin = Origin::execution(request, &execution);
+    let whole = |ranges| pieces::body(StreamRanges { reader, stream, ranges }, app.outgoing.clone(), origin);
     let octets = (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     let ranges = (header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     let Some(wanted) = headers.get(header::RANGE).and_then(|value| parse(value, plan.total)) else {

@@ -249,7 +249,6 @@ impl Writer {
                     Ok(Some(fragment)) => return Poll::Ready(Ok(fragment)),
                     Ok(None) => self.open = None,
                     Err(BrokeOff(why)) => {
-                        tracing::error!(why, "an answer over a WebSocket broke off");
                         if let Some(id) = open.unanswered() {
                             let error = ApiError::internal(why);
                             let id = String::from(&**id);
