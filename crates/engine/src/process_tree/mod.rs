@@ -49,7 +49,7 @@ pub(crate) use crate::procfs::StartTime;
 pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups, OomCounter};
 pub(crate) use ending::{Ending, FORCE_LIMIT, Step};
 pub(crate) use limits::Plan;
-pub(crate) use query::usage_of;
+pub(crate) use query::{one_of_each, usage_of};
 pub(crate) use scope::Scope;
 pub(crate) use tag::{Nonce, Tag};
 pub(crate) use tags::Tags;

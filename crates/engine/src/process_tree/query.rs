@@ -1,12 +1,15 @@
 //! Asking who is in a [`Scope`], and sending them a signal without ending them.
 
+use std::collections::HashSet;
 use std::io;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::member::Act;
 use super::members::Members;
-use super::scope::Scope;
+use super::scope::{Facts, Scope};
+use super::tag::Tag;
+use super::walk::walk;
 use crate::end::Usage;
 use crate::procfs::{ProcessUsage, Stat};
 
@@ -52,6 +55,31 @@ impl Scope {
         }
         Ok(reached)
     }
+}
+
+/// A process of each of these scopes, by one look at everything below this process. One that is found is in its scope; where
+/// none is found there may be one all the same, which [`Scope::members`] tells.
+pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
+    let me = getpid();
+    let mut found = vec![None; scopes.len()];
+    let mut members = vec![HashSet::new(); scopes.len()];
+    walk(me, &mut |pid| {
+        let stat = Stat::of(pid)?;
+        if stat.ended {
+            return Some(stat);
+        }
+        let tag = Tag::of(pid);
+        for ((scope, found), members) in scopes.iter().zip(&mut found).zip(&mut members) {
+            let parent_is_member = stat.parent.is_some_and(|parent| members.contains(&parent));
+            let facts = Facts { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
+            if scope.holds(me, &facts, &[]) {
+                members.insert(pid);
+                found.get_or_insert(pid);
+            }
+        }
+        Some(stat)
+    });
+    found
 }
 
 /// What processes that are alive, and children they have waited for, have used so far. The wall time is

@@ -13,11 +13,13 @@ use super::core::Core;
 use super::job::{Job, raw};
 use super::role::Role;
 use crate::end::{Leftover, MAX_LEFTOVERS};
-use crate::process_tree::{Scope, StartTime, Tag, walk};
+use crate::process_tree::{Scope, StartTime, Tag, one_of_each, walk};
 use crate::protocol::{Answer, Stage};
 
 /// How often what is left is looked for where no process of it can be watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The most executions of which a process is watched: each takes a descriptor. What others have left is looked for.
+const MAX_WATCHED: usize = 64;
 
 /// What one execution has left running.
 #[derive(Debug)]
@@ -75,16 +77,19 @@ impl Remains {
         self.look_at = Some(now);
     }
 
-    /// Looks for what is left, if that is due; whether there is anything.
-    fn look(&mut self, role: &Role, now: Instant) -> bool {
-        if self.look_at.is_none_or(|at| at > now) {
-            return true;
-        }
-        // A process that ends between the look and this makes the next look come at once.
-        let members = self.processes.scope(role).members();
-        self.watched = members.iter().find_map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok());
+    fn is_due(&self, now: Instant) -> bool {
+        self.look_at.is_some_and(|at| at <= now)
+    }
+
+    /// Notes what a look has found; whether there is anything. A process that ends between the look and this makes the next
+    /// look come at once.
+    fn found(&mut self, one: Option<Pid>, role: &Role, may_watch: bool, now: Instant) -> bool {
+        let Some(one) = one.or_else(|| self.processes.scope(role).members().into_iter().next()) else {
+            return false;
+        };
+        self.watched = may_watch.then(|| pidfd_open(one, PidfdFlags::empty()).ok()).flatten();
         self.look_at = self.watched.is_none().then_some(now + LOOK_INTERVAL);
-        !members.is_empty()
+        true
     }
 }
 
@@ -95,17 +100,27 @@ impl Core {
         ended.or_else(|| self.remains.iter().find(|left| left.slot == slot).map(|left| left.processes))
     }
 
-    /// Reports executions of which nothing is left any more.
+    /// Reports executions of which nothing is left any more. All that are due are looked for at once.
     pub(super) fn check_remains(&mut self, role: &Role, now: Instant) {
-        let mut index = 0;
-        while index < self.remains.len() {
-            if self.remains[index].look(role, now) {
-                index += 1;
-                continue;
-            }
-            let slot = self.remains.remove(index).slot;
-            self.link.send(0, &Answer::Gone { slot });
+        let due = self.remains.iter().filter(|left| left.is_due(now));
+        let scopes: Vec<_> = due.map(|left| left.processes.scope(role)).collect();
+        if scopes.is_empty() {
+            return;
         }
+        let mut found = one_of_each(&scopes).into_iter();
+        let mut watched = self.remains.iter().filter(|left| left.watched.is_some()).count();
+        let link = &mut self.link;
+        self.remains.retain_mut(|left| {
+            if !left.is_due(now) {
+                return true;
+            }
+            let is_there = left.found(found.next().flatten(), role, watched < MAX_WATCHED, now);
+            watched += usize::from(left.watched.is_some());
+            if !is_there {
+                link.send(0, &Answer::Gone { slot: left.slot });
+            }
+            is_there
+        });
     }
 
     /// Looks for everything that is left when the next turn begins.

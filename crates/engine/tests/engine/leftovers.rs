@@ -430,3 +430,34 @@ fn owner_of(process: Seen) -> u32 {
     std::fs::metadata(format!("/proc/{}", process.pid))
         .map_or(u32::MAX, |of| std::os::unix::fs::MetadataExt::uid(&of))
 }
+
+/// More executions with leftovers than a supervisor watches processes: each is reported when its own is gone.
+#[tokio::test]
+async fn what_many_commands_have_left_takes_a_bounded_number_of_descriptors() {
+    const COMMANDS: usize = 80;
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let mut executions = Vec::new();
+    for _ in 0..COMMANDS {
+        let outcome = session.run(CommandSpec::shell("setsid sleep 600 >/dev/null 2>&1 &")).await.unwrap();
+        assert_eq!(outcome.end.leftovers.len(), 1);
+        executions.push(outcome.execution);
+    }
+    let supervisor =
+        Seen::of(Seen::of(executions[0].info().pid.unwrap()).unwrap().parent().unwrap()).unwrap();
+    let files = || std::fs::read_dir(format!("/proc/{}/fd", supervisor.pid)).unwrap().count();
+    for execution in &executions {
+        execution.wait_closed().await;
+    }
+    assert!(files() < 64 + 60, "{}", files());
+    // The last ones are not watched.
+    for execution in [&executions[0], &executions[COMMANDS - 1]] {
+        execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+        assert_eq!(execution.leftovers().await.1, 0);
+    }
+    let (left, _) = executions[COMMANDS - 2].leftovers().await;
+    Seen::of(left[0].pid).unwrap().kill();
+    eventually("that is noticed", || !executions[COMMANDS - 2].info().has_leftovers).await;
+    assert!(executions[1].info().has_leftovers && executions[COMMANDS - 3].info().has_leftovers);
+    session.delete().await.unwrap();
+}
