@@ -7,6 +7,7 @@ use std::process::Command;
 use super::harness::{Ended, Outcome, Run, Session, bash, path, set, unset};
 use super::table::bash_version;
 use crate::shell::{Birth, Driver, Hurry, Job, Report};
+use crate::sys::{self, Resource};
 
 /// Everything a single command may do has to be what `bash -c` does, in a shell of its own or in a fork of a template.
 #[test]
@@ -284,6 +285,26 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
     assert_eq!(status.unwrap().1.terminating_signal(), Some(libc::SIGKILL));
     template.report(std::time::Duration::from_secs(5));
     assert_eq!(template.died(), Some(-9));
+}
+
+/// As with a C library whose idea of the process id does not survive the fork: what a fork does first may fail.
+#[test]
+fn a_fork_that_cannot_live_is_given_no_command() {
+    let mut template = Session::new(Driver::Loaded);
+    let mut fork = template.shell.fork_ahead().unwrap();
+    assert!(fork.is_born());
+    end(&fork);
+    // Below the number that its socket is to have.
+    let (_, hard) = sys::limit(Some(template.shell.pid()), Resource::OpenFiles).unwrap();
+    sys::set_limit(Some(template.shell.pid()), Resource::OpenFiles, 77, hard).unwrap();
+    let mut fork = template.shell.fork_ahead().unwrap();
+    assert!(!fork.is_born());
+    end(&fork);
+}
+
+fn end(fork: &crate::shell::Shell) {
+    drop(sys::send_signal(fork.pid(), libc::SIGKILL));
+    assert!(sys::reap_one(fork.pid()));
 }
 
 #[test]
