@@ -437,20 +437,24 @@ impl Link {
                 Ok(None)
             }
             READY => Ok(Some(Report::Ready)),
-            DONE if word(2) == self.job => Ok(Some(Report::Done(Done {
-                status: word(3).cast_signed(),
-                how: match word(4) {
-                    0 => How::Normal,
-                    2 => How::Interrupted,
-                    3 => How::Signal,
-                    _ => How::Exit,
-                },
-                usage: Some(ShellUsage {
-                    user: Duration::from_micros(long(6)),
-                    system: Duration::from_micros(long(8)),
-                    max_rss_bytes: long(10).saturating_mul(1024),
-                }),
-            }))),
+            DONE if word(2) == self.job => {
+                // It was for a shell that was about to end.
+                self.last_state = None;
+                Ok(Some(Report::Done(Done {
+                    status: word(3).cast_signed(),
+                    how: match word(4) {
+                        0 => How::Normal,
+                        2 => How::Interrupted,
+                        3 => How::Signal,
+                        _ => How::Exit,
+                    },
+                    usage: Some(ShellUsage {
+                        user: Duration::from_micros(long(6)),
+                        system: Duration::from_micros(long(8)),
+                        max_rss_bytes: long(10).saturating_mul(1024),
+                    }),
+                })))
+            }
             REFUSED if word(2) == self.sequence => Err(io::Error::from_raw_os_error(word(3).cast_signed())),
             _ => Ok(None),
         }

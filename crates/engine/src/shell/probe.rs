@@ -96,7 +96,7 @@ fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
 /// Each has to end with this status, and the second has to find what the first has left.
 const QUESTIONS: &[(&[u8], i32)] = &[
     (b"f() { local y=4; (exit $((y + $1))); }; x=3; f $x", 7),
-    (b"[[ $? == 7 && $x == 3 && $- != *i* && $(f 1; echo $?) == 5 ]] && return 9", 9),
+    (b"[[ $? == 7 && $x == 3 && $- != *i* && $(f 1; echo $?) == 5 ]] && (exit 9)", 9),
     (b"exit 11", 11),
     (b"f 'unterminated", 2),
     (b"set -e; false", 1),

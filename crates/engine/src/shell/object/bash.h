@@ -32,6 +32,7 @@ extern struct alias **all_aliases(void);
 struct word { char *text; int flags; };
 struct word_list { struct word_list *next; struct word *word; };
 typedef int builtin_function(struct word_list *);
+struct command;
 
 struct builtin { char *name; builtin_function *function; int flags; char *const *long_doc; const char *short_doc; char *handle; };
 enum { BUILTIN_ENABLED = 1 };
@@ -39,6 +40,7 @@ extern struct builtin *shell_builtins;
 extern int num_shell_builtins;
 
 /* Where the parser reads from. Type 0 is "nothing": bash then leaves descriptor 0 alone. */
+enum { NO_INPUT = 0, STRING_INPUT = 3 };
 extern struct {
     int type;
     char *name;
@@ -48,14 +50,15 @@ extern struct {
 } bash_input;
 extern int default_buffered_input;
 
-extern sigjmp_buf top_level, return_catch;
+extern sigjmp_buf top_level;
 enum { FORCE_EOF = 1, DISCARD = 2, EXITPROG = 3, ERREXIT = 4, EXITBLTIN = 6 };
-enum { BAD_SYNTAX = 257 }; /* a status within bash */
-enum { SEVAL_NOHIST = 0x4, SEVAL_NOFREE = 0x8, SEVAL_RESETLINE = 0x10, SEVAL_NOHISTEXP = 0x200 };
+enum { BAD_USAGE = 2 };
+enum { SEVAL_NOHIST = 0x4, SEVAL_NOFREE = 0x8, SEVAL_RESETLINE = 0x10 };
 
 extern volatile sig_atomic_t interrupt_state;
 extern sigset_t top_level_mask;
-extern int last_command_exit_value, return_catch_flag, return_catch_value, read_but_dont_execute;
+extern int last_command_exit_value, return_catch_flag, read_but_dont_execute, EOF_Reached, executing, stdin_redir;
+extern int current_command_number;
 extern int line_number, indirection_level, variable_context, startup_state, want_pending_command, read_from_stdin;
 extern int wait_intr_flag, wait_signal_received, array_needs_making, posixly_correct, restricted;
 extern int errexit_flag, evalnest, sourcelevel, xtrace_fd, executing_builtin, expand_aliases;
@@ -71,7 +74,13 @@ extern const char *const dist_version;
 extern builtin_function *this_shell_builtin, exec_builtin;
 
 extern int parse_and_execute(char *, const char *, int);
-extern void parse_and_execute_cleanup(int), top_level_cleanup(void), reset_parser(void);
+extern int parse_command(void), execute_command(struct command *);
+extern void adjust_shell_level(int);
+extern void dispose_command(struct command *), dispose_used_env_vars(void), with_input_from_string(char *, const char *);
+extern void top_level_cleanup(void), reset_parser(void);
+extern WEAK void unlink_fifo_list(void), restore_traps(void);
+extern struct command *global_command;
+extern void *temporary_env;
 extern void exit_shell(int);
 extern WEAK void reset_local_contexts(void);
 extern void dispose_var_context(struct scope *);
@@ -92,5 +101,6 @@ extern struct variable **all_shell_variables(void), **all_shell_functions(void);
 extern struct word *make_word(const char *);
 extern struct word_list *make_word_list(struct word *, struct word_list *), *list_rest_of_args(void);
 extern builtin_function *builtin_address(const char *);
+extern struct builtin *builtin_address_internal(const char *, int);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * descriptors.c: the socket and /dev/null, which a command may close.
+ * descriptors.c: the socket, which a command may close, and the standard streams.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,15 +10,17 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "object.h"
 
-int control = -1, null = -1;
+int control = -1;
 int high;
 struct hello hello;
-static struct stat control_is, null_is; /* to see that a command has not replaced them */
+int has_forked;
+static struct stat control_is; /* to see that a command has not replaced it */
 
 /* How long the supervisor may take to connect again. It tries every few milliseconds. */
 enum { RECONNECT_PATIENCE_MS = 10000 };
@@ -83,24 +85,34 @@ static int connection_of_supervisor(void)
     return -1;
 }
 
-/* A command may close or replace any descriptor (`exec 400>&-`). Ours are looked at before each use. */
-void check_descriptors(void)
+/* A command may close or replace any descriptor (`exec 400>&-`). So this is called after each. */
+void check_control(void)
 {
-    if (null < 0 || !same(null, &null_is)) {
-        null = move_up(open("/dev/null", O_RDWR | O_CLOEXEC));
-        fstat(null, &null_is);
-    }
-    if (!has_control()) {
-        int fd = connection_of_supervisor();
-        if (fd < 0)
-            _exit(125);
-        set_control(move_up(fd));
-    }
+    if (has_control())
+        return;
+    int fd = connection_of_supervisor();
+    if (fd < 0)
+        _exit(125);
+    set_control(move_up(fd));
+}
+
+/* Between commands there are no standard streams: those of the next one take these numbers when they are received, which
+ * needs no call, and no more descriptors than a command that has lowered their limit has left. */
+void close_stdio(void)
+{
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, 0, 2, 0) == 0)
+        return;
+#endif
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
 }
 
 void stdio_to_null(void)
 {
-    for (int fd = 0; fd < 3; fd++)
+    close_stdio();
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = null + 1; null >= 0 && fd < 3; fd++)
         dup2(null, fd);
 }
 
@@ -112,7 +124,12 @@ static void close_control(void)
     control = -1;
 }
 
+static void note_fork(void)
+{
+    has_forked = 1;
+}
+
 void forget_control_in_forks(void)
 {
-    pthread_atfork(NULL, NULL, close_control);
+    pthread_atfork(NULL, note_fork, close_control);
 }

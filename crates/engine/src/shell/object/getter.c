@@ -15,12 +15,11 @@
  * the function from which bash's parser gets its characters, and then says that loading has failed: so
  * no builtin is registered (`-z nodelete` keeps the code in place). When bash wants its next character
  * it calls `next_command`, which never returns. It waits for a request, gives bash's own
- * `parse_and_execute` the text, and reports the status. Everything the text may do to get out of
- * there (`exit`, `return`, errexit, an expansion error, an interrupt) is a long jump in bash, to
- * `top_level` or to `return_catch`; both point here.
+ * parser the text, has bash run it, and reports the status. Everything the text may do to get out of
+ * there (`exit`, errexit, an expansion error, an interrupt) is a long jump in bash, to
+ * `top_level`, which points here.
  *
- * Footprint: no variable, function, trap, option or builtin; two descriptors, both high and
- * close-on-exec.
+ * Footprint: no variable, function, trap, option or builtin; one descriptor, high and close-on-exec.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,8 +36,7 @@
 #include "object.h"
 
 pid_t shell, supervisor;
-static int is_session; /* a command has been run that was not to be the only one */
-
+int is_session;
 
 /* From here on no signal unwinds. */
 static void stop_running(void)
@@ -85,8 +83,9 @@ static void finish(int status, uint32_t how)
         forget_commands();
     }
     read_but_dont_execute = 0; /* `set -n` would be for ever */
-    check_descriptors();
-    stdio_to_null();
+    bash_input.type = NO_INPUT;
+    check_control();
+    close_stdio();
     send_report(DONE, status, how);
 }
 
@@ -95,35 +94,13 @@ static void finish(int status, uint32_t how)
 static void close_saved_copies(void)
 {
     for (int fd = 10; fd < 40 && fd < high; fd++)
-        if (fd != xtrace_fd && fcntl(fd, F_GETFD) == FD_CLOEXEC && fd != control && fd != null && fd != old_directory)
+        if (fd != xtrace_fd && fcntl(fd, F_GETFD) == FD_CLOEXEC && fd != control && fd != old_directory)
             close(fd);
 }
 
-/* A long jump has left the command: brings bash back to a state in which it can take the next. */
-static void recover(int code)
+/* Brings bash back to its top level after a jump. */
+static void leave_command(int code)
 {
-    int status = last_command_exit_value, why = unwinding, is_over = 0;
-    interrupt_state = 0;
-    if (why) {
-        __fpurge(stdout); /* what an interrupted builtin had not yet written */
-        status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
-    } else if (code == DISCARD) {
-        status = 1; /* an error at which bash discards what is left of the text, and goes on */
-    } else {
-        is_over = 1;
-    }
-    if (is_over && signal_is_trapped(0)) {
-        /* Here `top_level` is overwritten; the loop sets it again. */
-        status = run_exit_trap();
-        run_trap_cleanup(0);
-        restore_default_signal(0); /* it has been run; a script would have ended */
-        if (unwinding) {
-            __fpurge(stdout);
-            why = unwinding;
-            status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
-        }
-    }
-    stop_running(); /* `top_level` may be stale: nothing must jump any more */
     top_level_cleanup();
     reset_parser();
     leave_functions();
@@ -141,6 +118,41 @@ static void recover(int code)
         sigalrm_seen = 0;
     close_saved_copies();
     sigprocmask(SIG_SETMASK, &top_level_mask, NULL);
+    discard_command();
+    signals_changed = 1;
+}
+
+/* A long jump has left the command: brings bash back to a state in which it can take the next. */
+static void recover(int code)
+{
+    int status = last_command_exit_value, why = unwinding, is_over = 0;
+    interrupt_state = 0;
+    if (why) {
+        __fpurge(stdout); /* what an interrupted builtin had not yet written */
+        status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
+    } else if (code == DISCARD) {
+        /* An error at which bash discards a command and goes on with the next. */
+        if (status == 0)
+            last_command_exit_value = 1;
+        leave_command(code);
+        set_pipestatus_from_exit(last_command_exit_value);
+        return;
+    } else {
+        is_over = 1;
+    }
+    if (is_over && signal_is_trapped(0)) {
+        /* Here `top_level` is overwritten; the loop sets it again. */
+        status = run_exit_trap();
+        run_trap_cleanup(0);
+        restore_default_signal(0); /* it has been run; a script would have ended */
+        if (unwinding) {
+            __fpurge(stdout);
+            why = unwinding;
+            status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
+        }
+    }
+    stop_running(); /* `top_level` may be stale: nothing must jump any more */
+    leave_command(code);
     set_pipestatus_from_exit(status);
     last_command_exit_value = status;
     if (is_over)
@@ -179,8 +191,9 @@ static void report_exit(int status, void *unused)
 static void hand_on_state(int status, void *unused)
 {
     (void)unused;
-    if (getpid() == shell && is_session)
-        send_state(status & 0xff);
+    /* With another input it has become the shell of a script, after `exec`. */
+    if (getpid() == shell && is_session && bash_input.type == STRING_INPUT)
+        send_state(status & 0xff, 0);
 }
 
 /* As `bash -c` does it: the shell ends with the text. */
@@ -190,7 +203,6 @@ static void run_once(char *text)
         default_signals();
     is_session = 0;
     on_exit(report_exit, NULL);
-    close(null);
     handle_interrupt(SIG_DFL);
     indirection_level = 0;
     startup_state = 2;
@@ -223,20 +235,20 @@ static void begin_session(void)
     if (&expaliases_flag)
         expaliases_flag = 1;
     set_bashopts();
-    handle_rare_signals();
+    handle_session_signals();
+    intercept_exec();
     if (!(request->flags & SET_STATUS)) /* or this text is what brings it to its first state */
         mark_saved();
 }
 
-void run(int fds[MAX_FDS])
+/* Begins the command that was received; if it is not the only one, the loop goes on with it. */
+static void begin(int fds[MAX_FDS])
 {
     uint32_t flags = request->flags;
     char *body = packet + sizeof *request;
     for (int i = 0; i < 3; i++)
         if (fds[i] != i)
             dup2(fds[i], i);
-        else /* the number was free, which it hardly ever is */
-            fcntl(i, F_SETFD, 0);
     for (int i = 0; i < 3; i++)
         if (fds[i] > 2)
             close(fds[i]);
@@ -244,7 +256,7 @@ void run(int fds[MAX_FDS])
         forked_ahead = 0;
         start_clock();
     }
-    begin_usage();
+    begin_usage_of_children();
     unwinding = fatal = 0;
     interrupt_state = 0; /* set before the command's bytes arrived: not meant for it */
     if (flags & IN_FILE) {
@@ -266,38 +278,24 @@ void run(int fds[MAX_FDS])
     if (flags & ONCE)
         run_once(text);
     begin_session();
-    handle_signals();
+    if (signals_changed)
+        handle_signals();
     watch_for_exec();
+    indirection_level = 1; /* as in bash's own loop: a trace starts with one `+` */
+    begin_text(text);
     running = 1;
-    indirection_level = 0; /* or a trace would start with `++` */
-    return_catch_flag = 1;
-    int before = last_command_exit_value, status;
-    if (__sigsetjmp(return_catch, 0)) {
-        parse_and_execute_cleanup(-1);
-        status = last_command_exit_value = return_catch_value;
-    } else {
-        status = parse_and_execute(text, "bash", SEVAL_NOHIST | SEVAL_NOFREE | SEVAL_NOHISTEXP | SEVAL_RESETLINE);
-        /* A syntax error may be in the result only. A text without a command succeeds, and leaves `$?` alone. */
-        if (last_command_exit_value == BAD_SYNTAX)
-            status = 2; /* until 4.4 the result is 1, but a shell that reads its input says 2 */
-        if (last_command_exit_value == BAD_SYNTAX || (last_command_exit_value == before && status))
-            last_command_exit_value = status;
-        else if (last_command_exit_value != before)
-            status = last_command_exit_value;
-    }
-    return_catch_flag = 0;
-    finish(status, NORMAL);
 }
 
 static int next_command(void)
 {
-    bash_input.type = 0;
+    bash_input.type = NO_INPUT;
     default_buffered_input = -1;
-    stdio_to_null();
+    close_stdio();
     last_command_exit_value = 0;
     forget_commands();
     apply_changes(packet, ONCE);
     handle_interrupt(on_interrupt);
+    begin_usage();
     send_report(READY, 0, 0);
     for (;;) {
         int code = __sigsetjmp(top_level, 0);
@@ -306,23 +304,25 @@ static int next_command(void)
                 fflush(stdout);
                 _exit(code == DISCARD && last_command_exit_value == 0 ? 1 : last_command_exit_value);
             }
-            if (running) {
+            if (running)
                 recover(code);
-                continue;
-            }
+        }
+        if (running) {
+            run_text();
+            finish(text_status(), NORMAL);
+            continue;
         }
         int fds[MAX_FDS];
-        check_descriptors();
         int count = receive(fds);
         if (request->kind == SNAPSHOT)
             take_snapshot(fds[0], request->flags);
         else if (request->kind == RUN)
-            run(fds);
+            begin(fds);
         else if (fork_command(fds, count) == 0) {
             if (forked_ahead)
                 warm_up();
             else
-                run(fds);
+                begin(fds);
         }
     }
 }
@@ -363,7 +363,6 @@ __attribute__((visibility("default"))) int sandcrab_builtin_load(char *name)
     if (fcntl(hello.control, F_SETFD, FD_CLOEXEC) < 0)
         return 0;
     set_control(hello.control);
-    check_descriptors();
     forget_control_in_forks();
     on_exit(hand_on_state, NULL);
     bash_input.getter = next_command;

@@ -58,8 +58,9 @@ enum { MAGIC = 0x42415244, MAX_PACKET = 64 << 10, MAX_FDS = 6 };
 /* --- shared state ------------------------------------------------------------------------------- */
 
 extern pid_t shell, supervisor; /* a fork of the shell is not `shell` */
-extern int control, null;       /* the socket, /dev/null */
+extern int control;             /* the socket */
 extern int high;                /* our descriptors are here and above */
+extern int is_session;          /* a command has been run that was not to be the only one */
 extern struct hello hello;
 extern volatile sig_atomic_t running;   /* a command is */
 extern volatile sig_atomic_t unwinding; /* INTERRUPTED or SIGNALED: why the command is being unwound */
@@ -74,13 +75,17 @@ extern int old_directory;
 int move_up(int fd);
 int has_control(void);
 void set_control(int fd);
-void check_descriptors(void);
+void check_control(void);
+void close_stdio(void);
 void stdio_to_null(void);
 void forget_control_in_forks(void);
+
+extern int has_forked; /* the shell has had a child */
 
 /* --- reports.c ---------------------------------------------------------------------------------- */
 
 void begin_usage(void);
+void begin_usage_of_children(void);
 int try_report(uint32_t kind, int status, uint32_t how);
 int try_report_with(uint32_t kind, int status, uint32_t how, int fd);
 void send_report(uint32_t kind, int status, uint32_t how);
@@ -90,8 +95,9 @@ int receive(int fds[MAX_FDS]);
 
 void handle_interrupt(void (*handler)(int));
 void on_interrupt(int signal);
+extern int signals_changed; /* bash may have put handlers of its own in the place of ours */
 void handle_signals(void);
-void handle_rare_signals(void);
+void handle_session_signals(void);
 void forget_early_signal(void);
 void default_signals(void);
 
@@ -109,9 +115,22 @@ int is_one_of(const char *name, const char *const *names);
 int is_own_variable(const char *name);
 void take_snapshot(int fd, uint32_t flags);
 void mark_saved(void);
-void send_state(int status);
-void watch_for_exec(void);
+/* What bash has done already when it replaces the shell: put the traps aside, counted SHLVL down. */
+enum { TRAPS_ASIDE = 1, COUNTED_DOWN = 2 };
+void send_state(int status, int done);
 void leave_strict_modes(void);
+
+/* --- text.c ------------------------------------------------------------------------------------- */
+
+void begin_text(char *text);
+void run_text(void);
+int text_status(void);
+void discard_command(void);
+
+/* --- exec.c ------------------------------------------------------------------------------------- */
+
+void intercept_exec(void);
+void watch_for_exec(void);
 
 /* --- template.c --------------------------------------------------------------------------------- */
 

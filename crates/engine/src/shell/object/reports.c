@@ -23,11 +23,19 @@ void begin_usage(void)
     getrusage(RUSAGE_CHILDREN, &children_before);
 }
 
+/* The same at the beginning of a command: children may have ended since the last one, while the shell did nothing. */
+void begin_usage_of_children(void)
+{
+    if (has_forked)
+        getrusage(RUSAGE_CHILDREN, &children_before);
+}
+
 static void add_usage(struct report *report)
 {
-    struct rusage self, children;
+    struct rusage self, children = children_before;
     getrusage(RUSAGE_SELF, &self);
-    getrusage(RUSAGE_CHILDREN, &children);
+    if (has_forked)
+        getrusage(RUSAGE_CHILDREN, &children);
 #define MICROSECONDS(field) \
     ((self.field.tv_sec - self_before.field.tv_sec + children.field.tv_sec - children_before.field.tv_sec) * 1000000LL \
      + self.field.tv_usec - self_before.field.tv_usec + children.field.tv_usec - children_before.field.tv_usec)
@@ -36,6 +44,7 @@ static void add_usage(struct report *report)
     /* The kernel keeps one maximum over all children; it is this command's if it has grown. */
     int grown = children.ru_maxrss > children_before.ru_maxrss;
     report->max_rss_kib = grown && children.ru_maxrss > self.ru_maxrss ? children.ru_maxrss : self.ru_maxrss;
+    self_before = self;
 }
 
 /* With a descriptor, unless it is negative. */
@@ -100,7 +109,7 @@ int receive(int fds[MAX_FDS])
         struct iovec part = { packet, sizeof packet - 1 };
         struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &ancillary,
                                   .msg_controllen = sizeof ancillary };
-        ssize_t length = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
+        ssize_t length = recvmsg(control, &message, 0);
         if (length < 0 && errno == EINTR)
             continue;
         if (length <= 0) { /* nobody there any more: the shell ends, as at the end of its input */
@@ -123,10 +132,8 @@ int receive(int fds[MAX_FDS])
             close(fds[--count]);
         if (length < (ssize_t)sizeof *request || request->magic != MAGIC)
             continue;
-        /* There is no room for descriptors, and so no use for this shell; its state needs three. */
-        for (int fd = 0; fd < 3; fd++)
-            close(fd);
-        send_state(last_command_exit_value);
+        /* There is no room for descriptors, and so no use for this shell. */
+        send_state(last_command_exit_value, 0);
         send_report(REFUSED, EMFILE, 0);
     }
 }

@@ -69,9 +69,11 @@ static const int fatals[] = {
     SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
 };
 
-/* Before each command, since bash puts the default back with the last trap. */
+int signals_changed;
+
 void handle_signals(void)
 {
+    signals_changed = 0;
     struct sigaction action = { .sa_handler = on_fatal };
     for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)
         if (!signal_is_trapped(fatals[i]))
@@ -88,8 +90,19 @@ static int is_default(int signal)
     return !signal_is_trapped(signal) && sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_DFL;
 }
 
-/* The signals that are hardly ever sent: once, when the shell becomes a session's. */
-void handle_rare_signals(void)
+static builtin_function *bashs_trap;
+
+/* With the last trap of a signal bash puts the default back, and with one on EXIT handlers of its own that would end the
+ * shell. */
+static int trap_and_handle(struct word_list *list)
+{
+    int status = bashs_trap(list);
+    if (is_session && getpid() == shell)
+        handle_signals();
+    return status;
+}
+
+static void handle_rare_signals(void)
 {
     struct sigaction action = { .sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_NODEFER };
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
@@ -102,6 +115,20 @@ void handle_rare_signals(void)
     for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
         if (signal != SIGRTMAX - 3 && is_default(signal))
             sigaction(signal, &plain, NULL);
+}
+
+/* Once, when the shell becomes a session's. What changes a handler afterwards is `trap`, and what sets `signals_changed`. */
+void handle_session_signals(void)
+{
+    handle_signals();
+    handle_rare_signals();
+    struct builtin *trap = builtin_address_internal("trap", 1);
+    if (trap && trap->function != trap_and_handle) {
+        bashs_trap = trap->function;
+        trap->function = trap_and_handle;
+    }
+    if (!bashs_trap)
+        signals_changed = 1;
 }
 
 void forget_early_signal(void)

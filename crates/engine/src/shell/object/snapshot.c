@@ -191,6 +191,15 @@ static void write_state(int fd)
     _exit(0);
 }
 
+static int move_above_stdio(int fd)
+{
+    int up = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (up < 0)
+        return fd;
+    close(fd);
+    return up;
+}
+
 /* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` never hear of it; the supervisor
  * reaps it. It has a session and a process group of its own, so that a command's `kill -9 0` or `suspend -f` does not
  * reach it. Only itself and its parent can see to that, and the parent is not the shell: so the shell
@@ -200,6 +209,8 @@ static long fork_sibling(int closed[2])
     int waits = pipe2(closed, O_CLOEXEC) == 0;
     if (!waits)
         closed[0] = closed[1] = -1;
+    else if (closed[1] < 3) /* the fork makes descriptor 1 another */
+        closed[1] = move_above_stdio(closed[1]);
     long pid = fork_untagged();
     if (pid == 0) {
         setsid();
@@ -243,6 +254,7 @@ void take_snapshot(int fd, uint32_t flags)
         static const char unchanged[] = "# unchanged\n";
         (void)!write(fd, unchanged, sizeof unchanged - 1);
         close(fd);
+        begin_usage(); /* this was no command's */
         return;
     }
     int grouped[2];
@@ -256,6 +268,7 @@ void take_snapshot(int fd, uint32_t flags)
     }
     wait_for_fork(pid, grouped[0], GROUP_PATIENCE_MS);
     close(fd);
+    begin_usage(); /* this was no command's */
 }
 
 /* A shell that has ended does not hand on what would end the next one too: these options would make an ordinary
@@ -272,7 +285,7 @@ enum { STATE_PATIENCE_MS = 20000 };
 
 /* The shell is about to end: its state goes to the supervisor, as it is between commands. The fork does
  * what is left of ending the command; here it goes on. With a status it ends by itself, and has run its EXIT trap. */
-void send_state(int status)
+void send_state(int status, int done)
 {
     if (!has_control())
         return;
@@ -285,6 +298,10 @@ void send_state(int status)
             last_command_exit_value = status;
             restore_default_signal(0);
         }
+        if ((done & TRAPS_ASIDE) && restore_traps)
+            restore_traps();
+        if (done & COUNTED_DOWN)
+            adjust_shell_level(1);
         leave_functions();
         undo_forgotten_calls();
         put_back();
@@ -296,29 +313,4 @@ void send_state(int status)
         try_report_with(STATE, 0, 0, file);
     }
     close(file);
-}
-
-static int is_handed_on; /* the state was sent, since the shell is about to be replaced */
-
-/* Before `exec` replaces the shell, bash counts SHLVL down: the one moment at which it asks for something of ours. When
- * it could not replace it, it counts up again. */
-static struct variable *before_exec(struct variable *variable)
-{
-    if (!running || getpid() != shell || !executing_builtin || this_shell_builtin != exec_builtin)
-        return variable;
-    is_handed_on = !is_handed_on;
-    if (is_handed_on)
-        send_state(-1);
-    else
-        try_report(STATE, 0, 0);
-    return variable;
-}
-
-/* Before each command: the variable may be a new one. */
-void watch_for_exec(void)
-{
-    is_handed_on = 0;
-    struct variable *level = find_global_variable_noref("SHLVL");
-    if (level && !level->dynamic_value)
-        level->dynamic_value = before_exec;
 }

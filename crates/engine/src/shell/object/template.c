@@ -77,6 +77,7 @@ static void become_new(int socket)
     set_control(control);
     shell = dollar_dollar_pid = getpid();
     shell_pgrp = getpgrp();
+    begin_usage();
     seed_random();
     forked_ahead = (request->flags & AHEAD) != 0;
     start_clock();

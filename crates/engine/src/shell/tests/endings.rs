@@ -140,6 +140,19 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
         ("command exec true", 0),
         ("builtin exec -a name true", 0),
         ("eval 'exec true' >/dev/null", 0),
+        ("exec -l true", 0),
+        ("exec -c /bin/true", 0),
+        ("exec -cl -a name true 3>/dev/null", 0),
+        ("f() { local v=2; exec -c sh -c 'exit 3'; }; f x y z", 3),
+        ("command exec -c true", 0),
+        ("builtin exec -c true >/dev/null 2>&1", 0),
+        ("eval 'exec -c true'", 0),
+        ("exec -c /nonexistent/x", 127),
+        ("exec -c /etc/passwd", 126),
+        ("exec -c nonexistent", 127),
+        ("f=/tmp/.sandcrab-script-$$; echo 'v=no; cd /; rm $0; exit 4' >$f; chmod +x $f; exec $f", 4),
+        ("f=/tmp/.sandcrab-script-$$; echo 'v=no; cd /; rm $0; exit 4' >$f; chmod +x $f; exec -c $f", 4),
+        ("trap 'echo t' USR1; exec true", 0),
         ("exec /nonexistent/x", 127),
         ("exec nonexistent", 127),
         ("exec /etc/passwd", 126),
@@ -149,9 +162,6 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
         ("trap 'echo bye' EXIT; exec nonexistent", if bash_version() < (5, 2) { 0 } else { 127 }),
     ];
     for (ending, status) in endings {
-        if ending.starts_with("builtin ") && bash_version() < (5, 0) {
-            continue; // which does not say that it is `exec`: the session has its last snapshot
-        }
         let mut session = Session::new(Driver::Loaded);
         session
             .run("w=kept; alias hi='echo hello'; declare -r ro=1; exec 3>/dev/null; echo $SHLVL; set -- a b");
@@ -166,13 +176,34 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
     }
 }
 
-/// What was sent before an `exec` that failed is not the state any more.
+/// Traps too, also if `exec -c` is what replaced it (until 5.1 bash has lost them by then).
+#[test]
+fn a_shell_that_is_replaced_hands_on_its_traps() {
+    for exec in ["exec true", "exec -c true"] {
+        let mut session = Session::new(Driver::Loaded);
+        session.run(&format!("trap 'echo t' USR1; trap '' USR2; {exec}"));
+        let mut next = restored(&session.shell.last_state().unwrap());
+        let traps = "trap -- 'echo t' SIGUSR1\ntrap -- '' SIGUSR2\n";
+        if exec != "exec -c true" || bash_version() >= (5, 2) {
+            assert_eq!(next.run("trap -p").out(), traps, "{exec}");
+        }
+    }
+}
+
+/// What was sent before an `exec` that failed is not the state any more, and the shell deals with signals as before.
 #[test]
 fn a_failed_exec_takes_its_state_back() {
-    let mut session = Session::new(Driver::Loaded);
-    let outcome = session.run("shopt -s execfail; exec /etc/passwd; x=1; kill -9 $$");
-    assert_eq!(outcome.ended, Ended::Died(-9));
-    assert_eq!(session.shell.last_state(), None);
+    for exec in ["exec /etc/passwd", "exec -c /etc/passwd", "exec -c /nonexistent/x", "exec nonexistent"] {
+        let mut session = Session::new(Driver::Loaded);
+        let outcome = session.run(&format!("shopt -s execfail; {exec}; x=1; kill -9 $$"));
+        assert_eq!(outcome.ended, Ended::Died(-9), "{exec}");
+        assert_eq!(session.shell.last_state(), None, "{exec}");
+        let mut session = Session::new(Driver::Loaded);
+        session.run(&format!("shopt -s execfail; x=1; {exec}; y=2"));
+        let outcome = session.run("kill -TERM $$; echo no");
+        assert_eq!(outcome.ended, Ended::Done { status: 143, how: How::Signal }, "{exec}");
+        assert_eq!(session.run("echo $x $y").out(), "1 2\n", "{exec}");
+    }
     // Nor is what a command before it had.
     let mut session = Session::new(Driver::Loaded);
     session.run("exec 3>/dev/null; echo $SHLVL; eval 'echo $SHLVL'");

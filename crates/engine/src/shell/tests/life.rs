@@ -163,10 +163,24 @@ fn the_shell_dies_with_its_supervisor() {
 }
 
 #[test]
+fn a_shell_with_few_descriptors_goes_on() {
+    for limit in 3..9 {
+        let mut session = Session::new(Driver::Loaded);
+        session.run(&format!("x=1; ulimit -n {limit}"));
+        let outcome = session.run("echo $x; y=1");
+        assert_eq!((outcome.status(), outcome.out().as_str()), (0, "1\n"), "{limit}: {}", outcome.err());
+        if limit > 4 {
+            assert_eq!(session.run("echo $(echo sub) $y; (echo fork)").out(), "sub 1\nfork\n", "{limit}");
+        }
+        assert_eq!(session.run("ulimit -n").out(), format!("{limit}\n"));
+    }
+}
+
+#[test]
 fn a_starved_shell_is_seen() {
     // It may break, but not hang.
     let mut session = Session::new(Driver::Loaded);
-    session.run("ulimit -n 4");
+    session.run("ulimit -n 2");
     begin(&mut session.shell, "true");
     let deadline = Instant::now() + Duration::from_secs(3);
     while let Ok(None) = session.shell.receive() {
@@ -216,7 +230,7 @@ fn a_command_before_the_shell_is_ready() {
             setup: &crate::spawn::ProcessSetup::default(),
         })
         .unwrap();
-        begin(&mut shell, "return 7");
+        begin(&mut shell, "(exit 7)");
         let mut reports = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(5);
         while reports.len() < 2 && Instant::now() < deadline {

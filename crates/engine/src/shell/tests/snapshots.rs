@@ -29,7 +29,7 @@ builtin cd /usr/lib
 fn snapshots_are_exact() {
     let mut session = Session::with_env(Driver::Loaded, &[("INHERITED", "i"), ("REMOVED", "r")]);
     session.run(RICH);
-    session.run("unset -v REMOVED; builtin cd /usr; builtin set -e; shopt -s expand_aliases; return 42");
+    session.run("unset -v REMOVED; builtin cd /usr; builtin set -e; shopt -s expand_aliases; (exit 42) && :");
     let first = session.snapshot().unwrap();
     assert_eq!(first.status(), 42);
     let mut restored = Session::empty(Driver::Loaded);
