@@ -18,14 +18,16 @@ use super::store::Claimed;
 use super::tape::Tape;
 use super::usage::is_short_of_space;
 
-/// The most free slots that are kept.
-const MOST_FREE_SLOTS: usize = 256;
-/// The most bytes that a free slot keeps.
+/// The most free slots that are kept. As many as a burst of commands has when it is removed: those beyond would be made
+/// again for the next burst, and a file system takes longest to make files when it has just removed some.
+const MOST_FREE_SLOTS: usize = 4096;
+/// How many of them keep more than their first block, and the most bytes that those keep.
+const MOST_LARGE_FREE_SLOTS: usize = 256;
 const FREE_SLOT_BYTES: u64 = 64 << 10;
+const SMALL_FREE_SLOT_BYTES: u64 = 4 << 10;
 /// The most free slots that are kept on a disk that is nearly full, and the most bytes of each: with them a short command
 /// can still be recorded.
 const MOST_FREE_SLOTS_WHEN_SHORT: usize = 16;
-const FREE_SLOT_BYTES_WHEN_SHORT: u64 = 4 << 10;
 /// How many of them are open at most; of a store with few slots one for so many.
 const MOST_OPEN_SLOTS: usize = 64;
 const SLOTS_FOR_ONE_OPEN: u32 = 8;
@@ -77,7 +79,7 @@ impl FreeSlots {
 
     /// Makes a slot that was found ready to be used. What fails here is tried again at the next start.
     pub(super) fn found(&mut self, slot: Slot, overflow: &[u64]) {
-        let work = Retiring { dir: Arc::clone(&self.dir), slot, keep: self.has_room() };
+        let work = Retiring { dir: Arc::clone(&self.dir), slot, keep: self.room() };
         let file = open_segment(self.dir.as_fd(), slot, 0, OFlags::RDWR).ok();
         let cleared = work.clear(file, overflow);
         self.closed.extend(cleared.map(|open| open.slot));
@@ -88,9 +90,13 @@ impl FreeSlots {
         self.closed.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    fn has_room(&self) -> bool {
-        let most = if is_short_of_space(&self.dir) { MOST_FREE_SLOTS_WHEN_SHORT } else { MOST_FREE_SLOTS };
-        self.closed.len() + self.open.len() + self.retiring.len() < most
+    /// How many bytes one more free slot may keep; `None` if it is not kept.
+    fn room(&self) -> Option<u64> {
+        let count = self.closed.len() + self.open.len() + self.retiring.len();
+        let is_short = is_short_of_space(&self.dir);
+        let most = if is_short { MOST_FREE_SLOTS_WHEN_SHORT } else { MOST_FREE_SLOTS };
+        let is_large = !is_short && count < MOST_LARGE_FREE_SLOTS;
+        (count < most).then_some(if is_large { FREE_SLOT_BYTES } else { SMALL_FREE_SLOT_BYTES })
     }
 
     /// How many are to be open. A store that is hardly used makes no files ahead.
@@ -153,11 +159,11 @@ impl FreeSlots {
         }
         for slot in &self.closed {
             if let Ok(Some(mut open)) = open_free(&self.dir, *slot) {
-                trimmed |= open.truncate(FREE_SLOT_BYTES_WHEN_SHORT);
+                trimmed |= open.truncate(SMALL_FREE_SLOT_BYTES);
             }
         }
         for open in &mut self.open {
-            trimmed |= open.truncate(FREE_SLOT_BYTES_WHEN_SHORT);
+            trimmed |= open.truncate(SMALL_FREE_SLOT_BYTES);
         }
         trimmed
     }
@@ -188,7 +194,7 @@ impl FreeSlots {
     }
 
     pub(super) fn begin_retiring(&mut self, journal: Claimed) -> Option<Retiring> {
-        let keep = self.has_room();
+        let keep = self.room();
         let (dir, slot) = (Arc::clone(&self.dir), journal.slot);
         self.retiring.insert(journal).then_some(Retiring { dir, slot, keep })
     }
@@ -266,7 +272,8 @@ impl Opening {
 pub(crate) struct Retiring {
     dir: Arc<OwnedFd>,
     slot: Slot,
-    keep: bool,
+    /// How many bytes it keeps; `None` if it is removed.
+    keep: Option<u64>,
 }
 
 impl Retiring {
@@ -290,13 +297,13 @@ impl Retiring {
         for segment in overflow {
             let _ = unlink_segment(dir.as_fd(), slot, *segment);
         }
-        let Some(file) = file.filter(|_| keep) else {
+        let (Some(file), Some(keep)) = (file, keep) else {
             let _ = unlink_segment(dir.as_fd(), slot, 0);
             return None;
         };
         let bytes = super::store::size(&file);
         let mut open = OpenSlot { slot, file, bytes, is_new: false };
-        open.truncate(if is_short_of_space(&dir) { FREE_SLOT_BYTES_WHEN_SHORT } else { FREE_SLOT_BYTES });
+        open.truncate(keep);
         Some(open)
     }
 }

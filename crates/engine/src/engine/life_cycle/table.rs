@@ -10,6 +10,9 @@ use crate::engine::{MAX_RECORDS_IN_GRACE, StartError};
 use crate::id::ExecutionId;
 use crate::journal::{Excess, Expired, Finished, FinishedRecord, Retention};
 
+/// How many of the records that stay because they were just used go at a time when there are too many.
+const REMOVED_FROM_GRACE: usize = 64;
+
 /// All executions of an engine.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Table {
@@ -94,8 +97,11 @@ impl Table {
 
     /// Takes out what a policy does not keep, but for what is used or was just used.
     pub(super) fn take_expired(&mut self, policy: &Retention, grace: Duration) -> Expired<Arc<Tracked>> {
+        // Many at a time: under steady use there is one more with each command.
+        let is_over = self.finished.expiring() > policy.max_count.saturating_add(MAX_RECORDS_IN_GRACE);
+        let in_grace = if is_over { MAX_RECORDS_IN_GRACE - REMOVED_FROM_GRACE } else { MAX_RECORDS_IN_GRACE };
         let may_go = |tracked: &Arc<Tracked>, excess: Excess| {
-            let is_in_grace = excess.count <= MAX_RECORDS_IN_GRACE && tracked.was_used_within(grace);
+            let is_in_grace = excess.count <= in_grace && tracked.was_used_within(grace);
             !is_in_grace && tracked.begin_removal()
         };
         let expired = self.finished.take_expired(policy, SystemTime::now(), may_go);
