@@ -330,7 +330,7 @@ impl Core {
         }
         self.own_limits.restore_file_size();
         let leftovers = self.leftovers(slot, processes);
-        let around = self.context.oom_kills();
+        let around = if exit.is_killed() { self.context.oom_kills() } else { 0 };
         let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
             return false;
         };

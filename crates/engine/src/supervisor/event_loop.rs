@@ -150,7 +150,7 @@ impl Supervisor {
                         ready.engine_ended();
                     }
                 }
-                Source::Role => self.role.receive(&mut self.core, now),
+                Source::Role => self.role.receive_some(&mut self.core, now),
                 Source::Output(slot, stream) => self.pump(slot, stream, now),
                 Source::Stdin(slot) => self.write_stdin(slot),
                 Source::Signals => self.reap(now),

@@ -163,6 +163,16 @@ impl Role {
         Ok(())
     }
 
+    /// Reads what its shells have to report, or the beginning of it: the rest makes the next poll return at once.
+    pub(super) fn receive_some(&mut self, core: &mut Core, now: Instant) {
+        match self {
+            Self::Ready(_) | Self::Run(_) => self.receive(core, now),
+            Self::Session(session) => {
+                let _ = session.receive_until_done(core, now);
+            }
+        }
+    }
+
     /// Reads what its shells have to report.
     pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
         match self {

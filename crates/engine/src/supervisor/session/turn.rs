@@ -225,6 +225,11 @@ impl Session {
 
     /// Everything that shells have to report: the present one, and one whose last snapshot is awaited.
     pub(in crate::supervisor) fn receive(&mut self, core: &mut Core, now: Instant) {
+        while self.receive_until_done(core, now) {}
+    }
+
+    /// The same up to the end of a command, behind which there is hardly ever more; says whether that came.
+    pub(in crate::supervisor) fn receive_until_done(&mut self, core: &mut Core, now: Instant) -> bool {
         loop {
             let report = match self.dead_shell.as_mut().and_then(|shell| shell.receive().ok().flatten()) {
                 Some(report) => Some(report),
@@ -238,9 +243,12 @@ impl Session {
                 },
             };
             match report {
-                None => return,
+                None => return false,
                 Some(Report::Ready) => {}
-                Some(Report::Done(done)) => self.shell_done(core, &done, now),
+                Some(Report::Done(done)) => {
+                    self.shell_done(core, &done, now);
+                    return true;
+                }
                 Some(Report::Snapshot(Err(SnapshotError::Unchanged))) => self.state_unchanged(core, now),
                 Some(Report::Snapshot(taken)) => self.snapshot_arrived(core, taken.ok(), now),
             }
