@@ -122,7 +122,10 @@ async fn a_shell_without_descriptors_is_replaced() {
     let fixture = engine(ShellDriver::Auto).await;
     let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
     session.run(CommandSpec::shell("v=kept")).await.unwrap();
-    session.run(CommandSpec::shell("ulimit -n 3")).await.unwrap();
+    session.run(CommandSpec::shell("ulimit -S -n 5")).await.unwrap();
+    let outcome = session.run(CommandSpec::shell("echo $v; ulimit -n")).await.unwrap();
+    assert_eq!((outcome.stdout(), outcome.end.restored), ("kept\n5\n".into(), None), "{outcome:?}");
+    session.run(CommandSpec::shell("ulimit -n 2")).await.unwrap();
     let refused = session.run(CommandSpec::shell("echo no")).await.unwrap();
     assert!(refused.end.shell_ended && refused.stderr().contains("no descriptors"), "{refused:?}");
     let outcome = session.run(CommandSpec::shell("echo $v $(ulimit -n)")).await.unwrap();
