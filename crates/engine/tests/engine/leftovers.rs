@@ -434,7 +434,7 @@ fn owner_of(process: Seen) -> u32 {
 /// More executions with leftovers than a supervisor watches processes: each is reported when its own is gone.
 #[tokio::test]
 async fn what_many_commands_have_left_takes_a_bounded_number_of_descriptors() {
-    const COMMANDS: usize = 80;
+    const COMMANDS: usize = 150;
     let scene = Scene::open().await;
     let session = scene.session().await;
     let mut executions = Vec::new();
