@@ -1,14 +1,14 @@
-//! Programs that read commands from a terminal.
+//! Programs that need a terminal.
 //!
-//! Without a terminal, and with an empty standard input, such a program exits at once and prints nothing. This module
-//! recognises them, so that the user gets an explanation instead.
+//! Without a terminal, and with an empty standard input, a shell or an interpreter exits at once and prints nothing, and an
+//! editor waits forever. This module recognises them, so that the user gets an explanation instead.
 
 use sandcrab_api::execute::CommandRequest;
 
 use crate::failure::Failure;
 
 /// Shells and interpreters that read standard input when they get no script.
-const PROGRAMS: [&str; 24] = [
+const INTERPRETERS: [&str; 24] = [
     "sh",
     "bash",
     "dash",
@@ -35,7 +35,14 @@ const PROGRAMS: [&str; 24] = [
     "su",
 ];
 
-/// Options with which such a program still reads standard input.
+/// Programs that take over the screen when they get no options. Files are not options.
+const FULL_SCREEN: [&str; 11] =
+    ["vi", "vim", "nvim", "view", "nano", "pico", "emacs", "mc", "top", "htop", "btop"];
+
+/// Programs that take over the screen when they get no arguments at all.
+const MULTIPLEXERS: [&str; 3] = ["tmux", "screen", "zellij"];
+
+/// Options with which an interpreter still reads standard input.
 const OPTIONS: [&str; 9] = ["-", "-i", "-l", "-il", "-li", "-q", "--login", "--norc", "--noprofile"];
 
 /// Programs that execute the rest of their words.
@@ -60,8 +67,11 @@ pub(crate) fn program(request: &CommandRequest) -> Option<&str> {
     let (program, options) = words.split_first()?;
     // python3, python3.13, lua5.4
     let base = name(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let is_known = PROGRAMS.contains(&name(program)) || PROGRAMS.contains(&base);
-    (is_known && options.iter().all(|option| OPTIONS.contains(option))).then_some(program)
+    let is_one_of = |list: &[&str]| list.contains(&name(program)) || list.contains(&base);
+    let needs_terminal = is_one_of(&INTERPRETERS) && options.iter().all(|option| OPTIONS.contains(option))
+        || is_one_of(&FULL_SCREEN) && options.iter().all(|option| !option.starts_with('-'))
+        || is_one_of(&MULTIPLEXERS) && options.is_empty();
+    needs_terminal.then_some(program)
 }
 
 fn name(path: &str) -> &str {
@@ -93,9 +103,20 @@ mod tests {
 
     #[test]
     fn programs_that_read_a_terminal_are_recognised() {
-        for command in
-            ["bash", "/bin/bash", "bash -l", "python3", "python3.13 -q", "exec bash", "env node", "sudo su -"]
-        {
+        for command in [
+            "bash",
+            "/bin/bash",
+            "bash -l",
+            "python3",
+            "python3.13 -q",
+            "exec bash",
+            "env node",
+            "sudo su -",
+            "vim",
+            "vim a.txt",
+            "top",
+            "tmux",
+        ] {
             assert!(text(command).is_some(), "{command}");
         }
         for command in [
@@ -107,6 +128,9 @@ mod tests {
             "node -e 1",
             "bashful",
             "",
+            "vim --version",
+            "top -b",
+            "tmux ls",
         ] {
             assert_eq!(text(command), None, "{command}");
         }

@@ -1,5 +1,7 @@
 //! `sandcrab kill`.
 
+use std::collections::HashSet;
+
 use clap::{ArgGroup, Args};
 use futures_util::StreamExt;
 use sandcrab_api::ErrorCode;
@@ -47,7 +49,9 @@ pub(crate) struct KillArgs {
 pub(crate) async fn run(args: KillArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
     let options = KillOptions { signal: Some(args.signal), grace: Some(args.grace.0) };
-    let ids = if args.all { running(&client, args.session).await? } else { args.ids };
+    let mut ids = if args.all { running(&client, args.session).await? } else { args.ids };
+    let mut seen = HashSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
     let mut several = Several::new(output, if args.all { &[] } else { &ids });
     let (client, options) = (&client, &options);
     let kills = ids.iter().map(|id| async move { (id, client.kill(id, options).await) });

@@ -101,9 +101,14 @@ fn on_terminal(server: &TestServer, arguments: &str) -> Finished {
 fn interactive_programs_on_a_terminal_are_explained() {
     let server = TestServer::new();
     server.run(&["session", "create", "s"]).with_code(0);
-    for arguments in
-        ["exec bash", "exec python3", "exec -- /bin/bash -l", "session exec s bash", "run --standalone sh"]
-    {
+    for arguments in [
+        "exec bash",
+        "exec python3",
+        "exec -- /bin/bash -l",
+        "session exec s bash",
+        "run --standalone sh",
+        "exec vim x.txt",
+    ] {
         let shown = on_terminal(&server, arguments).with_code(2);
         assert!(
             shown.text().contains("needs a terminal") && shown.text().contains("use -i"),

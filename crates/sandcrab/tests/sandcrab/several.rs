@@ -34,7 +34,7 @@ fn kill_ends_several() {
     for id in ["a", "b", "c"] {
         start(&server, id, "exec sleep 600");
     }
-    let receipt = server.run(&["kill", "a", "nope", "b"]).with_code(125);
+    let receipt = server.run(&["kill", "a", "nope", "b", "a"]).with_code(125);
     assert!(receipt.stderr.contains("nope"), "{receipt:?}");
     for id in ["a ", "b "] {
         assert!(
@@ -42,6 +42,7 @@ fn kill_ends_several() {
             "{receipt:?}"
         );
     }
+    assert_eq!(receipt.text().lines().count(), 3, "{receipt:?}");
     assert_eq!(server.run(&["ps", "-q"]).with_code(0).text(), "c\n");
     let json = server.run(&["kill", "--json", "a", "c"]).with_code(0);
     assert_eq!(json.text().lines().count(), 2, "{json:?}");

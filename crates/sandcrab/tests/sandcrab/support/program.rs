@@ -30,11 +30,10 @@ pub(crate) struct Finished {
 /// As text, and not all of a long output.
 impl std::fmt::Debug for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let start = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(2_000)]).into_owned();
         f.debug_struct("Finished")
             .field("code", &self.code)
-            .field("stdout", &start(&self.stdout))
-            .field("stderr", &start(self.stderr.as_bytes()))
+            .field("stdout", &beginning(&self.stdout))
+            .field("stderr", &beginning(self.stderr.as_bytes()))
             .finish()
     }
 }
@@ -60,10 +59,21 @@ impl Finished {
 }
 
 /// Bytes as they come.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Gathered {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Gathered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", beginning(&self.so_far()))
+    }
+}
+
+/// The beginning of an output, as text.
+fn beginning(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(2_000)]).into_owned()
 }
 
 impl Gathered {
