@@ -57,6 +57,8 @@ pub struct Counts {
     pub lost_supervisors: u64,
     /// Sessions whose shell was brought back, since the server started.
     pub restored_sessions: u64,
+    /// Lines in `supervisor-failures.log` in the state directory.
+    pub logged_failures: u64,
 }
 
 /// Something that is wrong.

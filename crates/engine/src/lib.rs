@@ -160,9 +160,9 @@ pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Stat
 pub use engine::{
     CgroupUse, ControlError, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, Engine, EngineConfig, EngineEvent,
     Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health, Inspection, LOW_DISK_BYTES,
-    MAX_ENTRY_BYTES, MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output,
-    OutputReader, Problem, ReadAt, ReadError, ReaderRole, Retention, Session, SessionError, SessionInfo,
-    SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
+    MAX_ENTRY_BYTES, MAX_OPEN_FILES, MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError,
+    Outcome, Output, OutputReader, Problem, ReadAt, ReadError, ReaderRole, Retention, Session, SessionError,
+    SessionInfo, SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
     SupervisorProgram,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};

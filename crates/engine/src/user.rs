@@ -1,5 +1,6 @@
 //! [`User`]: as whom commands run.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use minicbor::{Decode, Encode};
@@ -59,10 +60,16 @@ impl User {
         }
         // A name counts before a number, as in chown.
         if let Some(user) = uzers::get_user_by_name(text) {
-            return Ok(Self::of(&user));
+            return Ok(Self::of(&user).or_own());
         }
         let uid = number(text).ok_or_else(not_found)?;
-        uzers::get_user_by_uid(uid).map(|user| Self::of(&user)).ok_or(UserError::NoGroup(uid))
+        let user = uzers::get_user_by_uid(uid).map(|user| Self::of(&user)).ok_or(UserError::NoGroup(uid))?;
+        Ok(user.or_own())
+    }
+
+    /// The user of this process, if it is that: with the groups that the process has.
+    fn or_own(self) -> Self {
+        if self.is_own() { Self::own() } else { self }
     }
 
     /// The user of this process.
@@ -111,9 +118,21 @@ impl User {
         self.uid == geteuid().as_raw()
     }
 
-    /// Whether this process runs as this user, but in another group, which is not changed for its own user.
-    pub(crate) fn is_own_in_another_group(&self) -> bool {
-        self.is_own() && self.gid != getegid().as_raw()
+    /// Whether this process runs as this user, but in other groups.
+    pub(crate) fn is_own_in_other_groups(&self) -> bool {
+        self.is_own() && !self.has_groups_of(&Self::own())
+    }
+
+    /// Whether this process runs as this user, but in other groups that it cannot change to: only root changes groups, and its
+    /// own group stays what it is.
+    pub(crate) fn is_own_in_refused_groups(&self) -> bool {
+        let can_change = self.gid == getegid().as_raw() && geteuid().is_root();
+        self.is_own_in_other_groups() && !can_change
+    }
+
+    fn has_groups_of(&self, other: &Self) -> bool {
+        let all = |user: &Self| user.groups.iter().copied().chain([user.gid]).collect::<BTreeSet<_>>();
+        self.gid == other.gid && all(self) == all(other)
     }
 
     /// The variables that say who the user is.
@@ -126,7 +145,8 @@ impl User {
     /// What a process needs to become this user; `None` if this process has it already.
     pub(crate) fn credentials(&self) -> Option<Credentials> {
         let Self { uid, gid, groups, .. } = self;
-        (!self.is_own()).then(|| Credentials { user: *uid, group: *gid, groups: groups.clone() })
+        let is_same = self.is_own() && !self.is_own_in_other_groups();
+        (!is_same).then(|| Credentials { user: *uid, group: *gid, groups: groups.clone() })
     }
 }
 
@@ -138,6 +158,18 @@ fn number(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_compared_as_a_whole() {
+        let user = |groups: &[u32]| User { groups: groups.to_vec(), ..User::unnamed(7, 8) };
+        // A process may have its own group among the others or not.
+        assert!(user(&[9, 8]).has_groups_of(&user(&[9])));
+        assert!(!user(&[8]).has_groups_of(&user(&[8, 9])) && !user(&[9]).has_groups_of(&user(&[8])));
+        let own = User::own();
+        assert!(!own.is_own_in_other_groups() && own.credentials().is_none());
+        let fewer = User::find(&format!("{}:{}", own.uid, own.gid)).unwrap();
+        assert_eq!(fewer.credentials().is_some(), own.groups.iter().any(|group| *group != own.gid));
+    }
 
     #[test]
     fn a_user_is_found_by_name_number_and_group() {

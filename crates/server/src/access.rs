@@ -186,8 +186,11 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
     };
     match checked {
         Ok(()) => {
-            if let Some(standing) = request.extensions().get::<Arc<Standing>>() {
-                standing.admit();
+            let standing = request.extensions().get::<Arc<Standing>>();
+            if standing.is_some_and(|standing| !standing.admit()) {
+                // Nothing was done yet, and nothing is: its answer would be cut off.
+                let why = "connections: this one is closed before its first request; connect again";
+                return ApiError::too_many(why).into_response();
             }
             next.run(request).await
         }

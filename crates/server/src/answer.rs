@@ -89,7 +89,7 @@ impl AnswerOutput {
             }
             _ => {}
         }
-        let reader = execution.reader()?;
+        let mut reader = execution.reader()?;
         let cursor = reader.cursor_end()?;
         Ok((Self::head_and_tail(reader, limit, encoding)?, cursor))
     }
@@ -139,7 +139,12 @@ impl AnswerOutput {
     }
 
     /// The answer, with this output in it.
-    pub(crate) fn respond(self, answer: impl CarriesOutput, outgoing: &Outgoing, origin: Origin) -> Response {
+    pub(crate) fn respond(
+        mut self,
+        answer: impl CarriesOutput,
+        outgoing: &Outgoing,
+        origin: Origin,
+    ) -> Response {
         let body = if self.unread_bytes() <= outgoing.piece_bytes() as u64 {
             match self.whole(answer) {
                 // The outermost layer counts it.
@@ -147,6 +152,10 @@ impl AnswerOutput {
                 Err(e) => return ApiError::from(e).into_response(),
             }
         } else {
+            // It may be long until the client takes the first piece.
+            if let Source::Journal(reader, _) = &mut self.source {
+                reader.close();
+            }
             pieces::body(Writing::new(self, answer), outgoing.clone(), origin)
         };
         let json = HeaderValue::from_static("application/json");
@@ -329,15 +338,24 @@ impl<T: CarriesOutput> PieceSource for Writing<T> {
     fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, ReadError> {
         let mut piece = Vec::with_capacity(about + about / 4);
         while piece.len() < about && self.stage != Stage::Over {
-            self.step(about, &mut piece)?;
+            match self.step(about, &mut piece) {
+                Ok(()) => {}
+                // What was made is not lost; the next call tells what is wrong.
+                Err(_) if !piece.is_empty() => break,
+                Err(e) => return Err(e),
+            }
         }
         Ok(piece)
+    }
+
+    fn is_passing(error: &ReadError) -> bool {
+        matches!(error, ReadError::OutOf(_))
     }
 
     fn release(&mut self) {
         self.buffer = Vec::new();
         if let Source::Journal(reader, _) = &mut self.output.source {
-            reader.release();
+            reader.close();
         }
     }
 }

@@ -40,8 +40,8 @@ impl Cursor {
         if !self.is_past_start() {
             return Ok(());
         }
-        let end =
-            summary::patiently(|| ready(execution.reader().and_then(|reader| reader.cursor_end()))).await?;
+        let end = summary::patiently(|| ready(execution.reader().and_then(|mut reader| reader.cursor_end())))
+            .await?;
         self.check_end(end)
     }
 

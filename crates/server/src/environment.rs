@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use sandcrab_api::execute::Variables;
+use sandcrab_engine::MAX_ENV_BYTES;
 use sandcrab_engine::trusted::TrustedDir;
 
 /// The file, for this user alone: values may be secrets.
@@ -12,6 +13,10 @@ const FILE: &str = "environment.json";
 
 /// The most bytes of the file.
 const MAX_BYTES: u64 = 64 << 20;
+/// What JSON may make of one byte.
+const LONGEST_ESCAPE: u64 = 6;
+/// The file holds no more than the whole environment and the names that it was started with, which the kernel bounds.
+const _: () = assert!(LONGEST_ESCAPE * MAX_ENV_BYTES as u64 + (8 << 20) <= MAX_BYTES);
 
 fn read(state_dir: &TrustedDir) -> io::Result<Variables> {
     match state_dir.read(FILE, MAX_BYTES)? {
@@ -26,11 +31,17 @@ fn read(state_dir: &TrustedDir) -> io::Result<Variables> {
     }
 }
 
-/// Adds changes to those that are kept. The file is whole at every moment, and one that cannot be read is not replaced.
-pub(crate) fn remember(state_dir: &Path, changes: Variables) -> io::Result<()> {
+/// Adds changes to those that are kept, without removals of what is not in the environment that the server was started with.
+/// The file is whole at every moment, and one that cannot be read is not replaced.
+pub(crate) fn remember(
+    state_dir: &Path,
+    given: &[(OsString, OsString)],
+    changes: Variables,
+) -> io::Result<()> {
     let state_dir = TrustedDir::open(state_dir)?;
     let mut all = read(&state_dir)?;
     all.extend(changes);
+    all.retain(|name, value| value.is_some() || given.iter().any(|(given, _)| given == name.as_str()));
     Ok(state_dir.replace(FILE, &serde_json::to_vec(&all)?)?)
 }
 
@@ -60,10 +71,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let change =
             |name: &str, value: Option<&str>| Variables::from([(name.into(), value.map(Into::into))]);
-        remember(dir.path(), change("A", Some("1"))).unwrap();
-        remember(dir.path(), change("B", Some("2"))).unwrap();
-        remember(dir.path(), change("A", None)).unwrap();
         let mut env = vec![("A".into(), "0".into()), ("C".into(), "3".into())];
+        remember(dir.path(), &env, change("A", Some("1"))).unwrap();
+        remember(dir.path(), &env, change("B", Some("2"))).unwrap();
+        remember(dir.path(), &env, change("A", None)).unwrap();
+        for round in 0..100 {
+            remember(dir.path(), &env, change(&format!("gone{round}"), Some("x"))).unwrap();
+            remember(dir.path(), &env, change(&format!("gone{round}"), None)).unwrap();
+        }
+        let kept = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert_eq!(kept, r#"{"A":null,"B":"2"}"#);
         restore(dir.path(), &mut env).unwrap();
         assert_eq!(env, [("C".into(), "3".into()), ("B".into(), "2".into())]);
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();

@@ -53,6 +53,7 @@ pub(crate) struct Metrics {
 struct HealthMetrics {
     lost_supervisors: Gauge,
     restored_sessions: Gauge,
+    logged_failures: Gauge,
     state_directory_present: Gauge,
     state_directory_free_bytes: Gauge,
     problems: Family<ProblemLabels, Gauge>,
@@ -70,6 +71,7 @@ impl HealthMetrics {
         let gauges = [
             ("supervisors_lost", "Supervisors that died without being told to", &this.lost_supervisors),
             ("sessions_restored", "Sessions whose shell was brought back", &this.restored_sessions),
+            ("supervisor_failures_logged", "Lines in supervisor-failures.log", &this.logged_failures),
             (
                 "state_directory_present",
                 "1 if the state directory is where it was",
@@ -92,6 +94,7 @@ impl HealthMetrics {
         let set = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         set(&self.lost_supervisors, health.lost_supervisors);
         set(&self.restored_sessions, health.restored_sessions);
+        set(&self.logged_failures, health.logged_failures);
         set(&self.state_directory_free_bytes, health.state_dir.free_bytes);
         set(&self.state_directory_present, u64::from(health.state_dir.is_there));
         self.problems.clear();

@@ -1,7 +1,7 @@
 //! [`Newcomers`]: connections on which no request was admitted yet. They are the first to go when places are scarce.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,26 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct Standing {
     since: Instant,
-    is_admitted: AtomicBool,
+    /// One of [`NEW`], [`ADMITTED`] and [`EVICTED`]; only `NEW` ever changes, so that no admitted request is cut off.
+    state: AtomicU8,
     evicted: Notify,
 }
 
+const NEW: u8 = 0;
+const ADMITTED: u8 = 1;
+const EVICTED: u8 = 2;
+
 impl Standing {
-    /// A request on this connection had what its route requires.
-    pub(crate) fn admit(&self) {
-        self.is_admitted.store(true, Ordering::Relaxed);
+    /// A request on this connection has what its route requires; `false` if the connection has to go all the same, because
+    /// that was decided before.
+    pub(crate) fn admit(&self) -> bool {
+        self.become_if_new(ADMITTED) != EVICTED
+    }
+
+    /// Changes the state of a newcomer; the state there is then.
+    fn become_if_new(&self, state: u8) -> u8 {
+        let changed = self.state.compare_exchange(NEW, state, Ordering::AcqRel, Ordering::Acquire);
+        changed.map_or_else(|found| found, |_| state)
     }
 
     /// Waits until the connection has to go.
@@ -34,8 +46,8 @@ pub(crate) struct Newcomers(Mutex<VecDeque<Weak<Standing>>>);
 impl Newcomers {
     /// Adds a connection.
     pub(crate) fn add(&self, open: usize) -> Arc<Standing> {
-        let (is_admitted, evicted) = (AtomicBool::new(false), Notify::new());
-        let standing = Arc::new(Standing { since: Instant::now(), is_admitted, evicted });
+        let (state, evicted) = (AtomicU8::new(NEW), Notify::new());
+        let standing = Arc::new(Standing { since: Instant::now(), state, evicted });
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that are closed or admitted are left where they are until they are many.
         if all.len() > 2 * open.max(64) {
@@ -54,7 +66,8 @@ impl Newcomers {
                 return false;
             }
             all.pop_front();
-            if let Some(standing) = newcomer {
+            // A request may be admitted on it this very moment.
+            if let Some(standing) = newcomer.filter(|standing| standing.become_if_new(EVICTED) == EVICTED) {
                 standing.evicted.notify_one();
                 return true;
             }
@@ -64,7 +77,7 @@ impl Newcomers {
 }
 
 fn is_newcomer(standing: &Standing) -> bool {
-    !standing.is_admitted.load(Ordering::Relaxed)
+    standing.state.load(Ordering::Acquire) == NEW
 }
 
 #[cfg(test)]
@@ -76,13 +89,30 @@ mod tests {
         let newcomers = Newcomers::default();
         let [admitted, first, second] = std::array::from_fn(|_| newcomers.add(3));
         drop(newcomers.add(3));
-        admitted.admit();
+        assert!(admitted.admit() && admitted.admit());
         assert!(!newcomers.evict_oldest(Duration::from_secs(600)));
         assert!(newcomers.evict_oldest(Duration::ZERO));
         first.evicted().await;
+        // Its request comes too late, and is not carried out.
+        assert!(!first.admit());
         assert!(newcomers.evict_oldest(Duration::ZERO));
         second.evicted().await;
         assert!(!newcomers.evict_oldest(Duration::ZERO));
+    }
+
+    /// Whatever comes first, the connection is admitted or has to go, never both.
+    #[test]
+    fn admission_and_eviction_exclude_each_other() {
+        for _ in 0..2_000 {
+            let newcomers = Newcomers::default();
+            let standing = newcomers.add(1);
+            let admitted = std::thread::scope(|scope| {
+                let admitting = scope.spawn(|| standing.admit());
+                let evicted = newcomers.evict_oldest(Duration::ZERO);
+                (admitting.join().unwrap(), evicted)
+            });
+            assert!(admitted == (true, false) || admitted == (false, true), "{admitted:?}");
+        }
     }
 
     #[test]

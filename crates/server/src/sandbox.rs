@@ -3,6 +3,7 @@
 //! A server has one sandbox today. Which one a request means is decided in one place, its extractor.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(crate) struct SandboxState {
     pub(crate) workspace: String,
     /// Limits of commands that state none.
     pub(crate) defaults: Defaults,
+    /// The environment that the server was started with.
+    pub(crate) given_env: Vec<(OsString, OsString)>,
     /// Held while the environment that commands start from changes.
     pub(crate) environment: tokio::sync::Mutex<()>,
 }
@@ -35,6 +38,7 @@ impl Sandbox {
             engine,
             workspace: config.engine.cwd.to_string_lossy().into_owned(),
             defaults: config.defaults.clone(),
+            given_env: config.engine.env.clone(),
             environment: tokio::sync::Mutex::new(()),
         }))
     }

@@ -8,7 +8,7 @@ use sandcrab_api::event::Summary;
 use sandcrab_api::execute::{Encoding, ExecuteResult, Truncated};
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_engine::{End, EndReason, Execution, ReadError};
+use sandcrab_engine::{End, EndReason, Execution, ExecutionInfo, ReadError};
 use tokio::time::Instant;
 
 use crate::answer::AnswerOutput;
@@ -84,9 +84,7 @@ async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(AnswerOutput, u
     };
     match patiently(read).await {
         Err(ReadError::OutOf(_)) => {
-            let bytes = launch.execution.info().output_bytes;
-            let truncated = Truncated { stdout: bytes, ..Truncated::default() };
-            Ok((AnswerOutput::left_out(launch.encoding, truncated), 0))
+            Ok((AnswerOutput::left_out(launch.encoding, nothing_of(&launch.execution.info())), 0))
         }
         read => Ok(read?),
     }
@@ -112,6 +110,12 @@ where
         // The runtime is going down.
         Err(e) => Err(ReadError::Journal(e.to_string()).into()),
     }
+}
+
+/// What is missing where all output is left out.
+fn nothing_of(info: &ExecutionInfo) -> Truncated {
+    let stderr = info.stderr_bytes.min(info.output_bytes);
+    Truncated { stdout: info.output_bytes - stderr, stderr, ..Truncated::default() }
 }
 
 /// Reads, and tries again for a while when the machine is out of descriptors or memory.

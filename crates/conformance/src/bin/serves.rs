@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use sandcrab_engine::User;
 use sandcrab_server::{Listen, Server, ServerConfig};
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,8 +58,9 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             "socket-ping-ms" => config.limits.socket_ping_after = Duration::from_millis(number as u64),
             "drain-ms" => config.drain_window = Duration::from_millis(number as u64),
             "descriptors" => {
-                let limits = getrlimit(Resource::Nofile);
-                setrlimit(Resource::Nofile, Rlimit { current: Some(number as u64), ..limits })?;
+                // Both: the engine raises the soft limit to the hard one.
+                let limit = Some(number as u64);
+                setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })?;
             }
             "keep-executions" => config.stop_executions = None,
             other => return Err(format!("there is no setting {other}").into()),

@@ -26,7 +26,7 @@ pub(super) async fn health(target: Target) {
     assert_shape(&health["shell"], "driver:text reason?:text");
     assert_shape(
         &health["counts"],
-        "running:int executions:int sessions:int connections:int lostSupervisors:int restoredSessions:int",
+        "running:int executions:int sessions:int connections:int lostSupervisors:int restoredSessions:int loggedFailures:int",
     );
     assert_shape(&health["stateDirectory"], "present:flag freeBytes:int");
     for problem in health["problems"].as_array().into_iter().flatten() {

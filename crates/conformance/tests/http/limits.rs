@@ -6,7 +6,7 @@ use sandcrab_conformance::cases::ask::fresh;
 use sandcrab_conformance::http::Request;
 use serde_json::json;
 
-use crate::support::ServerProcess;
+use crate::support::{ServerProcess, patiently};
 
 #[tokio::test]
 async fn executions() {
@@ -78,6 +78,35 @@ async fn silent_connections() {
         .await;
     // One that was admitted stays.
     kept.ask(&Request::get("/api/ping")).await.unwrap().ok();
+    server.stop().await;
+}
+
+/// A command that has run is answered also when its output cannot be read, and each stream's bytes are counted as its own.
+#[tokio::test]
+async fn output_that_cannot_be_read_for_want_of_descriptors() {
+    let server = ServerProcess::start(&[]).await;
+    let gate = server.folder().join("gate");
+    let wait = format!("until [ -e {} ]; do sleep 0.01; done", gate.display());
+    let command = format!("{wait}; head -c 7000 /dev/zero; head -c 5000 /dev/zero >&2");
+    let mut connection = server.target.connect().await;
+    let body = json!({"command": command, "executionId": "unread"});
+    connection.send(&Request::post("/api/execute", &body)).await.unwrap();
+    server.target.until("/api/process/unread", |found| found["process"]["status"] == "running").await;
+    let limit = |soft: &str| {
+        let pid = server.pid().to_string();
+        let limit = format!("--nofile={soft}:");
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    };
+    limit("5");
+    std::fs::write(&gate, "").unwrap();
+    let answer = patiently(connection.answer()).await.unwrap().ok();
+    limit("1000");
+    let truncated = json!({"stdout": 7000, "stdoutAfter": 0, "stderr": 5000, "stderrAfter": 0});
+    assert_eq!((&answer["truncated"], &answer["stdout"]), (&truncated, &json!("")), "{answer}");
+    assert_eq!(
+        server.target.get("/api/process/unread/logs").await.ok()["stdout"].as_str().unwrap().len(),
+        7000
+    );
     server.stop().await;
 }
 

@@ -13,10 +13,6 @@ use crate::support::ServerProcess;
 const USER: &str = "54321:54322";
 const OTHER: &str = "54323:54324";
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 /// A server whose state directory is in a folder that every user can enter, and the program that attacks it.
 async fn server(settings: &[&str]) -> (ServerProcess, PathBuf) {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
@@ -72,10 +68,7 @@ async fn in_every_way(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_cannot_touch_the_server() {
-    if !is_root() {
-        return;
-    }
+async fn root_a_command_cannot_touch_the_server() {
     let (server, program) = server(&[&format!("run-as={USER}")]).await;
     // A supervisor of a run and one of a session are there in any case.
     server.target.start(json!({"command": "sleep 100"})).await;
@@ -109,10 +102,7 @@ async fn as_the_same_user_a_command_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_is_that_user_in_every_way() {
-    if !is_root() {
-        return;
-    }
+async fn root_a_command_is_that_user_in_every_way() {
     let (server, _) = server(&[&format!("run-as={USER}")]).await;
     let script = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; ulimit -c >/dev/null; pwd; \
                   echo out > /dev/stdout; echo err > /proc/self/fd/2; echo fd >/dev/fd/1";
@@ -143,10 +133,7 @@ async fn a_command_is_that_user_in_every_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_keeps_its_user() {
-    if !is_root() {
-        return;
-    }
+async fn root_a_session_keeps_its_user() {
     let (mut server, _) = server(&[]).await;
     let session = server.target.make_session(json!({"user": USER})).await;
     let run = async |server: &ServerProcess, session: &str, command: &str| {
@@ -181,10 +168,7 @@ async fn a_session_keeps_its_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_that_may_not_be_named_are_refused() {
-    if !is_root() {
-        return;
-    }
+async fn root_users_that_may_not_be_named_are_refused() {
     let (server, _) = server(&[&format!("run-as={USER}")]).await;
     for (user, status) in
         [("root", 403), ("0", 403), ("0:54321", 403), ("no-such-user", 400), ("54321", 400), ("", 400)]
@@ -220,5 +204,33 @@ async fn a_group_is_not_ignored_for_the_own_user() {
     }
     let own = json!({"command": "id -g", "user": format!("{uid}:{gid}")});
     assert_eq!(server.target.post("/api/execute", own).await.ok()["stdout"], format!("{gid}\n"));
+    server.stop().await;
+}
+
+/// `UID:GID` has no other groups, also where it is the server's own user.
+#[tokio::test]
+async fn root_the_servers_own_user_and_group_have_no_other_groups() {
+    let server = ServerProcess::start_in_groups("0,54999", &[]).await;
+    let groups = async |body: Value| {
+        let mut groups: Vec<_> = text(&server.target.run(body).await["stdout"])
+            .split_whitespace()
+            .map(|group| group.parse::<u32>().unwrap())
+            .collect();
+        groups.sort_unstable();
+        groups
+    };
+    assert_eq!(groups(json!({"command": "id -G"})).await, [0, 54_999]);
+    assert_eq!(groups(json!({"command": "id -G", "user": "root"})).await, [0, 54_999]);
+    for body in [json!({"command": "id -G"}), json!({"command": "id", "args": ["-G"]})] {
+        let mut body = body;
+        body["user"] = "0:0".into();
+        assert_eq!(groups(body).await, [0]);
+    }
+    let session = server.target.make_session(json!({"user": "0:0"})).await;
+    assert_eq!(groups(json!({"command": "id -G", "sessionId": session})).await, [0]);
+    // A session of all the server's groups does not run a command without them.
+    let session = server.target.make_session(json!({})).await;
+    let body = json!({"command": "id -G", "sessionId": session, "user": "0:0"});
+    assert_eq!(server.target.post("/api/execute", body).await.status(), 400);
     server.stop().await;
 }

@@ -70,6 +70,8 @@ pub struct ExecutionInfo {
     pub status: Status,
     /// How many bytes it has written, dropped ones included, as far as is known without a look.
     pub output_bytes: u64,
+    /// How many of these are of standard error. Known when it has ended, and not from a supervisor of an older version.
+    pub stderr_bytes: u64,
     /// Whether something that it left when it ended is still running. [`Execution::leftovers`] looks at what.
     pub has_leftovers: bool,
     /// What the caller has put there; see [`CommandSpec::note`](crate::CommandSpec::note).

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::link::lock;
 use super::{Engine, Inner};
-use crate::layout::FAILURES;
+use crate::layout::{FAILURES, count_failures};
 use crate::protocol::Capabilities;
 use crate::trusted::DirFacts;
 
@@ -43,6 +43,8 @@ pub struct Health {
     pub lost_supervisors: u64,
     /// Sessions whose shell was brought back, since the engine was opened.
     pub restored_sessions: u64,
+    /// Lines in the log of supervisors that failed, also before the engine was opened.
+    pub logged_failures: u64,
     /// What is wrong, worst first.
     pub problems: Vec<Problem>,
 }
@@ -111,6 +113,7 @@ impl Engine {
             state_dir: state.dir.facts(),
             lost_supervisors: incidents.lost_supervisors.load(Ordering::Relaxed),
             restored_sessions: incidents.restored_sessions.load(Ordering::Relaxed),
+            logged_failures: count_failures(&state.dir),
             problems: Vec::new(),
         };
         let lost_recently = lock(&incidents.last_lost).is_some_and(|last| last.elapsed() < RECENT);
@@ -173,6 +176,7 @@ mod tests {
             state_dir: DirFacts { is_there: true, free_bytes: 1 << 40, free_inodes: None },
             lost_supervisors: 0,
             restored_sessions: 0,
+            logged_failures: 0,
             problems: Vec::new(),
         }
     }

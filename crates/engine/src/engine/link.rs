@@ -464,8 +464,9 @@ impl Link {
                     engine.execution_refused(&execution, why);
                 }
             }
-            Answer::Ended { slot, end, position, unrecorded } => {
+            Answer::Ended { slot, end, position, unrecorded, stderr_bytes } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
+                    execution.set_stderr_bytes(stderr_bytes.unwrap_or(0));
                     if let Some(lengths) = unrecorded
                         && engine.record_end(self.nonce, &execution, &end, lengths)
                     {

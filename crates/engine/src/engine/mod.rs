@@ -1,7 +1,7 @@
 //! The engine side: creates, finds, adopts after a restart.
 //!
 //! - [`Engine`]: this file; `start.rs`: how an execution comes to be.
-//! - `execution.rs`, `session.rs`: the handles; `output.rs`, `reader.rs`, `outcome.rs`: reading what
+//! - `execution.rs`, `session.rs`: the handles; `session_life.rs`: how a session is made, brought back and deleted; `output.rs`, `reader.rs`, `outcome.rs`: reading what
 //!   was written.
 //! - `link.rs`: a connection to a supervisor; `patience.rs`: answers that take long; `pool.rs`: supervisors kept ready; `zygote.rs`: where
 //!   they come from.
@@ -25,6 +25,7 @@ mod pool;
 mod reader;
 mod recover;
 mod session;
+mod session_life;
 mod start;
 mod state_dir;
 mod stop;
@@ -144,14 +145,18 @@ fn settings(config: &EngineConfig, env: &[(OsString, OsString)], key: Option<&By
     }
 }
 
-/// Raises this process's limit of open files as far as it goes: a session costs a descriptor. Returns
+/// The most open files that an engine asks for. A hard limit may be many times as high, and the kernel's tables of
+/// descriptors would be, too.
+pub const MAX_OPEN_FILES: u64 = 1 << 20;
+
+/// Raises this process's limit of open files, up to the hard limit and [`MAX_OPEN_FILES`]: a session costs a descriptor. Returns
 /// what it was, which is what commands get.
 fn raise_open_files() -> Option<u64> {
     use crate::sys::{Resource, limit, set_limit};
     static BEFORE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
     *BEFORE.get_or_init(|| {
         let (soft, hard) = limit(None, Resource::OpenFiles).ok()?;
-        set_limit(None, Resource::OpenFiles, hard, hard).ok()?;
+        set_limit(None, Resource::OpenFiles, soft.max(hard.min(MAX_OPEN_FILES)), hard).ok()?;
         Some(soft)
     })
 }
@@ -246,8 +251,7 @@ impl Engine {
     }
 
     /// Removes the records of all background processes that have ended; on a state directory whose disk is nearly full,
-    /// those of all other executions that have ended too. What a client reads, waits for or has just received stays.
-    /// Returns how many went.
+    /// those of all other executions that have ended too. What a client reads or waits for stays. Returns how many went.
     pub fn remove_finished(&self) -> usize {
         self.inner.remove_finished()
     }
@@ -272,7 +276,8 @@ impl Engine {
         sessions
     }
 
-    /// Changes the environment that commands and sessions start from, from now on.
+    /// Changes the environment that commands and sessions start from, from now on. All of it together may have
+    /// [`MAX_ENV_BYTES`](crate::MAX_ENV_BYTES).
     pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
         validate::env(changes)?;
         let inner = Arc::clone(&self.inner);
@@ -281,6 +286,7 @@ impl Engine {
             // Each change starts from the one before.
             let _alone = inner.env_change.lock().await;
             let env = crate::supervisor::context::apply(lock(&inner.env).clone(), &changes);
+            validate::whole_env(&env)?;
             let set = inner.zygote.configure(settings(&inner.config, &env, inner.state.key.as_ref())).await;
             set.map_err(|e| StartError::os("change the environment", e))?;
             *lock(&inner.env) = env;
@@ -324,16 +330,6 @@ impl Engine {
         lock(&self.inner.env).clone()
     }
 
-    /// Whether the state directory was removed while the engine uses it: nothing can be started then.
-    pub fn is_state_dir_missing(&self) -> bool {
-        self.inner.state.is_missing()
-    }
-
-    /// Whether the disk of the state directory is nearly full.
-    pub fn is_state_disk_full(&self) -> bool {
-        crate::journal::is_short_of_space(lock(&self.inner.store).dir())
-    }
-
     /// The state directory.
     pub fn state_dir(&self) -> &Path {
         &self.inner.state.path
@@ -371,7 +367,7 @@ impl Inner {
     fn explain(&self, error: StartError) -> StartError {
         match error {
             StartError::Os { .. } | StartError::Lost | StartError::OutOf { .. }
-                if self.state.is_missing() =>
+                if !self.state.dir.facts().is_there =>
             {
                 StartError::StateDirMissing
             }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::error::ReadError;
 use super::life_cycle::RecordGuard;
 use super::output::{ReadAt, Stream};
-use crate::journal::{JournalReader, Stream as JournalStream, StreamRead};
+use crate::journal::{JournalPlace, JournalReader, Stream as JournalStream, StreamRead};
 
 /// How much is read at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -28,42 +28,53 @@ pub struct StreamPlan {
 /// Reads what an execution has written, in any order; going on where the last read ended costs no search.
 #[derive(Debug)]
 pub struct OutputReader {
-    reader: JournalReader,
+    place: JournalPlace,
+    /// `None` while nothing is read.
+    reader: Option<JournalReader>,
     /// Keeps the record.
     _guard: Option<RecordGuard>,
 }
 
 impl OutputReader {
     pub(super) fn new(reader: JournalReader, guard: Option<RecordGuard>) -> Self {
-        Self { reader, _guard: guard }
+        Self { place: reader.place(), reader: Some(reader), _guard: guard }
     }
 
-    /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
-    pub fn release(&mut self) {
-        self.reader.release();
+    /// Closes the journal, for a reader that takes its time, and frees what has been read ahead. The record stays, and the next
+    /// read opens it again.
+    pub fn close(&mut self) {
+        self.reader = None;
+    }
+
+    fn open(&mut self) -> Result<&mut JournalReader, ReadError> {
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => self.place.open()?,
+        };
+        Ok(self.reader.insert(reader))
     }
 
     /// How many bytes standard output and standard error have so far, dropped ones included.
-    pub fn totals(&self) -> Result<(u64, u64), ReadError> {
-        let totals = self.reader.totals()?;
+    pub fn totals(&mut self) -> Result<(u64, u64), ReadError> {
+        let totals = self.open()?.totals()?;
         Ok((totals.stdout, totals.stderr))
     }
 
     /// The cursor after the last byte.
-    pub fn cursor_end(&self) -> Result<u64, ReadError> {
-        Ok(self.reader.totals()?.total())
+    pub fn cursor_end(&mut self) -> Result<u64, ReadError> {
+        Ok(self.open()?.totals()?.total())
     }
 
     /// How many bytes of standard output and standard error come before a cursor; `None` where what was dropped leaves that
     /// unknown.
     pub fn totals_at(&mut self, cursor: u64) -> Result<Option<(u64, u64)>, ReadError> {
-        let totals = self.reader.totals_at(cursor)?;
+        let totals = self.open()?.totals_at(cursor)?;
         Ok(totals.map(|totals| (totals.stdout, totals.stderr)))
     }
 
     /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
     pub fn read(&mut self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
-        Ok(match self.reader.read_stream(stream.into(), offset, buffer)? {
+        Ok(match self.open()?.read_stream(stream.into(), offset, buffer)? {
             StreamRead::Bytes(n) => ReadAt::Bytes(n),
             StreamRead::Gap { to } => ReadAt::Gap { to },
             StreamRead::Nothing => ReadAt::Nothing,
@@ -75,8 +86,9 @@ impl OutputReader {
     /// writer may drop some of the tail.
     pub fn plan(&mut self, stream: Stream, limit: usize) -> Result<StreamPlan, ReadError> {
         let stream = stream.into();
-        let total = self.reader.totals()?.of(stream);
-        choose_ends(&mut self.reader, stream, total, limit, None)
+        let reader = self.open()?;
+        let total = reader.totals()?.of(stream);
+        choose_ends(reader, stream, total, limit, None)
     }
 }
 

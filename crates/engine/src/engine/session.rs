@@ -8,17 +8,15 @@ use std::time::{Duration, SystemTime};
 
 use super::Inner;
 use super::error::{ControlError, SessionError, StartError};
-use super::events::EngineEvent;
 use super::execution::{Execution, check_signal};
 use super::link::{Link, LinkError, lock};
 use super::outcome::Outcome;
-use super::recover::Fate;
 use crate::command::{CommandSpec, SessionEndPolicy};
 use crate::end::KillReceipt;
 use crate::id::SessionId;
 use crate::journal::Claimed;
 use crate::layout::SnapshotFile;
-use crate::protocol::{Answer, Bytes, OpenSession, Refusal, Request, variables};
+use crate::protocol::{Answer, Bytes, Refusal, Request, variables};
 use crate::record::SessionRecord;
 use crate::user::User;
 
@@ -293,7 +291,7 @@ impl Session {
     fn user_of(&self, spec: &CommandSpec) -> Result<Option<User>, StartError> {
         let own = self.engine.session_user(&self.state.record);
         if spec.user.as_ref().is_some_and(|user| {
-            own.as_ref().map_or(!user.is_own() || user.is_own_in_another_group(), |own| own != user)
+            own.as_ref().map_or(!user.is_own() || user.is_own_in_other_groups(), |own| own != user)
         }) {
             let why = "a session's commands run as the user of the session; create one with that user";
             return Err(StartError::InvalidCommand(why.into()));
@@ -393,197 +391,5 @@ impl SessionState {
     fn cwd_or(&self, default: &std::path::Path) -> PathBuf {
         let own = self.record.cwd.clone();
         own.map_or_else(|| default.to_owned(), |path| PathBuf::from(OsString::from(path)))
-    }
-}
-
-impl Inner {
-    pub(super) async fn create_session(
-        self: &Arc<Self>,
-        mut spec: SessionSpec,
-        snapshot: Option<Vec<u8>>,
-    ) -> Result<Session, SessionError> {
-        super::validate::session(&spec)?;
-        match &spec.user {
-            // A fork has the user of its session, which was allowed when that was made.
-            Some(user) if snapshot.is_none() => {
-                self.check_user(user)?;
-                spec.env.splice(0..0, user.env().map(|(name, value)| (name, Some(value))));
-            }
-            Some(_) => {}
-            None => spec.user.clone_from(&self.config.run_as),
-        }
-        let id = spec.id.clone().unwrap_or_else(SessionId::random);
-        let reserved = self.reserve_session(&id).await?;
-        let engine = Arc::clone(self);
-        // To its end even if the caller goes away: a session is there or it is not.
-        let made = self.complete(async move {
-            let _reserved = reserved;
-            let of = |link: &Link| SessionRecord::new(id.to_string(), link.nonce, &spec);
-            let (link, record, record_place) = engine.open_on_one(of, snapshot, None).await?;
-            let state = Arc::new(SessionState {
-                id: id.clone(),
-                created_at: record.created_at(SystemTime::now()),
-                record,
-                place: Mutex::new(Place { record: record_place, link: Some(link) }),
-                deleted: AtomicBool::new(false),
-                reviving: tokio::sync::Mutex::new(()),
-            });
-            lock(&engine.registry).sessions.insert(id, Arc::clone(&state));
-            engine.events.tell(|| EngineEvent::SessionCreated {
-                id: state.id.clone(),
-                name: state.record.name.clone(),
-                created_at: state.created_at,
-            });
-            Ok(Session { state, engine: Arc::clone(&engine) })
-        });
-        let made = made.await.unwrap_or(Err(SessionError::Start(StartError::Lost)));
-        made.map_err(|e| match e {
-            SessionError::Start(e) => SessionError::Start(self.explain(e)),
-            e => e,
-        })
-    }
-
-    /// As whom a session's shell runs, if that has to be said to a supervisor.
-    fn session_user(&self, record: &SessionRecord) -> Option<User> {
-        // One that was made by an engine without a user of its own stays with the engine's own.
-        record.user.clone().or_else(|| self.config.run_as.is_some().then(User::own))
-    }
-
-    /// Makes a supervisor a session: one that does not refuse it because its limits were lowered.
-    async fn open_on_one(
-        self: &Arc<Self>,
-        record_on: impl Fn(&Link) -> SessionRecord,
-        snapshot: Option<Vec<u8>>,
-        age: Option<Duration>,
-    ) -> Result<(Arc<Link>, SessionRecord, Claimed), StartError> {
-        let mut given_up = 0;
-        loop {
-            let taken = self.supervisor().await?;
-            let record = record_on(&taken.link);
-            match self.open_on(&taken.link, &record, snapshot.clone(), age).await {
-                Ok(claimed) => return Ok((Arc::clone(&taken.link), record, claimed)),
-                Err(e) if self.goes_to_another(&taken.link, &e, &mut given_up) => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Files a session's record and makes a supervisor that session.
-    async fn open_on(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
-        record: &SessionRecord,
-        snapshot: Option<Vec<u8>>,
-        age: Option<Duration>,
-    ) -> Result<Claimed, StartError> {
-        let first_record = crate::record::Record::Session(record.clone());
-        let (claimed, _) = self.making_room(|engine| engine.claim(&first_record, None))?;
-        let open = OpenSession {
-            slot: claimed.slot.0,
-            env: record.env.clone(),
-            cwd: record.cwd.clone(),
-            snapshot: snapshot.map(Bytes),
-            snapshot_age: age,
-            salt: Some(claimed.salt),
-            user: self.session_user(record).filter(|user| Some(user) != self.config.run_as.as_ref()),
-        };
-        let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
-        let (failed, living) = match link.ask(&Request::OpenSession(Box::new(open))).await {
-            Ok(Answer::Done) => return Ok(claimed),
-            Ok(Answer::Refused(why)) => (StartError::refused(why, "bash", cwd()), Some(Arc::clone(link))),
-            Err(LinkError::Busy) => (StartError::Lost, Some(Arc::clone(link))),
-            // It may be that session all the same, and write to the slot: that is given back when it has ended.
-            Ok(_) | Err(LinkError::Gone) => match Self::fate_of(&Arc::downgrade(self), link.nonce).await {
-                Some(Fate::Alive(living)) => {
-                    drop(living.link.ask(&Request::Quit).await);
-                    (StartError::Lost, None)
-                }
-                Some(Fate::Dead) => (StartError::Lost, None),
-                // The engine is closed; the next one finds the record and its supervisor.
-                None => return Err(StartError::Lost),
-            },
-        };
-        if let Some(link) = living {
-            // It serves no session now.
-            drop(link.request(&Request::Quit));
-        }
-        self.retire(claimed);
-        Err(failed)
-    }
-
-    /// Gives a session whose supervisor was killed a new one, with the state that was saved last.
-    async fn revive(self: &Arc<Self>, state: &Arc<SessionState>) -> Result<Arc<Link>, StartError> {
-        let engine = Arc::clone(self);
-        let state = Arc::clone(state);
-        let revived = self.complete(async move {
-            let _alone = state.reviving.lock().await;
-            // It may have been deleted while this waited.
-            if state.deleted.load(Ordering::Acquire) {
-                return Err(StartError::SessionGone(state.id.clone()));
-            }
-            let Place { record: old, link } = lock(&state.place).clone();
-            if let Some(link) = link.filter(|link| !link.is_hung_up()) {
-                return Ok(link);
-            }
-            // Only the connection may be over. What is revived is never there twice.
-            if let Some(link) = engine.living_supervisor_of(&state).await {
-                return Ok(link);
-            }
-            let folder = &engine.state.folders.snapshots;
-            let saved = SnapshotFile::read(folder, old.slot.0, Some(old.salt), state.created_at);
-            let (snapshot, age) = saved.unzip();
-            // Without a saved state it starts over, which is a state as old as the session.
-            let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
-            let of = |link: &Link| SessionRecord { nonce: link.nonce, ..state.record.clone() };
-            let (link, _, new) = engine.open_on_one(of, snapshot, Some(age)).await?;
-            *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
-            SnapshotFile::remove(folder, old.slot.0);
-            engine.retire(old);
-            engine.incidents.session_restored();
-            tracing::info!(session = %state.id, "restored the session after its supervisor died");
-            engine.events.tell(|| EngineEvent::SessionRestarted { id: state.id.clone() });
-            Ok(link)
-        });
-        revived.await.unwrap_or(Err(StartError::Lost))
-    }
-
-    pub(super) async fn delete_session(
-        self: &Arc<Self>,
-        state: &Arc<SessionState>,
-    ) -> Result<KillReceipt, SessionError> {
-        let engine = Arc::clone(self);
-        let state = Arc::clone(state);
-        let deleted = self.complete(async move {
-            if state.deleted.swap(true, Ordering::AcqRel) {
-                return Err(SessionError::NotFound(state.id.clone()));
-            }
-            let _alone = state.reviving.lock().await;
-            let Place { record, mut link } = lock(&state.place).clone();
-            if link.as_ref().is_none_or(|link| link.is_hung_up()) {
-                link = engine.living_supervisor_of(&state).await;
-            }
-            let processes = engine.processes_of(&state.id);
-            let mut receipt = KillReceipt::default();
-            if let Some(link) = link
-                && let Ok(Answer::Receipt(own)) = link.ask(&Request::Quit).await
-            {
-                receipt = own;
-            }
-            for process in processes {
-                if process.tracked.fixed.on_session_end == SessionEndPolicy::Keep {
-                    continue;
-                }
-                if let Ok(mut own) = process.kill(libc::SIGKILL, Duration::ZERO).await {
-                    receipt.killed.append(&mut own.killed);
-                    receipt.survivors.append(&mut own.survivors);
-                }
-            }
-            SnapshotFile::remove(&engine.state.folders.snapshots, record.slot.0);
-            engine.retire(record);
-            lock(&engine.registry).sessions.remove(&state.id);
-            engine.events.tell(|| EngineEvent::SessionDeleted { id: state.id.clone() });
-            Ok(receipt)
-        });
-        deleted.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))
     }
 }

@@ -70,15 +70,6 @@ impl StateDir {
     }
 }
 
-impl StateDir {
-    /// Whether the folders that it works in were removed. Nothing can be started then, and nothing be found again.
-    pub(super) fn is_missing(&self) -> bool {
-        use rustix::fs::fstat;
-        let is_removed = |folder: &std::os::fd::OwnedFd| fstat(folder).is_ok_and(|stat| stat.st_nlink == 0);
-        is_removed(&self.folders.journals) || is_removed(&self.folders.supervisors)
-    }
-}
-
 /// The key in its file, or a new one. It never changes: supervisors that live know it. A full disk must not keep an engine
 /// from opening, which can free room: supervisors then serve every connection of their user, until an engine finds room.
 fn read_key(file: &mut File) -> io::Result<Option<Bytes>> {

@@ -60,7 +60,7 @@ pub(super) fn run_as(config: &EngineConfig) -> Result<(), OpenError> {
         let why = "commands cannot be told to run as root, the server's own user; name another user";
         return Err(OpenError::RunAs(why.into()));
     }
-    if !own.is_root() && (!user.is_own() || user.is_own_in_another_group()) {
+    if !own.is_root() && (!user.is_own() || user.is_own_in_refused_groups()) {
         let (own, name) = (own.as_raw(), &user.name);
         let why = format!(
             "only root can run commands as another user; start the server as root, or as {name} without run-as (it runs as user {own})"
@@ -87,10 +87,10 @@ pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError
             "a command may not run as {name}: this server is set up to run commands as another user than its own"
         ));
     }
-    if user.is_own_in_another_group() {
+    if user.is_own_in_refused_groups() {
         let gid = user.gid;
         return refused(format!(
-            "a command may not run as {name} in group {gid}: as the server's own user it can have the server's own group only; leave the user out"
+            "a command may not run as {name} in group {gid}: as the server's own user it has the server's own groups; leave the user out"
         ));
     }
     if !user.is_own() && !rustix::process::geteuid().is_root() {
@@ -146,6 +146,17 @@ pub(super) fn env(env: &[(OsString, Option<OsString>)]) -> Result<(), StartError
     if total > MAX_ENV_BYTES {
         return invalid(format!(
             "the environment has {total} bytes and may have {MAX_ENV_BYTES}; pass large data by standard input or a file"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses an environment that has become too large by many changes, each of which was not.
+pub(super) fn whole_env(env: &[(OsString, OsString)]) -> Result<(), StartError> {
+    let total: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    if total > MAX_ENV_BYTES {
+        return invalid(format!(
+            "the environment would have {total} bytes and may have {MAX_ENV_BYTES}; remove variables first, by setting them to null"
         ));
     }
     Ok(())

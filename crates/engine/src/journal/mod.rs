@@ -45,7 +45,7 @@ pub use format::MIN_JOURNAL_BYTES;
 pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Position, Salt, Slot, Stream, kind};
 pub(crate) use found::Found;
 pub(crate) use free::Opening;
-pub(crate) use reader::{Item, JournalReader};
+pub(crate) use reader::{Item, JournalPlace, JournalReader};
 pub(crate) use retention::{Excess, Expired, Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};

@@ -81,6 +81,21 @@ pub(crate) struct JournalReader {
     pub(super) stream_place: Option<(Stream, u64)>,
 }
 
+/// Where a journal is, without an open file.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalPlace {
+    dir: Arc<OwnedFd>,
+    slot: Slot,
+    salt: Salt,
+}
+
+impl JournalPlace {
+    /// Opens the journal at cursor 0, if the slot still holds it.
+    pub(crate) fn open(&self) -> Result<JournalReader, JournalError> {
+        JournalReader::open(Arc::clone(&self.dir), self.slot, &self.salt)
+    }
+}
+
 fn bit(kind: u8) -> u64 {
     1_u64.checked_shl(kind.into()).unwrap_or(0)
 }
@@ -90,6 +105,12 @@ impl JournalReader {
     pub(crate) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
         let tape = Tape::open(dir, slot, Some(salt))?;
         Ok(Self { tape, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
+    }
+
+    /// What it takes to open the journal again.
+    pub(crate) fn place(&self) -> JournalPlace {
+        let (dir, slot, salt) = self.tape.place();
+        JournalPlace { dir, slot, salt }
     }
 
     /// How much a segment holds: what the writer drops at a time.

@@ -127,6 +127,11 @@ impl Tape {
         Self::open(Arc::clone(&self.dir), self.slot, Some(&self.header.salt))
     }
 
+    /// Where the journal is.
+    pub(super) fn place(&self) -> (Arc<OwnedFd>, Slot, Salt) {
+        (Arc::clone(&self.dir), self.slot, self.header.salt)
+    }
+
     /// The header of the segment the tape is in.
     pub(super) fn header(&self) -> &Header {
         &self.header

@@ -4,10 +4,12 @@
 //! supervisor that fails again and again does not fill the disk.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Mode, OFlags, fstat, openat, renameat};
+use rustix::fs::{OFlags, fstat, renameat};
+
+use crate::trusted::{TrustedDir, open_own};
 
 /// The name of the log, in the state directory.
 pub(crate) const FAILURES: &str = "supervisor-failures.log";
@@ -18,11 +20,20 @@ pub(crate) const MAX_FAILURE_LOG_BYTES: u64 = 64 << 10;
 /// The most bytes of one reason.
 const MAX_REASON_BYTES: usize = 500;
 
+/// How many lines there are. A log that another user may have written to has none.
+pub(crate) fn count_failures(state_dir: &TrustedDir) -> u64 {
+    let lines = |name: &str| {
+        let bytes = state_dir.read(name, 2 * MAX_FAILURE_LOG_BYTES).ok().flatten().unwrap_or_default();
+        bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    };
+    lines(FAILURES) + lines(OLDER_FAILURES)
+}
+
 /// Adds a line. `folder` is one of the state directory's folders.
 pub(crate) fn log_failure(folder: &OwnedFd, reason: &str) -> io::Result<()> {
     let path = |name: &str| format!("../{name}");
-    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let open = || openat(folder, path(FAILURES), flags | OFlags::NONBLOCK, Mode::RUSR | Mode::WUSR);
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND;
+    let open = || open_own(folder.as_fd(), &path(FAILURES), flags);
     let mut file = open()?;
     if u64::try_from(fstat(&file)?.st_size).is_ok_and(|size| size >= MAX_FAILURE_LOG_BYTES) {
         renameat(folder, path(FAILURES), folder, path(OLDER_FAILURES))?;
@@ -39,7 +50,8 @@ pub(crate) fn log_failure(folder: &OwnedFd, reason: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::CWD;
+    use rustix::fs::{CWD, Mode, openat};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn lines_are_found_and_bounded() {
@@ -50,6 +62,15 @@ mod tests {
         log_failure(&folder, "first\nline").unwrap();
         let text = std::fs::read_to_string(dir.path().join(FAILURES)).unwrap();
         assert!(text.ends_with(&format!("supervisor {}: first line\n", std::process::id())), "{text}");
+        let state_dir = TrustedDir::open(dir.path()).unwrap();
+        assert_eq!(count_failures(&state_dir), 1);
+        // What others can write to is neither written to nor believed.
+        let mode = |mode| {
+            std::fs::set_permissions(dir.path().join(FAILURES), PermissionsExt::from_mode(mode)).unwrap();
+        };
+        mode(0o666);
+        assert!(log_failure(&folder, "second").is_err() && count_failures(&state_dir) == 0);
+        mode(0o600);
         for _ in 0..1000 {
             log_failure(&folder, &"ü".repeat(10_000)).unwrap();
         }

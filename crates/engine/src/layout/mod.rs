@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustix::net::SocketAddrUnix;
 
-pub(crate) use failure_log::{FAILURES, log_failure};
+pub(crate) use failure_log::{FAILURES, count_failures, log_failure};
 pub(crate) use snapshot_file::SnapshotFile;
 
 use crate::trusted::{TrustError, TrustedDir};

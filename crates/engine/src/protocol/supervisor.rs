@@ -246,6 +246,9 @@ pub(crate) enum Answer {
         /// journal any more: the engine is to record it, and then says `EndRecorded`. Since version 4.
         #[n(3)]
         unrecorded: Option<StreamLengths>,
+        /// How many of the bytes before that are of standard error. Since version 4.
+        #[n(4)]
+        stderr_bytes: Option<u64>,
     },
     /// Nothing more will come; the supervisor has let go of the journal.
     #[n(11)]

@@ -377,8 +377,8 @@ impl Core {
         // One that was handed over stays so.
         let is_kept = can_record && !job.is_handed_over || job.retry_end();
         let unrecorded = (!is_kept).then(|| job.hand_over_end());
-        let position = job.position();
-        self.link.send(0, &Answer::Ended { slot, end, position, unrecorded });
+        let (position, stderr_bytes) = (job.position(), Some(job.stderr_bytes()));
+        self.link.send(0, &Answer::Ended { slot, end, position, unrecorded, stderr_bytes });
     }
 
     /// Tells an engine of an end that is not recorded, and that an earlier engine was told of, or none.

@@ -449,6 +449,11 @@ impl Job {
         self.journal.position()
     }
 
+    /// How many bytes of standard error its journal has.
+    pub(crate) fn stderr_bytes(&self) -> u64 {
+        self.journal.lengths().stderr
+    }
+
     /// Whether the engine asked to hear of output up to here, and has not been told.
     pub(crate) fn take_growth(&mut self) -> Option<u64> {
         let position = self.position();

@@ -72,10 +72,7 @@ fn an_empty_folder_is_made_private_and_a_full_one_refused() {
 }
 
 #[test]
-fn a_folder_of_another_user_is_refused() {
-    if !is_root() {
-        return;
-    }
+fn root_a_folder_of_another_user_is_refused() {
     let place = Place::new();
     // Even one that is empty and private.
     let path = place.folder("other", 0o700);

@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Engine, Limits, SessionError, SessionSpec, StartError, Stdin};
+use sandcrab_engine::{
+    CommandSpec, EndReason, Engine, Limits, MAX_ENV_BYTES, SessionError, SessionSpec, StartError, Stdin,
+};
 
-use crate::support::{Host, Place, eventually, eventually_blocking};
+use crate::support::{Host, Place, Scene, eventually, eventually_blocking};
 
 /// What there is of an engine that has nothing to do: shells that are ready, and no more.
 async fn nothing_is_left(place: &Place, engine: &Engine) {
@@ -434,4 +436,28 @@ async fn a_session_on_a_supervisor_without_shell_says_so() {
     assert_eq!(host.ask(&["session", "after"]), "made");
     host.kill();
     drop(place);
+}
+
+/// Many changes add up: what they make is bounded as one command's environment is.
+#[tokio::test]
+async fn an_environment_that_grows_too_large_is_refused() {
+    let scene = Scene::open().await;
+    let change =
+        |name: &str, value: Option<usize>| [(name.into(), value.map(|bytes| "x".repeat(bytes).into()))];
+    let large = Some(MAX_ENV_BYTES / 3);
+    for name in ["A", "B", "A"] {
+        scene.engine.set_env(&change(name, large)).await.unwrap();
+    }
+    let refused = scene.engine.set_env(&change("C", large)).await;
+    assert!(
+        matches!(&refused, Err(StartError::InvalidCommand(why)) if why.contains("remove variables")),
+        "{refused:?}"
+    );
+    assert!(!scene.engine.env().iter().any(|(name, _)| name == "C"));
+    scene.engine.set_env(&change("A", None)).await.unwrap();
+    scene.engine.set_env(&change("C", large)).await.unwrap();
+    for name in ["B", "C"] {
+        scene.engine.set_env(&change(name, None)).await.unwrap();
+    }
+    assert_eq!(scene.engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
 }

@@ -4,10 +4,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use sandcrab_engine::{
-    CommandSpec, EndReason, Event, Follower, Retention, SessionError, SessionSpec, StartError, Stdin, Stream,
+    CommandSpec, EndReason, Engine, Event, Follower, Retention, SessionError, SessionSpec, StartError, Stdin,
+    Stream,
 };
 
-use crate::support::{Place, eventually, id};
+use crate::support::{Place, eventually, eventually_async, id};
 
 /// A small file system for a state directory; unmounted when it goes.
 struct Tiny<'a>(&'a Place);
@@ -90,7 +91,7 @@ async fn a_full_disk_can_be_freed() {
     tiny.fill();
     // Without anybody's help: the oldest goes.
     assert_eq!(engine.run(long()).await.unwrap().output.stdout.bytes.len(), 50_001);
-    assert!(engine.execution(&id("b")).is_none() && engine.is_state_disk_full());
+    assert!(engine.execution(&id("b")).is_none() && is_short_of_space(&engine));
     tiny.fill();
     let before = available(&place);
     // All that has finished, whether in the background or not.
@@ -98,6 +99,37 @@ async fn a_full_disk_can_be_freed() {
     assert!(engine.executions().is_empty() && available(&place) > before);
     std::fs::remove_file(filler).unwrap();
     large("d").await;
+}
+
+fn is_short_of_space(engine: &Engine) -> bool {
+    engine.health().problems.iter().any(|problem| problem.code == "disk_full")
+}
+
+/// Records that were just made are the ones that fill a disk: cleaning up and new commands need no patience then.
+#[tokio::test]
+async fn a_full_disk_can_be_freed_of_what_was_just_received() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=6m") else { return };
+    let engine = place.open().await;
+    let large = async |name: &str| {
+        let outcome = engine.run(CommandSpec::shell("head -c 300000 /dev/zero").id(id(name))).await.unwrap();
+        outcome.execution.wait_closed().await;
+    };
+    for name in ["a", "b", "read"] {
+        large(name).await;
+    }
+    let _reader = engine.execution(&id("read")).unwrap().follow(0).unwrap();
+    let filler = tiny.fill();
+    let before = available(&place);
+    assert_eq!(engine.remove_finished(), 2);
+    assert!(available(&place) >= before + 500_000, "{} of {before}", available(&place));
+    std::fs::remove_file(&filler).unwrap();
+    // Without cleaning up it takes a moment: what was just received is not taken away at once.
+    large("c").await;
+    tiny.fill();
+    let long = || CommandSpec::shell(format!("echo {}", "x".repeat(50_000)));
+    eventually_async("the oldest goes for a new one", async || engine.run(long()).await.is_ok()).await;
+    assert!(engine.execution(&id("c")).is_none() && engine.execution(&id("read")).is_some());
 }
 
 fn available(place: &Place) -> u64 {
@@ -139,7 +171,7 @@ async fn a_state_directory_that_was_removed_is_reported() {
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
     place.remember_supervisors();
-    assert!(!engine.is_state_dir_missing());
+    assert!(engine.health().state_dir.is_there);
     std::fs::remove_dir_all(place.state()).unwrap();
     for _ in 0..8 {
         let started = engine.start(CommandSpec::shell("true")).await;
@@ -149,7 +181,7 @@ async fn a_state_directory_that_was_removed_is_reported() {
         let made = engine.create_session(SessionSpec::new()).await;
         assert!(matches!(made, Err(SessionError::Start(StartError::StateDirMissing))), "{made:?}");
     }
-    assert!(engine.is_state_dir_missing());
+    assert!(!engine.health().state_dir.is_there);
 }
 
 #[tokio::test]

@@ -202,10 +202,7 @@ async fn processor_time_is_limited() {
 }
 
 #[tokio::test]
-async fn processes_of_root_cannot_be_limited_without_a_cgroup() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+async fn root_processes_of_root_cannot_be_limited_without_a_cgroup() {
     let scene = Scene::open_with(|config| config.cgroups = CgroupUse::Off).await;
     let limits = Limits { processes: Some(10), ..Limits::default() };
     let refused = scene.engine.run(CommandSpec::shell("true").limits(limits)).await;
@@ -286,4 +283,29 @@ async fn a_supervisor_whose_limits_were_lowered_goes_on() {
         assert_eq!((next.stdout().as_str(), next.exit_code()), ("hi\n", 0), "{}", next.stderr());
     }
     session.delete().await.unwrap();
+}
+
+/// The engine has many descriptors for itself, and commands have as many as its program was started with.
+#[tokio::test]
+async fn commands_have_the_limit_of_open_files_that_the_engine_was_started_with() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let hard = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(777), maximum: hard }).unwrap();
+    let scene = Scene::open().await;
+    let raised = getrlimit(Resource::Nofile);
+    let most = hard.unwrap_or(u64::MAX).min(sandcrab_engine::MAX_OPEN_FILES);
+    assert_eq!((raised.current, raised.maximum), (Some(most.max(777)), hard));
+    let text = "ulimit -n; bash -c 'ulimit -n'";
+    let session = scene.engine.create_session(Default::default()).await.unwrap();
+    for (how, outcome) in [
+        ("shell", scene.engine.run(CommandSpec::shell(text)).await),
+        ("argv", scene.engine.run(CommandSpec::argv(["bash", "-c", text])).await),
+        ("process", scene.engine.run(CommandSpec::shell(text).background()).await),
+        ("session", session.run(CommandSpec::shell(text)).await),
+    ] {
+        assert_eq!(outcome.unwrap().stdout(), "777\n777\n", "{how}");
+    }
+    let process = session.start_process(CommandSpec::shell(text).background()).await.unwrap();
+    process.wait_closed().await;
+    assert_eq!(process.output(100).unwrap().stdout.bytes, b"777\n777\n");
 }

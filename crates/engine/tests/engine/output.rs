@@ -10,7 +10,7 @@ use sandcrab_engine::{
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::support::{Scene, eventually, resident_bytes, supervisor_of};
+use crate::support::{Place, Scene, eventually, id, resident_bytes, supervisor_of};
 
 /// The flood's lines are numbers of nine digits: the bytes at any position are known.
 const LINE_BYTES: u64 = 10;
@@ -333,5 +333,29 @@ async fn a_large_output_is_read_in_pieces_as_it_was_planned() {
             }
         }
         assert!(bytes == output.bytes, "limit {limit}");
+    }
+}
+
+/// Answers that wait for their clients are many: none of them keeps a file open, and none loses its record.
+#[tokio::test]
+async fn a_reader_that_is_closed_holds_the_record_and_no_file() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.retention.max_count = 0).await;
+    let outcome = engine.run(CommandSpec::shell("seq 1 1000; echo err >&2").id(id("kept"))).await.unwrap();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let mut readers: Vec<_> = (0..300).map(|_| outcome.execution.reader().unwrap()).collect();
+    let open = descriptors();
+    let mut buffer = [0; 4];
+    for reader in &mut readers {
+        assert_eq!(reader.read(Stream::Stdout, 0, &mut buffer).unwrap(), ReadAt::Bytes(4));
+        reader.close();
+    }
+    assert!(descriptors() + 300 <= open, "{} of {open}", descriptors());
+    drop(outcome);
+    for reader in &mut readers {
+        assert_eq!(reader.totals().unwrap(), (3893, 4));
+        assert_eq!(reader.read(Stream::Stdout, 4, &mut buffer).unwrap(), ReadAt::Bytes(4));
+        assert_eq!(&buffer, b"3\n4\n");
+        reader.close();
     }
 }

@@ -47,6 +47,7 @@ fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
         ("sessions", counts.sessions.to_string()),
         ("restored shells", counts.restored_sessions.to_string()),
         ("lost supervisors", counts.lost_supervisors.to_string()),
+        ("logged failures", counts.logged_failures.to_string()),
         ("state directory", state_directory(health)),
         ("runs as", health.run_as.clone().unwrap_or_else(|| "the server's user".to_owned())),
         ("connections", counts.connections.to_string()),

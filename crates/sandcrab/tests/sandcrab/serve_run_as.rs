@@ -19,10 +19,7 @@ fn user_of_a_command(place: &TestDir, serve: &Serve) -> String {
 }
 
 #[test]
-fn an_option_a_variable_and_the_file_name_the_user() {
-    if !is_root() {
-        return;
-    }
+fn root_an_option_a_variable_and_the_file_name_the_user() {
     let place = TestDir::new();
     let folder = place.file("config/sandcrab");
     fs::create_dir_all(&folder).unwrap();

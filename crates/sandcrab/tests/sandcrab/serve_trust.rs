@@ -33,10 +33,7 @@ fn refused(place: &TestDir, name: &Path, why: &str) {
 }
 
 #[test]
-fn a_state_directory_of_another_user_is_refused_with_its_token() {
-    if !is_root() {
-        return;
-    }
+fn root_a_state_directory_of_another_user_is_refused_with_its_token() {
     let place = TestDir::new();
     let state = place.state();
     fs::create_dir(&state).unwrap();
@@ -56,10 +53,7 @@ fn a_state_directory_of_another_user_is_refused_with_its_token() {
 }
 
 #[test]
-fn every_file_and_folder_of_a_state_directory_must_be_the_servers() {
-    if !is_root() {
-        return;
-    }
+fn root_every_file_and_folder_of_a_state_directory_must_be_the_servers() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     assert!(serve.ask(&place, "POST /api/env", r#"{"vars":{"A":"1"}}"#).unwrap().contains("200 OK"));
@@ -148,10 +142,7 @@ fn a_configuration_file_that_another_user_can_change_is_refused() {
 }
 
 #[test]
-fn a_client_does_not_follow_an_address_of_another_user() {
-    if !is_root() {
-        return;
-    }
+fn root_a_client_does_not_follow_an_address_of_another_user() {
     let place = TestDir::new();
     let state = place.state();
     fs::create_dir(&state).unwrap();

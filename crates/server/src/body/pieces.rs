@@ -2,16 +2,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::BoxError;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
+use tokio::time::{Instant, Sleep};
 
 use crate::error::ApiError;
 use crate::origin::Origin;
 use crate::outgoing::{Held, Outgoing};
+use crate::summary::{READ_PATIENCE, READ_PAUSE};
 
 /// What a body is made of, piece by piece. Making a piece must not wait for anything but a disk.
 pub(crate) trait PieceSource: Send + Unpin + 'static {
@@ -23,11 +25,21 @@ pub(crate) trait PieceSource: Send + Unpin + 'static {
 
     /// Frees what was read ahead, since memory is scarce.
     fn release(&mut self);
+
+    /// Whether an error may pass, so that the piece is asked for again after a while.
+    fn is_passing(error: &Self::Error) -> bool;
 }
 
 /// A body of pieces. The client sees an error as a body that breaks off.
 pub(crate) fn body(source: impl PieceSource, outgoing: Outgoing, origin: Origin) -> Body {
-    Body::new(Pieces { source: Some(source), outgoing, read_ahead: None, origin })
+    Body::new(Pieces {
+        source: Some(source),
+        outgoing,
+        read_ahead: None,
+        origin,
+        pause: None,
+        patient_until: None,
+    })
 }
 
 struct Pieces<S> {
@@ -36,6 +48,10 @@ struct Pieces<S> {
     outgoing: Outgoing,
     read_ahead: Option<Held>,
     origin: Origin,
+    /// Until the next piece is asked for again.
+    pause: Option<Pin<Box<Sleep>>>,
+    /// Until when it is, while the machine is out of something.
+    patient_until: Option<Instant>,
 }
 
 impl<S: PieceSource> hyper::body::Body for Pieces<S> {
@@ -44,12 +60,26 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Self { source, outgoing, read_ahead, origin } = &mut *self;
+        let Self { source, outgoing, read_ahead, origin, pause, patient_until } = &mut *self;
         let Some(from) = source else { return Poll::Ready(None) };
-        // It is not asked again after a panic, so what the panic left half done is not seen.
-        let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
+        let piece = loop {
+            if let Some(pausing) = pause {
+                ready!(pausing.as_mut().poll(cx));
+                *pause = None;
+            }
+            // It is not asked again after a panic, so what the panic left half done is not seen.
+            let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
+            let now = Instant::now();
+            match &piece {
+                Ok(Err(e)) if S::is_passing(e) && now < *patient_until.get_or_insert(now + READ_PATIENCE) => {
+                    *pause = Some(Box::pin(tokio::time::sleep(READ_PAUSE)));
+                }
+                _ => break piece,
+            }
+        };
+        *patient_until = None;
         let piece = match piece {
             Ok(piece) => piece.map_err(|error| {
                 origin.log_broken_off(&error);
@@ -98,6 +128,39 @@ mod tests {
         }
 
         fn release(&mut self) {}
+
+        fn is_passing(_: &Self::Error) -> bool {
+            false
+        }
+    }
+
+    /// Fails so often, then has one piece.
+    struct Passing(u32);
+
+    impl PieceSource for Passing {
+        type Error = std::fmt::Error;
+
+        fn next_piece(&mut self, _: usize) -> Result<Vec<u8>, Self::Error> {
+            self.0 = self.0.checked_sub(1).unwrap_or(u32::MAX);
+            match self.0 {
+                0 => Ok(b"piece".to_vec()),
+                u32::MAX => Ok(Vec::new()),
+                _ => Err(std::fmt::Error),
+            }
+        }
+
+        fn release(&mut self) {}
+
+        fn is_passing(_: &Self::Error) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_passes_is_waited_for_and_not_for_ever() {
+        let of = |failures| body(Passing(failures), Outgoing::new(100), origin()).collect();
+        assert_eq!(of(100).await.unwrap().to_bytes(), "piece");
+        assert!(of(100_000).await.is_err());
     }
 
     #[tokio::test]

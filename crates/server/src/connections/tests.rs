@@ -36,13 +36,13 @@ impl Scene {
         let stopping = Stopping::default();
         let waits = Arc::clone(&go);
         let slow = move |Extension(standing): Extension<Arc<Standing>>| async move {
-            standing.admit();
+            assert!(standing.admit());
             waits.notified().await;
             "slow"
         };
         let knows = stopping.clone();
         let quick = move |Extension(standing): Extension<Arc<Standing>>| async move {
-            standing.admit();
+            assert!(standing.admit());
             if knows.is_stopping() { "stopping" } else { "quick" }
         };
         let router = Router::new().route("/slow", get(slow)).route("/quick", get(quick));

@@ -19,12 +19,15 @@ pub(crate) async fn set(
     let changes = request.value.vars;
     let _alone = sandbox.environment.lock().await;
     sandbox.engine.set_env(&variables(Some(changes.clone()))).await?;
-    crate::environment::remember(sandbox.engine.state_dir(), changes).map_err(|e| match e.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            let message = "it is changed, but no space is left to remember it; free some, and set it again";
-            ApiError::new(sandcrab_api::ErrorCode::NoSpace, message)
-        }
-        _ => ApiError::internal(e),
-    })?;
+    crate::environment::remember(sandbox.engine.state_dir(), &sandbox.given_env, changes).map_err(
+        |e| match e.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                let message =
+                    "it is changed, but no space is left to remember it; free some, and set it again";
+                ApiError::new(sandcrab_api::ErrorCode::NoSpace, message)
+            }
+            _ => ApiError::internal(e),
+        },
+    )?;
     Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
 }

@@ -66,6 +66,8 @@ pub(crate) async fn output(
     let read = move |execution: &Execution| {
         let mut reader = execution.reader()?;
         let plan = reader.plan(stream, usize::MAX)?;
+        // It may be long until the client takes the first piece.
+        reader.close();
         Ok::<_, ReadError>((reader, plan))
     };
     let (reader, plan) = beside(&execution, read).await?;
@@ -134,6 +136,10 @@ impl PieceSource for StreamRanges {
     }
 
     fn release(&mut self) {
-        self.reader.release();
+        self.reader.close();
+    }
+
+    fn is_passing(error: &ReadError) -> bool {
+        matches!(error, ReadError::OutOf(_))
     }
 }

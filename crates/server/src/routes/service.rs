@@ -82,6 +82,7 @@ pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Js
             connections: app.connections.load(Ordering::Relaxed),
             lost_supervisors: engine.lost_supervisors,
             restored_sessions: engine.restored_sessions,
+            logged_failures: engine.logged_failures,
         },
         timestamp: Timestamp::now(),
     })

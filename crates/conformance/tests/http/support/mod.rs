@@ -32,32 +32,28 @@ impl ServerProcess {
 
     /// Starts one with this state directory below a temporary one.
     pub(crate) async fn start_in(dir: tempfile::TempDir, state: PathBuf, settings: &[&str]) -> Self {
-        Self::start_by(dir, state, settings, |command| command).await
+        Self::start_by(dir, state, settings, &[]).await
     }
 
     /// Starts one in a network of its own, with a loopback device and nothing else. Needs root.
     pub(crate) async fn start_alone(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
-        let through = |command: Command| {
-            let mut alone = Command::new("unshare");
-            let script = r#"ip link set lo up && exec "$@""#;
-            alone.args(["--net", "bash", "-c", script, "bash"]).arg(command.get_program());
-            alone.args(command.get_args()).envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
-            alone.stdin(Stdio::null()).stdout(Stdio::piped());
-            alone
-        };
-        Self::start_by(dir, state, settings, through).await
+        let through = ["unshare", "--net", "bash", "-c", r#"ip link set lo up && exec "$@""#, "bash"];
+        Self::start_by(dir, state, settings, &through).await
     }
 
-    async fn start_by(
-        dir: tempfile::TempDir,
-        state: PathBuf,
-        settings: &[&str],
-        through: impl FnOnce(Command) -> Command,
-    ) -> Self {
+    /// Starts one that has these groups. Needs root.
+    pub(crate) async fn start_in_groups(groups: &str, settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        Self::start_by(dir, state, settings, &["setpriv", "--groups", groups]).await
+    }
+
+    /// Starts one through another program.
+    async fn start_by(dir: tempfile::TempDir, state: PathBuf, settings: &[&str], through: &[&str]) -> Self {
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let mut child = through(command(&state, "127.0.0.1:0", &settings)).spawn().unwrap();
+        let mut child = command(through, &state, "127.0.0.1:0", &settings).spawn().unwrap();
         let url = first_line(&mut child);
         let target = Target::new(&url, Some(TOKEN.to_owned())).unwrap();
         Self { target, child, settings, state, dir }
@@ -98,7 +94,7 @@ impl ServerProcess {
 
     /// Starts the next one, on the same port and state directory.
     pub(crate) async fn restart(&mut self) {
-        let mut child = command(&self.state, self.target.authority(), &self.settings).spawn().unwrap();
+        let mut child = command(&[], &self.state, self.target.authority(), &self.settings).spawn().unwrap();
         first_line(&mut child);
         self.child = child;
         drop(Connection::open(&self.target).await.unwrap());
@@ -163,8 +159,10 @@ impl Drop for ServerProcess {
     }
 }
 
-fn command(state: &std::path::Path, listen: &str, settings: &[String]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_serves"));
+fn command(through: &[&str], state: &std::path::Path, listen: &str, settings: &[String]) -> Command {
+    let words = [through, &[env!("CARGO_BIN_EXE_serves")]].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
     command.arg(state).arg(listen).args(settings).env("SANDCRAB_TOKEN", TOKEN);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command

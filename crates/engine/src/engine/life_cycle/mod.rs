@@ -224,15 +224,12 @@ impl Inner {
     }
 
     /// Removes the records of finished background processes, and on a disk that is nearly full of all other finished
-    /// executions too, unless they were just used; how many.
+    /// executions too, also of those that were just used: the one who asks wants the room. How many.
     pub(super) fn remove_finished(&self) -> usize {
         let all = journal::is_short_of_space(lock(&self.store).dir());
-        let grace = self.config.retention.grace;
         let mut table = lock(&self.executions);
         let goes = |tracked: &&Arc<Tracked>| {
-            tracked.is_closed()
-                && (tracked.fixed.background || (all && !tracked.was_used_within(grace)))
-                && tracked.begin_removal()
+            tracked.is_closed() && (all || tracked.fixed.background) && tracked.begin_removal()
         };
         let gone: Vec<_> = table.all().filter(goes).cloned().collect();
         for tracked in &gone {

@@ -20,6 +20,8 @@ const IN_USE_GRAIN: Duration = Duration::from_millis(500);
 /// fills the disk may take the room at once, and the whole history must not go with it.
 const REMOVED_AT_ONCE: usize = 16;
 const MAX_ROUNDS_FOR_ROOM: usize = 4;
+/// How long a record that was just used stays on a full disk, if no other can go for the room of a new execution.
+const FULL_DISK_GRACE: Duration = Duration::from_secs(2);
 
 /// When finished executions are removed.
 #[derive(Debug, Default)]
@@ -123,11 +125,17 @@ impl Inner {
         if lock(&self.store).trim_free() {
             return true;
         }
-        let gone = lock(&self.executions).take_oldest(REMOVED_AT_ONCE, self.config.retention.grace);
-        for tracked in &gone {
-            self.retire_execution(tracked);
+        let grace = self.config.retention.grace;
+        for grace in [grace, grace.min(FULL_DISK_GRACE)] {
+            let gone = lock(&self.executions).take_oldest(REMOVED_AT_ONCE, grace);
+            for tracked in &gone {
+                self.retire_execution(tracked);
+            }
+            if !gone.is_empty() {
+                return true;
+            }
         }
-        !gone.is_empty()
+        false
     }
 
     /// Cleans by age: one timer, for the oldest, and none when there is nothing.

@@ -84,6 +84,8 @@ pub(in crate::engine) struct Tracked {
     /// Held during a write to its standard input.
     pub(in crate::engine) writing: tokio::sync::Mutex<()>,
     bytes_on_disk: AtomicU64,
+    /// The bytes of standard error that it had written when it ended.
+    stderr_bytes: AtomicU64,
     /// How many readers and waiters use its record; [`REMOVED`] when none ever will.
     users: AtomicU32,
     /// Something that it left is running, as far as is known. Its supervisor reports when nothing is.
@@ -132,6 +134,7 @@ impl Tracked {
             adopting: AtomicBool::new(false),
             writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
+            stderr_bytes: AtomicU64::new(0),
             users: AtomicU32::new(0),
             has_leftovers: AtomicBool::new(false),
             last_used: Mutex::new(None),
@@ -171,6 +174,7 @@ impl Tracked {
         let tracked = Self::with_state(fixed, claimed, state);
         tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);
         tracked.position.send_replace(journal.stdout_bytes + journal.stderr_bytes);
+        tracked.set_stderr_bytes(journal.stderr_bytes);
         Some(Arc::new(tracked))
     }
 
@@ -211,6 +215,11 @@ impl Tracked {
     /// That position as it grows.
     pub(in crate::engine) fn positions(&self) -> watch::Receiver<u64> {
         self.position.subscribe()
+    }
+
+    /// It has ended, with so many bytes of standard error.
+    pub(in crate::engine) fn set_stderr_bytes(&self, bytes: u64) {
+        self.stderr_bytes.store(bytes, Ordering::Release);
     }
 
     pub(super) fn bytes_on_disk(&self) -> u64 {
@@ -355,6 +364,7 @@ impl Tracked {
             pid: state.pid,
             status: state.status.clone(),
             output_bytes: *self.position.borrow(),
+            stderr_bytes: self.stderr_bytes.load(Ordering::Acquire),
             has_leftovers: self.has_leftovers(),
             note: self.fixed.note.clone(),
             replaced: self.fixed.replaced.clone(),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use super::harness::{Run, Session, bash, path, set};
+use super::harness::{Outcome, Run, Session, bash, path, set};
 use crate::shell::{Birth, Driver, is_plain, is_taken_at_start};
 
 /// Names, with a value each, that mean something to bash.
@@ -115,6 +115,12 @@ fn without_time(name: &str, output: &str) -> String {
     (101..200).fold(output.to_owned(), later)
 }
 
+/// How what a shell of ours wrote differs from what bash did.
+fn difference(name: &str, value: &str, ours: &Outcome, theirs: &(String, String)) -> Option<String> {
+    let ours = (without_time(name, &ours.out()), ours.err());
+    (ours != *theirs).then(|| format!("\n{name}={value}\n ours   {ours:?}\n theirs {theirs:?}"))
+}
+
 /// A variable that is plain can be given to a shell that is up; any other has to be in the environment of a new bash.
 #[test]
 fn plain_variables_are_as_if_the_shell_had_started_with_them() {
@@ -127,11 +133,7 @@ fn plain_variables_are_as_if_the_shell_had_started_with_them() {
         let env = [set(name, value)];
         let run = Run { once: true, env: &env, forked: Some(Birth::default()), ..Run::default() };
         let ours = template.run_with(text.as_bytes(), run);
-        let theirs = plain(&template, name, value, &text);
-        let ours = (without_time(name, &ours.out()), ours.err());
-        if ours != theirs {
-            differences.push(format!("\n{name}={value}\n ours   {ours:?}\n theirs {theirs:?}"));
-        }
+        differences.extend(difference(name, value, &ours, &plain(&template, name, value, &text)));
     }
     assert!(differences.is_empty(), "{}", differences.concat());
 }
@@ -147,10 +149,7 @@ fn shells_start_with_their_environment() {
         let mut session = Session::with_env(Driver::Loaded, &[(name, value)]);
         let theirs = plain(&session, name, value, &text);
         let ours = session.run_with(text.as_bytes(), Run { once: true, ..Run::default() });
-        let ours = (without_time(name, &ours.out()), ours.err());
-        if ours != theirs {
-            differences.push(format!("\n{name}={value}\n ours   {ours:?}\n theirs {theirs:?}"));
-        }
+        differences.extend(difference(name, value, &ours, &theirs));
     }
     assert!(differences.is_empty(), "{}", differences.concat());
 }
