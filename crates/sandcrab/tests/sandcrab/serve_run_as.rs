@@ -28,6 +28,8 @@ fn root_an_option_a_variable_and_the_file_name_the_user() {
         [(None, None, "54321"), (Some("54322:1"), None, "54322"), (Some("54322:1"), Some("nobody"), "65534")]
     {
         let mut command = place.command();
+        // The file has one that every user may enter.
+        command.env_remove("SANDCRAB_WORKSPACE");
         command.envs(variable.map(|user| ("SANDCRAB_RUN_AS", user)));
         command.args(option.into_iter().flat_map(|user| ["--run-as", user]));
         let serve = Serve::start(&place, &mut command);
