@@ -69,7 +69,7 @@ extern time_t shell_start_time;
 extern WEAK struct timeval shellstart;
 extern char *trap_list[], *dollar_vars[10];
 extern struct word_list *rest_of_args;
-extern char *the_current_working_directory, *shell_name, **shell_environment;
+extern char *the_printed_command_except_trap, *the_current_working_directory, *shell_name, **shell_environment;
 extern const char *const dist_version;
 extern builtin_function *this_shell_builtin, exec_builtin;
 

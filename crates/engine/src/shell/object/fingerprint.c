@@ -49,9 +49,7 @@ static void add_variables(struct sum *sum)
     struct variable **variables = all_shell_variables();
     for (int i = 0; variables && variables[i]; i++) {
         struct variable *at = variables[i];
-        /* Of what bash has by itself a snapshot has only the options. */
-        int of_options = strcmp(at->name, "SHELLOPTS") == 0 || strcmp(at->name, "BASHOPTS") == 0;
-        if (is_own_variable(at->name) && !of_options)
+        if (is_own_variable(at->name))
             continue;
         if (at->attributes & (ATT_ARRAY | ATT_ASSOC))
             sum->bytes = MAX_BYTES + 1;
@@ -61,6 +59,23 @@ static void add_variables(struct sum *sum)
             add_text(sum, at->value);
     }
     free(variables);
+}
+
+/* The options as they are, from a variable in which bash lists them. It does so only when `set` or `shopt` changes one, and
+ * not when another assignment does (`GLOBIGNORE`), or posix mode. What the variable says is a command's to see, and stays. */
+static void add_options(struct sum *sum, const char *name, void (*list)(void))
+{
+    struct variable *variable = find_global_variable_noref(name);
+    char *was = variable && variable->value ? strdup(variable->value) : NULL;
+    list();
+    variable = find_global_variable_noref(name);
+    add_text(sum, variable ? variable->value : NULL);
+    if (!variable || !was)
+        return;
+    free(variable->value);
+    free(variable->exportstr);
+    variable->value = was;
+    variable->exportstr = NULL;
 }
 
 static void add_functions(struct sum *sum)
@@ -118,6 +133,8 @@ uint64_t state_fingerprint(void)
     add_traps(&sum);
     add_aliases(&sum);
     add_variables(&sum);
+    add_options(&sum, "SHELLOPTS", set_shellopts);
+    add_options(&sum, "BASHOPTS", set_bashopts);
     add_functions(&sum);
     return sum.bytes > MAX_BYTES ? 0 : sum.value | 1;
 }

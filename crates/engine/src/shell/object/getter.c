@@ -48,6 +48,8 @@ static void stop_running(void)
 /* What a shell has in which no command has run yet. */
 static void forget_commands(void)
 {
+    free(the_printed_command_except_trap); /* BASH_COMMAND */
+    the_printed_command_except_trap = NULL;
     unbind_variable_noref("PIPESTATUS");
     char **own = shell_environment;
     while (own && *own && strncmp(*own, "_=", 2) != 0)
@@ -267,6 +269,8 @@ static void begin(int fds[MAX_FDS])
             return;
         }
     }
+    if (!(flags & ONCE))
+        begin_session(); /* before the changes, which are the command's own */
     char *text = apply_changes(body, flags);
     if (!text) {
         dprintf(2, "bash: cd: %s: %s\n", body, strerror(errno));
@@ -277,7 +281,6 @@ static void begin(int fds[MAX_FDS])
     }
     if (flags & ONCE)
         run_once(text);
-    begin_session();
     if (signals_changed)
         handle_signals();
     watch_for_exec();

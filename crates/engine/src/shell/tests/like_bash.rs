@@ -72,6 +72,7 @@ fn single_commands_are_as_with_dash_c() {
         "f() { echo \"$1\"; }; trap 'f bye' EXIT; f hi; exit 3",
         "exec 2>&1; shift 1 2; echo on",
         "umask; ulimit -c; cd /; pwd; cd -; echo $OLDPWD",
+        "for word in $BASH_COMMAND; do echo $word; done",
     ];
     for text in texts {
         let run = Run { once: true, stdin: Some(b"in\n"), ..Run::default() };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::harness::Session;
+use super::harness::{Run, Session, set};
 use crate::shell::{Driver, Hurry, Report, Snapshot, SnapshotError};
 
 impl Session {
@@ -61,6 +61,12 @@ const CHANGES: &[&str] = &[
     "map[b]=2",
     "list=(1 2)",
     "list[5]=3",
+    "unset map list",
+    "GLOBIGNORE=x",
+    "shopt -u dotglob",
+    "h() { cat <<X\na\nX\n}",
+    "h() { cat <<X\nb\nX\n}",
+    "set -o posix; set +o posix",
     "set -o posix",
 ];
 
@@ -70,6 +76,18 @@ fn a_change_of_any_kind_is_seen() {
     for change in CHANGES {
         session.run(change);
         assert!(session.change().is_some(), "{change}");
+    }
+}
+
+/// What a command was given for itself is not the state that its shell began with.
+#[test]
+fn the_own_environment_of_the_first_command_is_not_the_state() {
+    let given = [set("GIVEN", "1")];
+    for (next, is_change) in [("true", false), ("export GIVEN=1", true)] {
+        let mut session = Session::new(Driver::Loaded);
+        session.run_with(b"true", Run { env: &given, ..Run::default() });
+        session.run(next);
+        assert_eq!(session.change().is_some(), is_change, "{next}");
     }
 }
 
