@@ -1,4 +1,4 @@
-//! What to run: [`CommandSpec`] and its parts.
+//! [`CommandSpec`] and its parts: what to run, and how.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,49 +9,49 @@ use minicbor::{Decode, Encode};
 use crate::id::ExecutionId;
 use crate::user::User;
 
-/// The longest shell text or argv that is accepted, in bytes.
+/// Maximum length of shell text or argv, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 16 << 20;
-/// How long a command has between SIGTERM at its deadline and SIGKILL, by default.
+/// Default grace period between SIGTERM at a deadline and SIGKILL.
 pub const DEFAULT_TIMEOUT_GRACE: Duration = Duration::from_secs(1);
-/// The most bytes of a command that [`ExecutionInfo::command`](crate::ExecutionInfo::command) shows.
+/// Maximum length of [`ExecutionInfo::command`](crate::ExecutionInfo::command), in bytes.
 pub const MAX_SHOWN_COMMAND_BYTES: usize = 4096;
-/// The most bytes of given standard input.
+/// Maximum length of given standard input, in bytes.
 pub const MAX_STDIN_BYTES: usize = 64 << 20;
-/// The most bytes of environment for one command, names and values together.
+/// Maximum size of the environment of one command, in bytes, names and values together.
 pub const MAX_ENV_BYTES: usize = 8 << 20;
 
-/// The most bytes of a note.
+/// Maximum length of a note, in bytes.
 pub const MAX_NOTE_BYTES: usize = 64 << 10;
 
-/// What the program is.
+/// The program of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// Text for the shell. Any bytes but NUL.
+    /// Shell text: any bytes except NUL.
     Shell(Vec<u8>),
     /// A program and its arguments, run without a shell.
     Argv(Vec<OsString>),
 }
 
-/// Where standard input comes from.
+/// Source of standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stdin {
     /// `/dev/null`.
     #[default]
     Null,
-    /// Exactly these bytes, then the end.
+    /// These bytes, then end of file.
     Bytes(Vec<u8>),
     /// A pipe that stays open: [`Execution::write_stdin`](crate::Execution::write_stdin).
     Open,
-    /// These bytes first, at most [`MAX_STDIN_BYTES`], then it stays open as with [`Stdin::Open`]. They are part of
-    /// the start, so a start that is asked for again does not write them again.
+    /// First these bytes, at most [`MAX_STDIN_BYTES`], then open as with [`Stdin::Open`]. They are part of the start,
+    /// so a repeated start does not write them again.
     OpenWith(Vec<u8>),
 }
 
-/// What becomes of processes that are still there when the command has returned.
+/// Treatment of processes that still run when the command has returned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum LeftoverPolicy {
-    /// They go on; their late output reaches the journal.
+    /// They continue; their later output is added to the journal.
     #[default]
     #[n(0)]
     Keep,
@@ -63,22 +63,22 @@ pub enum LeftoverPolicy {
     Adopt,
 }
 
-/// What becomes of output that a reader has not read when the journal is full.
+/// Treatment of unread output when the journal is full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// The oldest output that is not of the head is dropped: readers get a gap.
+    /// Drop the oldest output outside the head: readers get a gap.
     #[default]
     Drop,
-    /// The command waits for its reader: its pipes are not read until the attached [`Follower`](crate::Follower) that
-    /// counts has gone on. [`READER_GRACE`] after the last one was dropped, or after the start if none came, it falls back
-    /// to dropping until one attaches again.
+    /// Block the command: its pipes are not read until the attached [`Follower`](crate::Follower) that counts has
+    /// read more. [`READER_GRACE`] after the last follower was dropped (or after the start, without one), output is
+    /// dropped until one attaches again.
     Wait,
 }
 
-/// How long a command with [`Overflow::Wait`] waits for a reader to attach, or to attach again.
+/// Time for which a command with [`Overflow::Wait`] waits for a reader to attach, or to attach again.
 pub const READER_GRACE: Duration = Duration::from_secs(30);
 
-/// What becomes of a process that was started from a session when the session is deleted.
+/// Treatment of a process started from a session when the session is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum SessionEndPolicy {
@@ -86,36 +86,36 @@ pub enum SessionEndPolicy {
     #[default]
     #[n(0)]
     Kill,
-    /// It goes on.
+    /// It continues.
     #[n(1)]
     Keep,
 }
 
-/// Limits on what a command may use. `None` is no limit.
+/// Resource limits of a command. `None` means no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Limits {
-    /// Memory of the whole tree with a cgroup, address space of each process without.
+    /// Memory in bytes: of the whole tree with a cgroup, else the address space of each process.
     #[n(0)]
     pub memory_bytes: Option<u64>,
     /// CPU seconds of each process.
     #[n(1)]
     pub cpu_seconds: Option<u64>,
-    /// Processes in the tree; needs a cgroup, or a user other than root.
+    /// Processes in the tree; requires a cgroup, or a user other than root.
     #[n(2)]
     pub processes: Option<u64>,
-    /// Open files of each process.
+    /// Open files of each process; at least 4.
     #[n(3)]
     pub open_files: Option<u64>,
-    /// Size of each file written.
+    /// Size in bytes of each written file.
     #[n(4)]
     pub file_size_bytes: Option<u64>,
-    /// Output, both streams together; reaching it ends the command.
+    /// Bytes of output, both streams together; a command that reaches it is ended.
     #[n(5)]
     pub output_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// Whether a limit is set that the kernel enforces (all but the output).
+    /// Whether any limit is set that the kernel enforces (all except the output).
     pub fn any_kernel_limit(&self) -> bool {
         let Self { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes: _ } =
             self;
@@ -125,7 +125,7 @@ impl Limits {
     }
 }
 
-/// What to run and how. Made with [`CommandSpec::shell`] or [`CommandSpec::argv`], then refined.
+/// A command and its options. Created with [`CommandSpec::shell`] or [`CommandSpec::argv`].
 ///
 /// ```
 /// use sandcrab_engine::{CommandSpec, Stdin};
@@ -139,46 +139,46 @@ impl Limits {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
-    /// What the program is.
+    /// The program.
     pub program: Program,
-    /// The id to run under; one is made if there is none.
+    /// Id of the execution; generated if `None`.
     pub id: Option<ExecutionId>,
-    /// What the caller's request was, for exactly-once starts: the same id and digest find the
-    /// execution that is already there, the same id with another digest is a conflict.
+    /// Digest of the caller's request, for idempotent starts. A start with the same id and digest returns the
+    /// existing execution; the same id with another digest is a conflict.
     pub digest: Option<Vec<u8>>,
     /// Changes to the environment: set, or unset with `None`.
     pub env: Vec<(OsString, Option<OsString>)>,
-    /// The working directory.
+    /// Working directory; the engine's default if `None`.
     pub cwd: Option<PathBuf>,
-    /// Where standard input comes from.
+    /// Source of standard input.
     pub stdin: Stdin,
-    /// The longest it may run.
+    /// Maximum run time.
     pub timeout: Option<Duration>,
-    /// The longest it may run without writing anything.
+    /// Maximum time without output.
     pub idle_timeout: Option<Duration>,
-    /// How long the tree has, after a deadline's SIGTERM, before SIGKILL; [`DEFAULT_TIMEOUT_GRACE`] unless it is set. Zero
-    /// kills at the deadline.
+    /// Grace period between SIGTERM at a deadline and SIGKILL; [`DEFAULT_TIMEOUT_GRACE`] by default. Zero kills at
+    /// the deadline.
     pub timeout_grace: Duration,
-    /// Limits on what it may use.
+    /// Resource limits.
     pub limits: Limits,
-    /// The most bytes its journal keeps on disk; the engine's default if `None`.
+    /// Maximum size of the journal on disk, in bytes; the engine's default if `None`.
     pub journal_bytes: Option<u64>,
-    /// What becomes of output that does not fit into the journal.
+    /// Treatment of unread output when the journal is full.
     pub overflow: Overflow,
-    /// What becomes of what it leaves running.
+    /// Treatment of processes that it leaves running.
     pub leftovers: LeftoverPolicy,
-    /// For a process started from a session: what the session's end means to it.
+    /// For a process started from a session: what happens to it when the session is deleted.
     pub on_session_end: SessionEndPolicy,
-    /// Whether this is a background process rather than a command somebody waits for. It changes
-    /// nothing in how it runs; listings tell the two apart.
+    /// Whether this is a background process. It only affects listings, not the execution.
     pub background: bool,
-    /// Keep the finished record until it is removed explicitly, exempt from retention by age and count.
+    /// Whether the finished record is exempt from retention by age and count, and kept until it is removed
+    /// explicitly.
     pub keep_record: bool,
-    /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`]: kept with the record, given back in
-    /// [`ExecutionInfo::note`](crate::ExecutionInfo::note), and looked at by nobody.
+    /// Bytes of the caller, at most [`MAX_NOTE_BYTES`]. The engine stores them with the record, returns them in
+    /// [`ExecutionInfo::note`](crate::ExecutionInfo::note), and does not interpret them.
     pub note: Option<Vec<u8>>,
-    /// As whom it runs; [`EngineConfig::run_as`](crate::EngineConfig::run_as) if `None`. A session's command runs as the
-    /// user of its session.
+    /// User that it runs as; [`EngineConfig::run_as`](crate::EngineConfig::run_as) if `None`. A session's command
+    /// runs as the user of its session.
     pub user: Option<User>,
 }
 
@@ -206,12 +206,12 @@ impl CommandSpec {
         }
     }
 
-    /// Shell text, run by `bash --norc` (or `/bin/sh` where there is no bash), or by the session's shell.
+    /// Creates a command from shell text, run by `bash --norc` (`/bin/sh` without bash), or by the session's shell.
     pub fn shell(text: impl Into<Vec<u8>>) -> Self {
         Self::new(Program::Shell(text.into()))
     }
 
-    /// A program with its arguments, without a shell.
+    /// Creates a command from a program and its arguments, without a shell.
     pub fn argv<A: Into<OsString>>(argv: impl IntoIterator<Item = A>) -> Self {
         Self::new(Program::Argv(argv.into_iter().map(Into::into).collect()))
     }
@@ -223,7 +223,7 @@ impl CommandSpec {
         self
     }
 
-    /// Sets the digest of the caller's request, for exactly-once starts.
+    /// Sets the digest of the caller's request, for idempotent starts.
     #[must_use]
     pub fn digest(mut self, digest: impl Into<Vec<u8>>) -> Self {
         self.digest = Some(digest.into());
@@ -258,14 +258,14 @@ impl CommandSpec {
         self
     }
 
-    /// Sets the longest it may run.
+    /// Sets the maximum run time.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sets the longest it may be silent.
+    /// Sets the maximum time without output.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
@@ -286,14 +286,14 @@ impl CommandSpec {
         self
     }
 
-    /// Sets what becomes of output that does not fit into the journal.
+    /// Sets the treatment of unread output when the journal is full.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
     }
 
-    /// Sets what becomes of what it leaves running.
+    /// Sets the treatment of processes that it leaves running.
     #[must_use]
     pub fn leftovers(mut self, policy: LeftoverPolicy) -> Self {
         self.leftovers = policy;
@@ -307,7 +307,7 @@ impl CommandSpec {
         self
     }
 
-    /// Keeps bytes of the caller's own with the record.
+    /// Sets the note: bytes of the caller stored with the record.
     #[must_use]
     pub fn note(mut self, note: impl Into<Vec<u8>>) -> Self {
         self.note = Some(note.into());

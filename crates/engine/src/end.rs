@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use crate::wire;
 
-/// Why an execution ended. Every execution has exactly one.
+/// Reason for the end of an execution. Every execution has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 #[non_exhaustive]
@@ -17,31 +17,31 @@ pub enum EndReason {
     /// The program died of a signal that the engine did not send.
     #[n(1)]
     Signaled,
-    /// The wall timeout passed.
+    /// The timeout expired.
     #[n(2)]
     Timeout,
-    /// It was silent for longer than the idle timeout.
+    /// It wrote nothing for longer than the idle timeout.
     #[n(3)]
     IdleTimeout,
     /// It was killed or interrupted through the engine.
     #[n(4)]
     Killed,
-    /// The kernel killed it for want of memory.
+    /// The kernel killed it because memory was exhausted.
     #[n(5)]
     Oom,
-    /// It wrote more than it may.
+    /// It exceeded its output limit.
     #[n(6)]
     OutputLimit,
-    /// Its session was deleted or reset, or the session's shell went away under it.
+    /// Its session was deleted or reset, or the session's shell ended during the command.
     #[n(7)]
     SessionEnded,
-    /// Its supervisor died, or the machine restarted; what it did last is not known.
+    /// Its supervisor died, or the machine restarted; the outcome is unknown.
     #[n(8)]
     Lost,
 }
 
 impl EndReason {
-    /// The reason as the word used on the wire.
+    /// The name of the reason on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exited => "exited",
@@ -57,7 +57,7 @@ impl EndReason {
     }
 }
 
-/// What an execution used.
+/// Resource usage of an execution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -68,16 +68,16 @@ pub struct Usage {
     #[n(1)]
     #[cbor(with = "wire::micros")]
     pub system: Duration,
-    /// The largest resident set of one process, in bytes.
+    /// Largest resident set of one process, in bytes.
     #[n(2)]
     pub max_rss_bytes: u64,
-    /// From start to end.
+    /// Wall time from start to end.
     #[n(3)]
     #[cbor(with = "wire::micros")]
     pub wall: Duration,
 }
 
-/// A process that was still running when its command had returned.
+/// A process that still ran when its command had returned.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Leftover {
     /// Its process id.
@@ -88,57 +88,56 @@ pub struct Leftover {
     pub command: String,
 }
 
-/// The most leftovers that an [`End`] lists.
+/// Maximum number of leftovers listed in an [`End`].
 pub const MAX_LEFTOVERS: usize = 32;
 
-/// How an execution ended.
+/// The end of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct End {
-    /// Why.
+    /// The reason.
     #[n(0)]
     pub reason: EndReason,
-    /// The exit code: the program's own, 128 + n for a death by signal n, 124 for a timeout, 137 for too much output.
-    /// `None` if it is not known.
+    /// The exit code: that of the program, 128 + n after death by signal n, 124 for a timeout, 137 for too much
+    /// output. `None` if unknown.
     #[n(1)]
     pub exit_code: Option<i32>,
-    /// The signal it died of.
+    /// The signal that ended it.
     #[n(2)]
     pub signal: Option<i32>,
-    /// What it used.
+    /// Resource usage.
     #[n(3)]
     pub usage: Usage,
-    /// What it left running; the first [`MAX_LEFTOVERS`] of them.
+    /// Processes left running; at most [`MAX_LEFTOVERS`].
     #[n(4)]
     pub leftovers: Vec<Leftover>,
     /// Whether a session's shell ended with this command (`exit`, `exec`, `kill -9 $$`).
     #[n(5)]
     pub shell_ended: bool,
-    /// Whether this command found a shell that had been restored since the command before it,
-    /// and how old the restored state was.
+    /// Age of the restored state, if the shell was restored between the previous command and this one.
     #[n(6)]
     #[cbor(with = "wire::optional_micros", has_nil)]
     pub restored: Option<Duration>,
-    /// How many processes it left running.
+    /// Number of processes left running.
     #[n(7)]
     pub leftover_count: u32,
-    /// Where the restored state came from, if the shell was restored and this is known.
+    /// Source of the restored state, if the shell was restored and the source is known.
     #[n(8)]
     pub restored_from: Option<StateSource>,
 }
 
-/// Where the state of a session's new shell came from.
+/// Source of the state of a session's new shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum StateSource {
-    /// The shell before it, when it ended: everything it had done is in it.
+    /// The previous shell when it ended: the state is complete.
     #[n(0)]
     Exit,
-    /// The snapshot that was taken last, since the shell died without warning, or its supervisor did.
+    /// The last snapshot, because the shell or its supervisor died without warning.
     #[n(1)]
     Snapshot,
 }
 
-/// One process that a kill ended.
+/// A process ended by a kill.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Killed {
     /// Its process id.
@@ -147,18 +146,18 @@ pub struct Killed {
     /// Its command line, arguments joined by spaces.
     #[n(1)]
     pub command: String,
-    /// The signal that ended it: the one asked for, or SIGKILL after the grace period.
+    /// The signal that ended it: the requested one, or SIGKILL after the grace period.
     #[n(2)]
     pub signal: i32,
 }
 
-/// What a kill did: every process it ended, and every process it could not end.
+/// Result of a kill: every process it ended, and every process it could not end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct KillReceipt {
-    /// The processes that are gone.
+    /// The ended processes.
     #[n(0)]
     pub killed: Vec<Killed>,
-    /// Processes that are still there: of another user, or stuck in the kernel. Empty but for those.
+    /// Processes that still run: of another user, or stuck in the kernel.
     #[n(1)]
     pub survivors: Vec<Leftover>,
 }

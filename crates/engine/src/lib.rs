@@ -1,15 +1,15 @@
-//! Runs commands, keeps shells, records every byte, and ends what it started.
+//! Runs commands in supervised processes, with persistent shells, a complete record of output, and reliable
+//! termination.
 //!
-//! # What
+//! # Overview
 //!
-//! An [`Engine`] runs anything on a Linux machine or in a container: stateless commands, background
-//! processes, and the commands of persistent shell [`Session`]s. Everything that runs is an
-//! [`Execution`]: it has an id, a status, one [`End`], and a journal on disk that holds every byte it
-//! wrote, in order, the two streams apart.
+//! An [`Engine`] runs stateless commands, background processes and the commands of persistent shell [`Session`]s, on
+//! a Linux machine or in a container. Each of them is an [`Execution`]: it has an id, a status, one [`End`], and a
+//! journal on disk. The journal contains every byte of both streams, in order.
 //!
-//! The work does not depend on the engine. Each run and each session is owned by a small supervisor
-//! process; the engine can be dropped, crash or be killed at any instant, and the next engine on the
-//! same state directory takes everything over: output, exit codes, deadlines, the state of shells.
+//! Executions do not depend on the engine. A small supervisor process owns each run and each session. The engine can
+//! be dropped, crash or be killed at any instant. The next engine on the same state directory adopts everything:
+//! output, exit codes, deadlines, the state of shells.
 //!
 //! # Usage
 //!
@@ -47,7 +47,7 @@
 //! let outcome = session.run(CommandSpec::shell("greet you")).await?;
 //! assert_eq!(outcome.stdout(), "hello you from /tmp\n");
 //!
-//! // Whatever ends the shell, the session comes back as it was.
+//! // The session is restored after any end of its shell.
 //! session.run(CommandSpec::shell("kill -9 $$")).await?;
 //! let outcome = session.run(CommandSpec::shell("greet again")).await?;
 //! assert_eq!(outcome.stdout(), "hello again from /tmp\n");
@@ -74,7 +74,7 @@
 //!         break;
 //!     }
 //! }
-//! // The whole tree, with a receipt.
+//! // Ends the whole process tree and returns the list of processes.
 //! let receipt = server.kill(15, Duration::from_secs(5)).await?;
 //! assert!(receipt.killed.len() >= 2 && receipt.survivors.is_empty());
 //! # Ok(()) }) }
@@ -82,34 +82,32 @@
 //!
 //! # Theory of operation
 //!
-//! **Three kinds of process.** The engine is a library in your process. [`Engine::open`] starts your
-//! program a second time as the *zygote*, which [`init`] turns into a small single-threaded process
-//! that does nothing but fork *supervisors*. A supervisor owns one run or one session: the
-//! program or shell, its pipes, its journal, its deadlines, its exit status. It listens on a socket in the
-//! state directory. The engine sends it what to do and hears what happened; when the engine is gone, it goes on.
+//! **Three kinds of process.** The engine is a library in your process. [`Engine::open`] starts your program a second
+//! time as the *zygote*. [`init`] turns that process into a small single-threaded one that only forks *supervisors*.
+//! A supervisor owns one run or one session: the program or shell, its pipes, its journal, its deadlines, its exit
+//! status. It listens on a socket in the state directory. The engine sends requests and receives events. When the
+//! engine exits, the supervisor continues.
 //!
-//! **A command's life.** The engine reserves the id and claims a journal (that is the promise that it runs at
-//! most once), then sends the command to a supervisor that has a shell ready. The shell gets the text and
-//! three descriptors. The supervisor reads the pipes and writes the journal, so no reader can ever hold the
-//! command up. The command is over when the program or the shell says so, not when its pipes close: what it
-//! wrote before is in the pipes by then and is read first; what its leftovers write later still reaches the
-//! same journal.
+//! **A command.** The engine reserves the id and claims a journal, which ensures that the command runs at most once.
+//! It then sends the command to a supervisor that has a shell ready. The shell gets the text and three descriptors.
+//! The supervisor reads the pipes and writes the journal, so readers do not block the command. The command ends when
+//! the program or the shell reports its end, not when its pipes close. The supervisor first reads the output that is
+//! still in the pipes. Output that leftovers write later is added to the same journal.
 //!
-//! **Sessions.** A session's supervisor runs one command at a time in the order of arrival. It
-//! saves the shell's state when the session is idle, and before a command that looks as if it may end the
-//! shell, so that a shell that dies comes back with its directory, variables, functions, aliases,
-//! options and traps. See [`Session`].
+//! **Sessions.** A session's supervisor runs one command at a time, in order of arrival. It saves the state of the
+//! shell after changes. So a shell that dies is restored with its directory, variables, functions, aliases, options
+//! and traps. See [`Session`].
 //!
-//! **Ending.** A supervisor is a subreaper: everything its commands start stays below it, daemons included.
-//! It signals through pidfds, checks that it means the right process, and goes on until nobody is left;
-//! [`Execution::kill`] returns the list.
+//! **Ending.** A supervisor is a subreaper: all descendants of its commands stay below it, daemons included. It
+//! signals through pidfds, verifies each process first, and repeats until none is left. [`Execution::kill`] returns
+//! the list.
 //!
-//! **Reading.** A cursor is a number of output bytes. Readers start at any cursor, at any time, follow live,
-//! and get a gap with its bounds where bytes were dropped to keep the journal's bound.
+//! **Reading.** A cursor is a number of output bytes. Readers start at any cursor, at any time, and can follow live
+//! output. They get a gap with its bounds where bytes were dropped to keep the bound of the journal.
 //!
-//! **Restart.** An engine that opens a state directory reads the journals, connects to the supervisors that
-//! live, and ends as [`EndReason::Lost`] what nobody holds. After a reboot or in another pid namespace it
-//! connects to nobody and signals nobody.
+//! **Restart.** An engine that opens a state directory reads the journals and connects to the live supervisors.
+//! Unfinished executions without a supervisor end as [`EndReason::Lost`]. After a reboot or in another pid namespace
+//! it connects to no supervisor and signals no process.
 //!
 //! # Limits
 //!
@@ -117,19 +115,19 @@
 //! |---|---|
 //! | text or argv of a command | [`MAX_COMMAND_BYTES`] |
 //! | what [`ExecutionInfo::command`] shows of it | [`MAX_SHOWN_COMMAND_BYTES`] |
-//! | its environment | [`MAX_ENV_BYTES`] (the kernel takes less for programs that are executed) |
+//! | its environment | [`MAX_ENV_BYTES`] (the kernel accepts less for executed programs) |
 //! | given standard input | [`MAX_STDIN_BYTES`] |
 //! | an id | [`MAX_ID_BYTES`] |
 //! | a note | [`MAX_NOTE_BYTES`] |
 //! | a journal on disk | [`EngineConfig::journal_bytes`], at least [`MIN_JOURNAL_BYTES`] |
-//! | output in an [`Outcome`] | [`OUTCOME_BYTES`] of each stream |
+//! | output in an [`Outcome`] | [`OUTCOME_BYTES`] per stream |
 //! | leftovers listed in an [`End`] | [`MAX_LEFTOVERS`] |
 //! | unfinished executions, sessions | [`EngineConfig::max_executions`], [`EngineConfig::max_sessions`] |
 //! | commands waiting in a session | 1,000 |
-//! | events waiting for a watcher | [`MAX_UNREAD_EVENTS`] |
+//! | unread events of a watcher | [`MAX_UNREAD_EVENTS`] |
 //!
-//! Commands run as the engine's own user unless [`EngineConfig::run_as`] names another: as the same user they can signal
-//! its supervisors and read its state directory. Linux only; sessions need bash.
+//! Commands run as the engine's own user unless [`EngineConfig::run_as`] names another one. As the same user they can
+//! signal the supervisors and read the state directory. Linux only; sessions require bash.
 
 mod command;
 mod end;
@@ -172,18 +170,18 @@ pub use user::{User, UserError};
 
 /// Turns this process into a zygote if an engine started it as one; otherwise does nothing.
 ///
-/// Call it first in `main`, before any thread is started and anything is printed. A program whose `main` is not
-/// yours to change can name another program instead: [`SupervisorProgram::At`].
+/// Call it first in `main`, before any thread is started and anything is printed. If you cannot change `main`, name
+/// another program: [`SupervisorProgram::At`].
 pub fn init() {
     supervisor::zygote::enter_if_asked();
 }
 
-/// Gives memory that is not in use back to the system; for long-lived programs that have just let go of a lot.
+/// Returns unused memory to the system; for long-lived programs that have just freed a lot.
 pub fn release_memory() {
     sys::release_memory();
 }
 
-/// How many descriptors this process may have open.
+/// Maximum number of open descriptors of this process.
 pub fn descriptor_limit() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))

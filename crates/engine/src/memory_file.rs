@@ -1,19 +1,19 @@
-//! Files in memory.
+//! Memory files.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, memfd_create, seek};
 use rustix::io::{fcntl_dupfd_cloexec, write};
 
-/// The lowest number that a file gets: the first ten belong to commands.
+/// The lowest descriptor of a memory file: the first ten belong to commands.
 const LOWEST: i32 = 10;
 
-/// A file in memory that holds these bytes, positioned at its start.
+/// Creates a memory file with these bytes, positioned at its start.
 pub(crate) fn memory_file(name: &str, parts: &[&[u8]]) -> rustix::io::Result<OwnedFd> {
     written(name, MemfdFlags::empty(), parts)
 }
 
-/// The same; neither its bytes nor its length can be changed any more.
+/// The same, sealed: neither its bytes nor its length can be changed.
 pub(crate) fn sealed_file(name: &str, parts: &[&[u8]]) -> rustix::io::Result<OwnedFd> {
     let file = written(name, MemfdFlags::ALLOW_SEALING, parts)?;
     fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;

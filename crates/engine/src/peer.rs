@@ -1,23 +1,23 @@
-//! [`PeerSilence`]: whether the other side of a TCP connection is still there.
+//! [`PeerSilence`]: whether the peer of a TCP connection is still alive.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// How long the other side of a TCP connection has said nothing, and how often it was asked in vain since.
+/// Time since the last packet of a TCP peer, and the number of unanswered packets since.
 ///
-/// A peer that does not read is asked again and again whether it has room by now, and its kernel answers. So many questions
-/// without an answer tell one that is gone from one that takes its time. `TCP_USER_TIMEOUT` does not: it ends the connection
-/// to either of them.
+/// The kernel sends window probes to a peer that does not read, and the kernel of a live peer answers. So the number
+/// of unanswered packets distinguishes a vanished peer from one that does not read. `TCP_USER_TIMEOUT` does not: it
+/// closes the connection in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSilence {
-    /// How long ago it last acknowledged anything.
+    /// Time since its last acknowledgement.
     pub time: Duration,
-    /// How many packets in a row it has left unanswered: data that was sent again, or questions for room.
+    /// Number of consecutive unanswered packets: retransmissions or window probes.
     pub unanswered: u32,
 }
 
 impl PeerSilence {
-    /// Looks at a connection; `None` if it is not a TCP connection.
+    /// Queries a connection; `None` if it is not a TCP connection.
     pub fn of(socket: &impl AsFd) -> Option<Self> {
         Self::of_descriptor(socket.as_fd())
     }
@@ -40,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    /// The kernel asks after 0.2 s for the first time, then after twice as long each time.
+    /// The kernel sends the first probe after 0.2 s, and doubles the interval each time.
     #[test]
     fn a_peer_that_does_not_read_answers() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -54,7 +54,7 @@ mod tests {
                 Ok(_) => continue,
             }
             let silence = PeerSilence::of(&socket).unwrap();
-            // One may be under way.
+            // One may be in transit.
             assert!(silence.unanswered <= 1, "{silence:?}");
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -1,4 +1,4 @@
-//! Reading files of `/proc`: the one place that parses them.
+//! Reads and parses files of `/proc`; the only place that does.
 
 use std::fmt;
 use std::io;
@@ -95,8 +95,8 @@ pub(crate) fn children_path(pid: Pid, thread: Pid) -> String {
     format!("/proc/{pid}/task/{thread}/children")
 }
 
-/// When a process started, in clock ticks (10 ms) since the machine did. With the process id it names a
-/// process: no id is used twice within a tick.
+/// Start time of a process, in clock ticks (10 ms) since boot. Together with the process id it identifies a process:
+/// no id is reused within a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StartTime(u64);
 
@@ -120,13 +120,13 @@ impl StartTime {
     }
 }
 
-/// What `/proc/<pid>/stat` says about a process.
+/// Content of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: Option<Pid>,
-    /// Whether it has ended and only waits to be reaped.
+    /// Whether it is a zombie.
     pub(crate) ended: bool,
-    /// Whether it runs, or would if there were a processor for it; also while it waits for a disk.
+    /// Whether it runs or is runnable; also while it waits for a disk.
     pub(crate) running: bool,
     /// Whether it was stopped by a signal.
     pub(crate) stopped: bool,
@@ -135,7 +135,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Looks a process up. `None` if there is none of that id.
+    /// Looks a process up. `None` if it does not exist.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let mut buffer = [0; 1024];
         Self::parse(read(&format!("/proc/{pid}/stat"), &mut buffer).ok()?)
@@ -149,7 +149,7 @@ impl Stat {
         let start = fields.nth(1)?.parse().ok()?;
         Some(Self {
             parent: Pid::from_raw(parent),
-            // A first thread that has ended shows as a zombie while the others go on.
+            // A first thread that has ended is shown as a zombie while the others continue.
             ended: matches!(state, "Z" | "X" | "x") && threads <= 1,
             running: matches!(state, "R" | "D"),
             stopped: state == "T",
@@ -159,14 +159,14 @@ impl Stat {
     }
 }
 
-/// The fields of `/proc/<pid>/stat` from the third on, the state. The name before it, in parentheses, may hold
-/// anything, parentheses and blanks included.
+/// The fields of `/proc/<pid>/stat` from the third (the state) on. The name before it, in parentheses, may contain
+/// any characters, also parentheses and blanks.
 fn fields_after_name(text: &[u8]) -> Option<str::SplitAsciiWhitespace<'_>> {
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
     Some(str::from_utf8(&text[after_name..]).ok()?.split_ascii_whitespace())
 }
 
-/// What a living process has used so far, with the children it has waited for.
+/// Resource usage of a live process so far, with the children it has waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
     pub(crate) user: Duration,
@@ -175,7 +175,7 @@ pub(crate) struct ProcessUsage {
 }
 
 impl ProcessUsage {
-    /// Looks a process up. `None` if there is none of that id.
+    /// Looks a process up. `None` if it does not exist.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let mut buffer = [0; 1024];
         let mut fields = fields_after_name(read(&format!("/proc/{pid}/stat"), &mut buffer).ok()?)?;

@@ -1,4 +1,4 @@
-//! What a journal's first record says: what runs in it, or which session it stands for.
+//! The first record of a journal: the execution or the session that the journal belongs to.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use crate::protocol::{Bytes, Variable, variables};
 use crate::user::User;
 use crate::wire;
 
-/// Bytes of the caller's own, shared by whoever shows them.
+/// Bytes of the caller, shared between all copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note(pub(crate) Arc<[u8]>);
 
@@ -43,17 +43,17 @@ pub(crate) enum Record {
     Session(#[n(0)] SessionRecord),
 }
 
-/// What is known of an execution before it starts.
+/// Data of an execution that is known before it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct ExecutionRecord {
     #[n(0)]
     pub(crate) id: String,
-    /// The supervisor that was asked to run it.
+    /// The supervisor to which it was sent.
     #[n(1)]
     pub(crate) nonce: u64,
     #[n(2)]
     pub(crate) session: Option<String>,
-    /// The text, or the words of an argv.
+    /// The text, or the elements of an argv.
     #[n(3)]
     pub(crate) command: Vec<Bytes>,
     #[n(4)]
@@ -66,12 +66,12 @@ pub(crate) struct ExecutionRecord {
     pub(crate) keep: bool,
     #[n(8)]
     pub(crate) on_session_end: SessionEndPolicy,
-    /// What it leaves running becomes executions of their own.
+    /// Whether its leftovers become executions.
     #[n(9)]
     pub(crate) adopt: Option<bool>,
     #[n(10)]
     pub(crate) note: Option<Note>,
-    /// It waits for its reader instead of having unread output dropped. Since version 4 of the protocol.
+    /// Whether it waits for its reader instead of dropping unread output. Since version 4 of the protocol.
     #[n(11)]
     pub(crate) waits_for_reader: Option<bool>,
 }
@@ -99,7 +99,7 @@ impl ExecutionRecord {
     }
 }
 
-/// What a session is made of.
+/// Data of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct SessionRecord {
     #[n(0)]
@@ -115,16 +115,16 @@ pub(crate) struct SessionRecord {
     pub(crate) cwd: Option<Bytes>,
     #[n(5)]
     pub(crate) note: Option<Note>,
-    /// When the session was made, since 1970: its record is filed anew when it gets another supervisor.
+    /// Time of the session's creation, since 1970: its record is written again when it gets another supervisor.
     #[cbor(n(6), with = "wire::optional_micros", has_nil)]
     pub(crate) created: Option<Duration>,
-    /// As whom its shell runs; as the engine's own user if there is none.
+    /// User of its shell; the engine's own user if `None`.
     #[n(90)]
     pub(crate) user: Option<User>,
 }
 
 impl SessionRecord {
-    /// When the session was made; an earlier version left that to when the record was filed.
+    /// Time of the session's creation; in an earlier version the time of the record.
     pub(crate) fn created_at(&self, filed: SystemTime) -> SystemTime {
         self.created.and_then(|since| UNIX_EPOCH.checked_add(since)).unwrap_or(filed)
     }
@@ -144,7 +144,7 @@ impl SessionRecord {
     }
 }
 
-/// The time since 1970, in whole microseconds as a record keeps it.
+/// The time since 1970, in whole microseconds as in a record.
 fn since_epoch() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Duration::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::SessionSpec;
 
-    /// A session's record as the version before notes wrote it.
+    /// A session's record as written by the version before notes.
     #[derive(Encode)]
     struct EarlierSession {
         #[n(0)]

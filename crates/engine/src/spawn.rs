@@ -1,8 +1,8 @@
-//! How every program is started: shells, and commands that get a process of their own.
+//! Starts every program: shells, and commands with a process of their own.
 //!
-//! [`Spawn`] says what to start, [`ProcessSetup`] what the process is from its first instruction on: cgroups, tag,
-//! limits, user. Everything is prepared before the fork (`sys/child.rs` does the rest), so that the child only makes
-//! system calls and reports the first that fails.
+//! [`Spawn`] is the program. [`ProcessSetup`] is the state of the process from its first instruction on: cgroups,
+//! tag, limits, user. Everything is prepared before the fork, so the child (`sys/child.rs`) only makes system calls
+//! and reports the first failure.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -17,7 +17,7 @@ use crate::sys::{
     self, Credentials, LimitValue, PreparedChild, PreparedExec, Resource, StartFailure, StartStep,
 };
 
-/// What descriptors 0 to 2 of a program are.
+/// Descriptors 0 to 2 of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stdio<'a> {
     Streams {
@@ -25,12 +25,12 @@ pub(crate) enum Stdio<'a> {
         stdout: BorrowedFd<'a>,
         stderr: BorrowedFd<'a>,
     },
-    /// All three are this terminal, which also becomes the controlling one.
+    /// All three are this terminal, which also becomes the controlling terminal.
     #[expect(dead_code, reason = "the place for terminals")]
     Terminal(BorrowedFd<'a>),
 }
 
-/// What a process is from its first instruction on.
+/// State of a process from its first instruction on.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessSetup<'a> {
     /// The cgroup of the supervisor, and whether processes can be forked into it.
@@ -47,10 +47,10 @@ pub(crate) struct ProcessSetup<'a> {
 }
 
 impl ProcessSetup<'_> {
-    /// The limits as the child sets them. They are computed from our own, which it inherits.
+    /// The limits that the child sets. They are computed from our own, which it inherits.
     pub(crate) fn limit_values(&self) -> io::Result<Vec<LimitValue>> {
         let mut values = Vec::new();
-        // Without a tag the tree still tells what belongs to a command.
+        // Without a tag, the process tree still shows which processes belong to a command.
         values.extend(self.tag.and_then(|tag| tag.limit_value().ok()));
         if let Some(open_files) = self.open_files {
             let resource = Resource::OpenFiles;
@@ -74,14 +74,14 @@ pub(crate) struct Spawn<'a> {
     pub(crate) env: Vec<CString>,
     pub(crate) cwd: &'a Path,
     pub(crate) stdio: Stdio<'a>,
-    /// Descriptors that the program inherits, with the numbers it has them under.
+    /// Descriptors that the program inherits, with their numbers in the program.
     pub(crate) inherited: &'a [(BorrowedFd<'a>, RawFd)],
     pub(crate) setup: &'a ProcessSetup<'a>,
 }
 
 impl Spawn<'_> {
-    /// Starts the program in a session of its own, to be killed when the calling thread ends. Returns when it runs or
-    /// could not be started.
+    /// Starts the program in a new session. It is killed when the calling thread ends. Returns when it runs or could
+    /// not be started.
     pub(crate) fn start(self) -> Result<Pid, StartFailure> {
         let failed = StartFailure::at(StartStep::Fork);
         let string = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from);
@@ -93,7 +93,7 @@ impl Spawn<'_> {
         let wanted = [(stdin, 0), (stdout, 1), (stderr, 2)];
         let wanted = wanted.iter().chain(self.inherited);
         let free_number = wanted.clone().map(|(_, number)| number + 1).max().unwrap_or(3);
-        // Copies of those that placing another one would overwrite.
+        // Copies of descriptors that would be overwritten when others are placed.
         let mut copies: Vec<Option<OwnedFd>> = Vec::new();
         for (fd, _) in wanted.clone() {
             let is_in_the_way = fd.as_raw_fd() < free_number;
@@ -121,7 +121,7 @@ impl Spawn<'_> {
     }
 }
 
-/// An environment as the kernel takes it.
+/// An environment in the kernel's format.
 pub(crate) fn environment<'a>(
     env: impl IntoIterator<Item = &'a (OsString, OsString)>,
 ) -> io::Result<Vec<CString>> {
@@ -129,7 +129,7 @@ pub(crate) fn environment<'a>(
     env.into_iter().map(|variable| CString::new(entry(variable)).map_err(io::Error::from)).collect()
 }
 
-/// Where a program is: as given if it has a slash, else in the command's own `PATH`. The error is an `errno`.
+/// The path of a program: as given if it contains a slash, else in the command's `PATH`. The error is an `errno`.
 pub(crate) fn find_program(
     program: &OsStr,
     env: &[(OsString, OsString)],

@@ -1,7 +1,7 @@
-//! The calls that rustix does not offer in safe form.
+//! System calls that rustix does not provide in safe form.
 //!
-//! JUSTIFICATION: this is the one module of the engine that may hold unsafe code. Everything in it is
-//! a thin, checked wrapper around one call of the C library; whatever has logic lives elsewhere.
+//! JUSTIFICATION: this is the only module of the engine with unsafe code. Everything in it is a thin, checked wrapper
+//! around one call of the C library; logic lives elsewhere.
 #![expect(unsafe_code, reason = "the one place for calls that have no safe form")]
 
 mod child;
@@ -31,8 +31,7 @@ pub(crate) fn send_signal(pid: Pid, signal: i32) -> io::Result<()> {
     check(unsafe { libc::kill(pid.as_raw_nonzero().get(), signal) }).map(drop)
 }
 
-/// Marks every descriptor from this number on as closed in programs that are executed. A kernel that cannot
-/// leaves them as they are.
+/// Sets close-on-exec on every descriptor from this number on. Has no effect on kernels without the call.
 pub(crate) fn close_on_exec_from(first: libc::c_uint) {
     // SAFETY: changes a flag of descriptors; no memory is involved.
     unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -61,14 +60,14 @@ pub(crate) fn signalfd(signals: &[i32]) -> io::Result<OwnedFd> {
     let set = signal_set(signals);
     // SAFETY: the set is initialised; a null old set is allowed.
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) })?;
-    // SAFETY: the set is initialised; -1 asks for a new descriptor, which nobody else owns.
+    // SAFETY: the set is initialised; -1 requests a new descriptor, which has no other owner.
     unsafe {
         let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
 
-/// Puts every signal back to its default action and unblocks all, as a new program expects.
+/// Resets every signal to its default action and unblocks all, as a new program expects.
 pub(crate) fn reset_signals() {
     let none = signal_set(&[]);
     // SAFETY: SIG_DFL is a valid handler for every signal; those that cannot be changed fail
@@ -78,7 +77,7 @@ pub(crate) fn reset_signals() {
         for signal in 1..=libc::SIGRTMAX() {
             libc::signal(signal, libc::SIG_DFL);
         }
-        // The C library keeps these for itself and changes neither, so an ignored one would stay so in every command.
+        // The C library reserves these and cannot change them, so an ignored one would stay ignored in every command.
         let default = [0_u64; 4];
         for signal in 32..libc::SIGRTMIN() {
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null::<u8>(), 8_usize);
@@ -206,7 +205,7 @@ fn prlimit(
     check(unsafe { libc::prlimit(Pid::as_raw(pid), resource, new, old) }).map(drop)
 }
 
-/// The soft and the hard limit of a process, or of this one. `u64::MAX` is no limit.
+/// The soft and the hard limit of a process, or of this one. `u64::MAX` means unlimited.
 pub(crate) fn limit(pid: Option<Pid>, resource: Resource) -> io::Result<(u64, u64)> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     prlimit(pid, resource, None, Some(&mut limit))?;
@@ -218,17 +217,16 @@ pub(crate) fn set_limit(pid: Option<Pid>, resource: Resource, soft: u64, hard: u
     prlimit(pid, resource, Some(libc::rlimit { rlim_cur: soft, rlim_max: hard }), None)
 }
 
-/// Gives memory that is not in use back to the system, which the C library does not do by itself where something that is
-/// in use lies above it.
+/// Returns unused memory to the system, which the C library does not do by itself if memory above it is in use.
 pub(crate) fn release_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointer, and the allocator's own locks make it safe beside whatever else runs.
+    // SAFETY: it takes no pointer, and the locks of the allocator make it thread-safe.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// What the kernel knows of a TCP connection.
+/// The kernel's information on a TCP connection.
 pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut size = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).map_err(io::Error::other)?;
@@ -246,7 +244,7 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     }
 }
 
-/// The version of Landlock that the kernel has; `None` if it has none, or it is turned off.
+/// The Landlock version of the kernel; `None` if it is missing or disabled.
 pub(crate) fn landlock_version() -> Option<u32> {
     const VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the call takes no attributes: it reads and writes no memory.
@@ -256,7 +254,7 @@ pub(crate) fn landlock_version() -> Option<u32> {
     u32::try_from(version).ok()
 }
 
-/// Copies memory of another process, from `address` on. Returns how many bytes were there.
+/// Copies memory of another process, starting at `address`. Returns the number of bytes copied.
 pub(crate) fn read_memory(pid: Pid, address: usize, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote = libc::iovec { iov_base: ptr::without_provenance_mut(address), iov_len: buffer.len() };
@@ -268,14 +266,14 @@ pub(crate) fn read_memory(pid: Pid, address: usize, buffer: &mut [u8]) -> io::Re
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Waits for one child of ours; says whether there was one to wait for.
+/// Waits for one child. Returns whether it existed.
 pub(crate) fn reap_one(pid: Pid) -> bool {
     let mut status = 0;
     // SAFETY: the pointer is valid for writing.
     unsafe { libc::waitpid(pid.as_raw_nonzero().get(), &raw mut status, 0) > 0 }
 }
 
-/// Has the runtime watch a descriptor for this and nothing else.
+/// Registers a descriptor with the runtime for this interest only.
 pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned by what is returned, so it is open and stays the same for as long as it is
     // registered.

@@ -1,4 +1,4 @@
-//! [`User`]: as whom commands run.
+//! [`User`]: the user that commands run as.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use uzers::os::unix::UserExt;
 
 use crate::sys::Credentials;
 
-/// A user of this machine, with everything that is needed to become it: nothing is looked up after a fork.
+/// A user of this machine, with everything that is needed to switch to it: nothing is looked up after a fork.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct User {
     /// The user id.
@@ -21,7 +21,7 @@ pub struct User {
     /// The supplementary groups.
     #[n(2)]
     pub groups: Vec<u32>,
-    /// The name; the user id if it has none.
+    /// The name; the user id if the user database has no entry.
     #[n(3)]
     pub name: String,
     /// The home directory.
@@ -36,10 +36,10 @@ pub struct User {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserError {
-    /// There is no user of that name or number.
-    #[error("there is no user {0:?}; give the name of one, its user id, or UID:GID")]
+    /// The user does not exist.
+    #[error("user {0:?} not found; give a user name, a user id, or UID:GID")]
     NotFound(String),
-    /// A number that no user has needs a group.
+    /// A user id without an entry in the user database requires a group.
     #[error("user {0} has no entry in the user database; give UID:GID")]
     NoGroup(u32),
 }
@@ -48,8 +48,8 @@ const NO_HOME: &str = "/";
 const NO_SHELL: &str = "/bin/sh";
 
 impl User {
-    /// Finds a user by name, user id, or `UID:GID`. With a group of its own it gets no supplementary ones. Asks the
-    /// user database, which may take a while where that is on a network.
+    /// Finds a user by name, user id, or `UID:GID`. With an explicit group it has no supplementary groups. Queries
+    /// the user database, which may block if it is on a network.
     pub fn find(text: &str) -> Result<Self, UserError> {
         let not_found = || UserError::NotFound(text.to_owned());
         if let Some((uid, gid)) = text.split_once(':') {
@@ -58,7 +58,7 @@ impl User {
             let user = known.unwrap_or_else(|| Self::unnamed(uid, gid));
             return Ok(Self { gid, groups: vec![gid], ..user });
         }
-        // A name counts before a number, as in chown.
+        // Names take precedence over numbers, as in chown.
         if let Some(user) = uzers::get_user_by_name(text) {
             return Ok(Self::of(&user).or_own());
         }
@@ -67,7 +67,7 @@ impl User {
         Ok(user.or_own())
     }
 
-    /// The user of this process, if it is that: with the groups that the process has.
+    /// If this is the user of this process, returns it with the groups of the process.
     fn or_own(self) -> Self {
         if self.is_own() { Self::own() } else { self }
     }
@@ -123,8 +123,8 @@ impl User {
         self.is_own() && !self.has_groups_of(&Self::own())
     }
 
-    /// Whether this process runs as this user, but in other groups that it cannot change to: only root changes groups, and its
-    /// own group stays what it is.
+    /// Whether this process runs as this user, but in other groups that it cannot change to: only root can change
+    /// groups, and its own group stays the same.
     pub(crate) fn is_own_in_refused_groups(&self) -> bool {
         let can_change = self.gid == getegid().as_raw() && geteuid().is_root();
         self.is_own_in_other_groups() && !can_change
@@ -135,14 +135,14 @@ impl User {
         self.gid == other.gid && all(self) == all(other)
     }
 
-    /// The variables that say who the user is.
+    /// `HOME`, `USER`, `LOGNAME` and `SHELL` of the user.
     pub fn env(&self) -> [(OsString, OsString); 4] {
         let Self { name, home, shell, .. } = self;
         [("HOME", home), ("USER", name), ("LOGNAME", name), ("SHELL", shell)]
             .map(|(name, value)| (name.into(), value.into()))
     }
 
-    /// What a process needs to become this user; `None` if this process has it already.
+    /// The credentials to switch to this user; `None` if this process already has them.
     pub(crate) fn credentials(&self) -> Option<Credentials> {
         let Self { uid, gid, groups, .. } = self;
         let is_same = self.is_own() && !self.is_own_in_other_groups();
@@ -150,7 +150,7 @@ impl User {
     }
 }
 
-/// A user or group id. The highest number means that nothing is to be changed.
+/// A user or group id. The highest number is invalid: system calls interpret it as "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn groups_are_compared_as_a_whole() {
         let user = |groups: &[u32]| User { groups: groups.to_vec(), ..User::unnamed(7, 8) };
-        // A process may have its own group among the others or not.
+        // The list of groups of a process may or may not include its primary group.
         assert!(user(&[9, 8]).has_groups_of(&user(&[9])));
         assert!(!user(&[8]).has_groups_of(&user(&[8, 9])) && !user(&[9]).has_groups_of(&user(&[8])));
         let own = User::own();

@@ -1,4 +1,4 @@
-//! How values that CBOR has no type for are written, in the protocol and in journals.
+//! Encoding of values for which CBOR has no type, in the protocol and in journals.
 
 /// A `Duration` as whole microseconds.
 pub(crate) mod micros {
@@ -52,7 +52,7 @@ pub(crate) mod optional_micros {
     }
 }
 
-/// Encodes a value that only holds types of ours, which cannot fail.
+/// Encodes a value, which cannot fail for our types.
 pub(crate) fn to_bytes<T: minicbor::Encode<()>>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     // never fails: writing to a Vec cannot, and our types encode unconditionally.

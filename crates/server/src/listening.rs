@@ -190,7 +190,7 @@ mod tests {
         let listen = Listen::Unix(dir.path().join("s"));
         let living = Listening::bind(&listen).await.unwrap();
         let refused = Listening::bind(&listen).await.unwrap_err().to_string();
-        assert!(refused.contains("stop who has it"), "{refused}");
+        assert!(refused.contains("stop the process that uses it"), "{refused}");
         drop(living);
         let next = Listening::bind(&listen).await.unwrap();
         let (accepted, connected) = tokio::join!(next.accept(), UnixStream::connect(dir.path().join("s")));

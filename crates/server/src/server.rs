@@ -32,7 +32,9 @@ pub enum ServeError {
     #[error(transparent)]
     Engine(#[from] OpenError),
     /// The address is not to be had.
-    #[error("failed to listen on {listen}: {source}; choose another address, or stop who has it")]
+    #[error(
+        "failed to listen on {listen}: {source}; choose another address, or stop the process that uses it"
+    )]
     Listen {
         /// The address.
         listen: String,

@@ -1,4 +1,4 @@
-//! Taking over what an earlier engine left, and cleaning up after a supervisor that was killed.
+//! Adopts the executions of an earlier engine, and cleans up after a killed supervisor.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,26 +23,26 @@ use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
 
-/// How long a greeting may take before supervisors may have been stopped.
+/// Time after which a supervisor without a reply may have been stopped by a command.
 const GREETING_TIME: Duration = Duration::from_secs(1);
-/// How long an engine that opens waits for the greetings of all supervisors. What does not answer by then is looked into in
-/// the background.
+/// Maximum time that an opening engine waits for the replies of all supervisors. Supervisors without a reply are
+/// recovered in the background.
 const GREETING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The generation of supervisors that another engine made: never the current one, so that none of them is kept
-/// ready with another engine's settings.
+/// The generation of supervisors of another engine. It is never the current one, so they are not kept ready with
+/// another engine's settings.
 pub(super) const ADOPTED: u64 = u64::MAX;
 
-/// What was found of an earlier engine's supervisors.
+/// The supervisors of an earlier engine.
 #[derive(Default)]
 struct Supervisors {
     living: Vec<Living>,
-    /// Those that may be alive, and have not answered.
+    /// Those that may be alive and have not replied.
     unknown: HashSet<u64>,
 }
 
 impl Inner {
-    /// Finds everything that is in the state directory, and connects to whatever lives.
+    /// Finds all journals in the state directory, and connects to all live supervisors.
     pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) {
         let Supervisors { living, unknown } = self.connect_all().await;
         let held: HashMap<u32, (&Arc<Link>, &Held)> = living
@@ -80,7 +80,7 @@ impl Inner {
                     }
                     self.adopt_session(record, &journal, link.map(|l| Arc::clone(&l.link)), may_live);
                 }
-                // Of a version that wrote something else: not ours to touch.
+                // A journal of another version is not touched.
                 Err(_) => {}
             }
         }
@@ -89,7 +89,7 @@ impl Inner {
         for (nonce, executions) in unresolved {
             self.recover(nonce, executions);
         }
-        // Whoever asked for one that nobody ever had, and asks again, shall have it run.
+        // An execution that no supervisor took is forgotten, so that a repeated request runs it.
         lost.retain(|(_, tracked)| {
             let never_taken = tracked.fixed.digest.is_some() && !self.was_taken(tracked);
             if never_taken {
@@ -98,7 +98,7 @@ impl Inner {
             !never_taken
         });
         if self.state.same_instance {
-            // A session that lives may have a command it never heard of; that is no reason to end the session.
+            // A live session may have a queued command that never arrived; that does not end the session.
             let dead: HashSet<u64> = lost.iter().map(|(nonce, _)| *nonce).collect();
             for nonce in dead {
                 if living.iter().all(|living| living.link.nonce != nonce) {
@@ -109,7 +109,7 @@ impl Inner {
         self.end_as_lost(lost.into_iter().map(|(_, tracked)| tracked).collect());
     }
 
-    /// Connects to every supervisor that has a socket; ends what is left of those that are gone.
+    /// Connects to every supervisor that has a socket; ends the processes of dead ones.
     async fn connect_all(self: &Arc<Self>) -> Supervisors {
         let folder = &self.state.folders.supervisors;
         let mut nonces = Vec::new();
@@ -132,7 +132,7 @@ impl Inner {
                 Err(_) => drop(found.unknown.insert(nonce)),
             }
         }
-        // All are greeted before the first is waited for.
+        // All requests are sent before the first reply is awaited.
         let greetings: Vec<_> =
             links.iter().map(|link| link.request(&Request::Hello(VERSION, None))).collect();
         let started = Instant::now();
@@ -174,7 +174,7 @@ impl Inner {
             && tracked.end().is_none()
             && !self.reread_end(tracked)
         {
-            // Without it, the link is over, and all that it has is looked into.
+            // If this fails, the link has ended, and its executions are recovered.
             let _ = link.tell(&Request::TellEnd(tracked.slot()));
         }
         if held.stage == Stage::Left || tracked.end().is_some_and(|end| end.leftover_count > 0) {
@@ -183,14 +183,14 @@ impl Inner {
         if held.stage == Stage::Left {
             self.execution_closed(tracked, 0);
         }
-        // It may have ended, or been let go of, between its word and this.
+        // It may have ended or been dropped since the supervisor reported it.
         if link.is_over() {
             self.link_over(link);
         }
     }
 
-    /// What a supervisor said of these executions between its greeting and now was heard by nobody, so it is asked
-    /// once more.
+    /// Asks supervisors again about these executions, because events between their reply to `Hello` and now were not
+    /// received.
     pub(super) async fn catch_up(self: &Arc<Self>, adopted: Vec<(Arc<Link>, Vec<Arc<Tracked>>)>) {
         let asked: Vec<_> =
             adopted.iter().map(|(link, _)| link.request(&Request::Hello(VERSION, None))).collect();
@@ -202,7 +202,7 @@ impl Inner {
                 self.caught_up(&link, executions, answer);
                 continue;
             }
-            // No start waits for a supervisor that does not answer. It may do so later.
+            // Starts do not wait for a supervisor that does not reply. It may reply later.
             let engine = Arc::downgrade(self);
             self.tasks.spawn(async move {
                 let answer = link.answer(&mut answer).await;
@@ -213,7 +213,7 @@ impl Inner {
         }
     }
 
-    /// Notes what became of executions by what their supervisor holds now.
+    /// Updates executions from the current state of their supervisor.
     fn caught_up(
         self: &Arc<Self>,
         link: &Link,
@@ -234,7 +234,7 @@ impl Inner {
         }
     }
 
-    /// Whether a supervisor has had it, which the first thing in its journal says that the engine has not written.
+    /// Whether a supervisor has taken it: the journal then contains a record that the engine did not write.
     fn was_taken(&self, tracked: &Tracked) -> bool {
         let Ok(mut reader) = self.reader(tracked.journal) else {
             return true;
@@ -243,7 +243,7 @@ impl Inner {
         !(own && matches!(reader.next(), Ok(None)))
     }
 
-    /// Looks for an end in the journal; says whether there is one.
+    /// Looks for an end in the journal. Returns whether there is one.
     pub(super) fn reread_end(self: &Arc<Self>, tracked: &Arc<Tracked>) -> bool {
         let Ok(mut reader) = self.reader(tracked.journal) else {
             return false;
@@ -272,7 +272,7 @@ impl Inner {
             return;
         };
         if !self.state.same_instance {
-            // After a restart there is no shell to go back to; its state may be, in a new one.
+            // After a restart the shell is gone; a new one may get its state.
             drop(link);
             self.insert_session(id, record, journal, claimed, None, false);
             return;
@@ -298,7 +298,7 @@ impl Inner {
             reviving: tokio::sync::Mutex::new(()),
         };
         let mut registry = lock(&self.registry);
-        // Two records of one session: it was being given a new supervisor. The living one counts.
+        // A session has two records while it moves to a new supervisor. The live one counts.
         let living = |place: &Mutex<Place>| lock(place).link.is_some();
         match registry.sessions.get(&id) {
             Some(other) if living(&other.place) || !(may_live || living(&state.place)) => {
@@ -317,7 +317,7 @@ impl Inner {
         }
     }
 
-    /// Supervisors that hold nothing that is known here have nothing to do here.
+    /// Ends supervisors that hold nothing known to this engine.
     pub(super) fn quit_idle(&self, living: &[Living]) {
         for Living { link, role, .. } in living {
             let idle = match role {
@@ -337,16 +337,15 @@ impl Inner {
         }
     }
 
-    /// Whether a supervisor that is gone went by itself: the last it does is to remove its socket, when
-    /// nothing is left of its tree. Looking for what one that was killed has left costs a look at every
-    /// process there is.
+    /// Whether a dead supervisor exited normally: it removes its socket last, when its tree is empty. This avoids a
+    /// scan of all processes, which is needed only after a kill.
     pub(super) fn has_left(&self, nonce: u64) -> bool {
         let found = statat(&self.state.folders.supervisors, socket_name(nonce), AtFlags::empty());
         found.is_err_and(|e| e == rustix::io::Errno::NOENT)
     }
 
-    /// Records an end that its supervisor could not record; whether it is on disk. What that could not record either is a
-    /// gap up to the end.
+    /// Records an end that its supervisor could not record. Returns whether it is on disk. Unrecorded output is a gap
+    /// up to the end.
     pub(super) fn record_end(
         &self,
         nonce: u64,
@@ -364,25 +363,26 @@ impl Inner {
         recorded.is_ok()
     }
 
-    /// Notes that a supervisor is given up because its limits were lowered. It may not be able to write that down itself.
+    /// Logs that a supervisor is given up because its limits were lowered. The supervisor may not be able to write
+    /// this itself.
     pub(super) fn limits_lowered(&self, nonce: u64) {
         let reason =
             format!("{nonce:011x}: a command has lowered its resource limits (prlimit); it is given up");
-        // Without a disk there is no trace but the count.
+        // If the disk is full, only the count remains.
         drop(log_failure(&self.state.folders.supervisors, &reason));
         self.incidents.supervisor_given_up(nonce);
     }
 
-    /// Gives executions their end whose supervisors are gone.
+    /// Ends executions of dead supervisors as lost.
     pub(super) fn end_as_lost(self: &Arc<Self>, lost: Vec<Arc<Tracked>>) {
         for tracked in lost {
             if tracked.adopting.load(Ordering::Acquire) {
-                // It never was one: what a command left has ended with its supervisor, or before that could adopt it.
+                // It was never an execution: a leftover that ended with its supervisor, or before it was adopted.
                 self.execution_refused(&tracked, Refusal::NoSuchExecution);
                 continue;
             }
             let end = lost_end();
-            // If the disk is full this is tried again by the next engine.
+            // If the disk is full, the next engine tries again.
             drop(lock(&self.store).append_end_of_lost(tracked.journal, &wire::to_bytes(&end)));
             let position =
                 self.reader(tracked.journal).and_then(|reader| Ok(reader.totals()?.total())).unwrap_or(0);

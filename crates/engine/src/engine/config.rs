@@ -1,4 +1,4 @@
-//! How an engine is set up.
+//! Settings of an engine.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,32 +7,32 @@ use std::time::Duration;
 use crate::journal::DEFAULT_JOURNAL_BYTES;
 use crate::user::User;
 
-/// Which program becomes the zygote.
+/// The program that becomes the zygote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SupervisorProgram {
-    /// This very program, executed again; its `main` must call [`crate::init`] first.
+    /// This program, executed again; its `main` must call [`crate::init`] first.
     #[default]
     ThisProgram,
-    /// Another one whose `main` does, such as `sandcrab-supervisor`.
+    /// Another program whose `main` calls it, such as `sandcrab-supervisor`.
     At(PathBuf),
 }
 
-/// How sessions drive bash.
+/// The driver of sessions' shells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ShellDriver {
-    /// The loaded driver where bash allows it, else the portable one.
+    /// The loaded driver if bash supports it, else the portable one.
     #[default]
     Auto,
-    /// The loaded driver, without trying it first.
+    /// The loaded driver, without a probe.
     Loaded,
     /// The portable driver.
     Portable,
 }
 
-/// Which cgroups are used.
+/// Use of cgroups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CgroupUse {
-    /// Whatever is there and may be written.
+    /// Any cgroup that is writable.
     #[default]
     Auto,
     /// None.
@@ -43,25 +43,25 @@ pub enum CgroupUse {
     V2,
 }
 
-/// How long finished executions are kept. Whatever limit is reached first counts; the oldest go first.
+/// Retention of finished executions. The first limit that is reached applies; the oldest are removed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// The longest a finished execution is kept.
+    /// Maximum age of a finished execution.
     pub max_age: Duration,
-    /// The most finished executions that are kept.
+    /// Maximum number of finished executions.
     pub max_count: usize,
-    /// The most bytes that the journals of finished executions have on disk together. An execution whose journal alone
-    /// has more goes by itself, and no other in its place.
+    /// Maximum size of all journals of finished executions on disk, in bytes. An execution whose journal alone
+    /// exceeds it is removed, and no other in its place.
     pub max_total_bytes: u64,
-    /// How long a record stays after it was last read or waited for, whatever the other limits say. At most
-    /// [`MAX_RECORDS_IN_GRACE`] records over `max_count` stay for this.
+    /// Time for which a record is kept after it was last read or waited for, regardless of the other limits. At most
+    /// [`MAX_RECORDS_IN_GRACE`] records over `max_count` are kept for this reason.
     pub grace: Duration,
 }
 
-/// How long a record stays after it was last read or waited for, unless the configuration says otherwise. Longer than a
-/// client tries to resume a stream that broke off (`RESUME_WINDOW`, 30 s).
+/// Default of [`Retention::grace`]. It is longer than the time for which a client tries to resume a stream
+/// (`RESUME_WINDOW`, 30 s).
 pub const DEFAULT_RETENTION_GRACE: Duration = Duration::from_secs(40);
-/// The most records over `max_count` that stay because they were just read or waited for.
+/// Maximum number of records over `max_count` that are kept because they were just read or waited for.
 pub const MAX_RECORDS_IN_GRACE: usize = 256;
 
 impl Default for Retention {
@@ -75,38 +75,37 @@ impl Default for Retention {
     }
 }
 
-/// How an engine is set up. Made with [`EngineConfig::new`], then refined.
+/// Settings of an engine. Created with [`EngineConfig::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Where everything is kept. It is made, for this user alone, if it is not there.
+    /// State directory. It is created with mode 0700 if it does not exist.
     pub state_dir: PathBuf,
-    /// Which program becomes the zygote.
+    /// The program that becomes the zygote.
     pub supervisor: SupervisorProgram,
-    /// The environment that every command starts from. By default the engine's own, without what
-    /// starts with `SANDCRAB_`.
+    /// Environment of commands. Default: that of the engine, without variables that begin with `SANDCRAB_`.
     pub env: Vec<(OsString, OsString)>,
-    /// Where commands run that do not say. By default the engine's own working directory.
+    /// Default working directory of commands. Default: that of the engine.
     pub cwd: PathBuf,
-    /// As whom commands run that name no user; `None` for the engine's own user. Only root can name another.
+    /// Default user of commands; `None` for the engine's own user. Only root can set another user.
     pub run_as: Option<User>,
-    /// How sessions drive bash.
+    /// The driver of sessions' shells.
     pub shell_driver: ShellDriver,
-    /// Which cgroups are used.
+    /// Use of cgroups.
     pub cgroups: CgroupUse,
-    /// How many supervisors with a shell are kept ready.
+    /// Number of supervisors with a ready shell.
     pub ready_shells: usize,
-    /// The most bytes a journal keeps on disk, unless the command says otherwise.
+    /// Default of the maximum journal size on disk, in bytes.
     pub journal_bytes: u64,
-    /// How long finished executions are kept.
+    /// Retention of finished executions.
     pub retention: Retention,
-    /// The most executions that may be unfinished at a time.
+    /// Maximum number of unfinished executions.
     pub max_executions: usize,
-    /// The most sessions there may be at a time.
+    /// Maximum number of sessions.
     pub max_sessions: usize,
 }
 
 impl EngineConfig {
-    /// The defaults, with this state directory.
+    /// Creates settings with defaults and this state directory.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         let own = |(name, _): &(OsString, OsString)| !name.to_string_lossy().starts_with("SANDCRAB_");
         Self {
@@ -124,7 +123,7 @@ impl EngineConfig {
             max_sessions: 20_000,
         }
     }
-    /// Has commands run as this user, with its `HOME`, `USER`, `LOGNAME` and `SHELL`.
+    /// Sets the default user of commands, with its `HOME`, `USER`, `LOGNAME` and `SHELL`.
     pub fn run_as(&mut self, user: User) {
         for (name, value) in user.env() {
             self.env.retain(|(other, _)| *other != name);

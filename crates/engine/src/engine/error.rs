@@ -1,4 +1,4 @@
-//! What can go wrong, one type per kind of operation. Every message says what to do.
+//! Errors, one type per kind of operation. Every message says what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::trusted::TrustError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another engine has this state directory.
+    /// Another engine uses this state directory.
     #[error("another server or program uses {path}; stop it first, or choose another state directory")]
     InUse {
         /// The state directory.
@@ -21,14 +21,14 @@ pub enum OpenError {
     /// The state directory cannot be used.
     #[error("failed to {doing} {path}: {source}")]
     StateDir {
-        /// What was being done.
+        /// The failed operation, as an infinitive: `create`, `lock`.
         doing: &'static str,
-        /// To which path.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Another user could have put something into the state directory, or could still do it.
+    /// Another user can write to the state directory, or could have written to it.
     #[error("the state directory cannot be used: {0}")]
     Untrusted(TrustError),
     /// Commands cannot run as the user of [`EngineConfig::run_as`](crate::EngineConfig::run_as).
@@ -41,7 +41,7 @@ pub enum OpenError {
     Zygote {
         /// The program.
         program: PathBuf,
-        /// What happened.
+        /// The reason.
         why: String,
     },
     /// The journals could not be read.
@@ -58,153 +58,153 @@ impl From<TrustError> for OpenError {
     }
 }
 
-/// Why a command was not started. Nothing of it is left behind.
+/// Why a command was not started. It left neither a process nor a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The command itself makes no sense.
+    /// The command is invalid: empty, too long, or with a NUL byte.
     #[error("{0}")]
     InvalidCommand(String),
-    /// The working directory cannot be used: the kind of `source` tells one that does not exist from one that is
-    /// no folder or may not be entered.
-    #[error("cannot run in {}: {source}; give a folder that exists and may be entered", path.display())]
+    /// The working directory cannot be used. The kind of `source` distinguishes a missing directory from a file and
+    /// from a directory without permission.
+    #[error("invalid working directory {}: {source}; expected a directory that exists and that the command's user may enter", path.display())]
     BadCwd {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The command may not run as the user that it names.
     #[error("{0}")]
     UserNotAllowed(String),
-    /// There is no such program.
-    #[error("there is no program {0:?}; give a path, or a name that is in the command's PATH")]
+    /// The program does not exist.
+    #[error("program {0:?} not found; give a path, or the name of a program in the command's PATH")]
     ProgramNotFound(String),
-    /// The program cannot be run.
-    #[error("{program:?} cannot be run: {source}; it must be an executable file for this machine")]
+    /// The program cannot be executed.
+    #[error("cannot execute {program:?}: {source}; expected an executable file for this machine")]
     ProgramNotExecutable {
         /// The program.
         program: String,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Arguments and environment are longer than the kernel takes.
+    /// Arguments and environment exceed the limit of the kernel.
     #[error(
-        "arguments and environment are longer than the kernel takes; pass large data by standard input or a file"
+        "arguments and environment exceed the limit of the kernel; pass large data by standard input or a file"
     )]
     ArgumentsTooLong,
     /// A limit cannot be enforced.
     #[error("{0}")]
     Limit(String),
-    /// The id is taken.
-    #[error("an execution {0} is already there; use another id, or wait until it has ended")]
+    /// The id is in use.
+    #[error("execution {0} already exists; use another id, or wait until it has ended")]
     AlreadyExists(ExecutionId),
     /// The id is that of a finished execution whose record is in use.
-    #[error("a client reads execution {0} or waits for it; use another id, or try again when it has done")]
+    #[error("the record of execution {0} is in use by a client; use another id, or retry later")]
     InUse(ExecutionId),
     /// The id was used for another request.
-    #[error("execution {0} was started by another request; use another id")]
+    #[error("execution {0} was started by a different request; use another id")]
     Conflict(ExecutionId),
-    /// Too many executions run.
-    #[error("{0} executions are running, which is the limit; wait for some to end, or raise max_executions")]
+    /// The limit of running executions is reached.
+    #[error("limit of {0} running executions reached; wait for some to end, or raise max_executions")]
     TooManyExecutions(usize),
     /// The session's queue is full.
-    #[error("too many commands wait in this session; wait for some to end")]
+    #[error("the queue of the session is full; wait for some commands to end")]
     QueueFull,
-    /// The session is gone.
-    #[error("session {0} is gone; create it again")]
+    /// The session no longer exists.
+    #[error("session {0} no longer exists; create it again")]
     SessionGone(SessionId),
-    /// There is no shell to run it.
-    #[error("there is no shell for this: {0}")]
+    /// The shell is missing or has failed.
+    #[error("no shell available: {0}")]
     NoShell(String),
     /// The disk is full.
-    #[error("no space left in the state directory; free some, or lower retention and journal_bytes")]
+    #[error("no space left in the state directory; free disk space, or lower retention and journal_bytes")]
     NoSpace,
     /// The state directory was removed while the engine used it.
-    #[error("the state directory was removed; restart the server, which makes a new one")]
+    #[error("the state directory was removed; restart the server, which creates a new one")]
     StateDirMissing,
     /// The machine has no descriptors, processes or memory left.
-    #[error("the machine is out of {what}: failed to {doing}; end something, or raise its limits")]
+    #[error("the machine is out of {what}: failed to {doing}; end some processes, or raise the limit")]
     OutOf {
-        /// Of what.
+        /// The missing resource.
         what: &'static str,
-        /// What was being done.
+        /// The failed operation, as an infinitive.
         doing: String,
     },
     /// A command has lowered resource limits of the supervisor.
     #[error(
         "a command has lowered the resource limits of its supervisor (prlimit), so this was not started; \
-         wait for the session's running command to end, or kill it, and try again: the session then gets another supervisor"
+         wait for the session's running command to end, or kill it, then retry: the session gets another supervisor"
     )]
     LimitsLowered,
     /// The supervisor died while it started the command.
-    #[error("the supervisor died while it started the command; it may or may not have run")]
+    #[error("the supervisor died while it started the command; the command may or may not have run")]
     Lost,
     /// Something else failed.
     #[error("failed to {doing}: {source}")]
     Os {
-        /// What was being done.
+        /// The failed operation, as an infinitive.
         doing: String,
-        /// Why it failed.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Why something could not be done to an execution or a session.
+/// Why a request on an execution or a session failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// It has ended, or its supervisor is gone.
-    #[error("it has ended already")]
+    /// It has ended, or its supervisor has.
+    #[error("the execution has already ended")]
     Ended,
-    /// It waits for its turn in a session.
-    #[error("it has not started yet; wait until it runs, or kill it")]
+    /// It waits in the queue of a session.
+    #[error("the execution has not started yet; wait until it runs, or kill it")]
     NotStarted,
-    /// The session is gone.
-    #[error("session {0} is gone; create it again")]
+    /// The session no longer exists.
+    #[error("session {0} no longer exists; create it again")]
     SessionGone(SessionId),
-    /// Its supervisor has not taken yet what was sent before.
-    #[error("too much waits to be sent to it; try again when it has taken that")]
+    /// Too much data for its supervisor or its standard input is pending.
+    #[error("too much pending data for this execution; retry when it has read some")]
     Busy,
     /// Its standard input is not open.
     #[error(
-        "its standard input is not open; start it with Stdin::Open or OpenWith, and write before closing"
+        "standard input is not open; start the execution with Stdin::Open or OpenWith, and write before closing it"
     )]
     StdinNotOpen,
     /// It has not ended, so its record cannot be removed.
-    #[error("it has not ended; kill it first")]
+    #[error("the execution has not ended; kill it first")]
     Running,
     /// A client reads its record or waits for it, so the record cannot be removed.
-    #[error("a client reads its record or waits for it; try again when it has done")]
+    #[error("the record is in use by a client; retry later")]
     InUse,
-    /// A signal that does not exist.
-    #[error("there is no signal {0}; signals are 1 to 31")]
+    /// The signal number is invalid.
+    #[error("invalid signal {0}; expected 1 to 31")]
     NoSuchSignal(i32),
-    /// Its supervisor is older than this engine and does not know this.
-    #[error("its supervisor was started by an older version that cannot do this")]
+    /// Its supervisor is of an older version and does not support the request.
+    #[error("not supported by the supervisor of this execution, which was started by an older version")]
     Unsupported,
     /// Something else failed.
     #[error("failed to {doing}: {source}")]
     Os {
-        /// What was being done.
+        /// The failed operation, as an infinitive.
         doing: String,
-        /// Why it failed.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Why a session could not be made, or changed as a whole.
+/// Why a session could not be created or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The id is taken.
-    #[error("a session {0} is already there; use it, delete it, or choose another id")]
+    /// The id is in use.
+    #[error("session {0} already exists; use it, delete it, or choose another id")]
     AlreadyExists(SessionId),
-    /// There is no such session.
-    #[error("there is no session {0}; create it first")]
+    /// The session does not exist.
+    #[error("session {0} not found; create it first")]
     NotFound(SessionId),
-    /// Too many sessions.
-    #[error("{0} sessions exist, which is the limit; delete some, or raise max_sessions")]
+    /// The limit of sessions is reached.
+    #[error("limit of {0} sessions reached; delete some, or raise max_sessions")]
     TooMany(usize),
     /// The session could not be started, or its shell could not.
     #[error(transparent)]
@@ -219,7 +219,7 @@ pub enum ReadError {
     #[error("the record of this execution has been removed")]
     Removed,
     /// The machine has no descriptors or memory left.
-    #[error("the machine is out of {0}: failed to read the journal; end something, or raise its limits")]
+    #[error("the machine is out of {0}: failed to read the journal; end some processes, or raise the limit")]
     OutOf(&'static str),
     /// The journal could not be read.
     #[error("failed to read the journal: {0}")]
@@ -274,7 +274,7 @@ impl StartError {
         }
     }
 
-    /// What a supervisor's refusal means to whoever asked.
+    /// The error that a supervisor's refusal means for the caller.
     pub(crate) fn refused(why: Refusal, program: &str, cwd: PathBuf) -> Self {
         let error = io::Error::from_raw_os_error;
         match why {
@@ -306,7 +306,10 @@ impl ControlError {
             Refusal::NoSuchExecution => Self::Ended,
             Refusal::Unsupported => Self::Unsupported,
             Refusal::Os { errno, doing } => Self::Os { doing, source: io::Error::from_raw_os_error(errno) },
-            other => Self::Os { doing: "do this".into(), source: io::Error::other(format!("{other:?}")) },
+            other => Self::Os {
+                doing: "carry out the request".into(),
+                source: io::Error::other(format!("{other:?}")),
+            },
         }
     }
 }

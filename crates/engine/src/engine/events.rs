@@ -1,7 +1,7 @@
-//! [`EngineEvent`]: what happens to executions and sessions, for whoever watches all of them.
+//! [`EngineEvent`]: events of all executions and sessions.
 //!
-//! A bounded broadcast: a watcher that is too slow is told how much it has missed and holds up nobody. Until
-//! somebody watches there is not even a channel.
+//! This is a bounded broadcast. A slow watcher gets the number of missed events and does not block others. The
+//! channel is created for the first watcher.
 
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -14,32 +14,32 @@ use super::execution::ExecutionInfo;
 use super::link::{Link, lock};
 use crate::id::{ExecutionId, SessionId};
 
-/// The most events that wait for a watcher.
+/// Maximum number of unread events of a watcher.
 pub const MAX_UNREAD_EVENTS: usize = 1024;
 
-/// Something that has happened in an engine.
+/// An event of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineEvent {
-    /// An execution runs.
+    /// An execution started.
     ExecutionStarted(ExecutionInfo),
-    /// An execution is over. One that never had its turn ends without having started.
+    /// An execution ended. One that was still queued ends without having started.
     ExecutionEnded(ExecutionInfo),
     /// The record of an execution was removed, by retention or on request.
     ExecutionRemoved {
         /// The execution.
         id: ExecutionId,
     },
-    /// A session was made.
+    /// A session was created.
     SessionCreated {
         /// The session.
         id: SessionId,
         /// Its name.
         name: Option<String>,
-        /// When it was made.
+        /// Time of its creation.
         created_at: SystemTime,
     },
-    /// A session has another shell.
+    /// The shell of a session was restarted.
     SessionRestarted {
         /// The session.
         id: SessionId,
@@ -49,19 +49,19 @@ pub enum EngineEvent {
         /// The session.
         id: SessionId,
     },
-    /// The watcher was too slow: so many events were not kept for it. What there is now says what has become of
-    /// everything.
+    /// The watcher was too slow, and this many events were dropped. List executions and sessions to get their current
+    /// state.
     Lagged(u64),
 }
 
-/// The events of an engine from a moment on. It does not keep the engine open.
+/// A stream of the events of an engine. It does not keep the engine open.
 #[derive(Debug)]
 pub struct EventStream {
     receiver: broadcast::Receiver<EngineEvent>,
 }
 
 impl EventStream {
-    /// The next event, waiting for it; `None` when the engine has closed.
+    /// Waits for the next event; `None` when the engine has closed.
     pub async fn next(&mut self) -> Option<EngineEvent> {
         match self.receiver.recv().await {
             Ok(event) => Some(event),
@@ -71,7 +71,7 @@ impl EventStream {
     }
 }
 
-/// Where events are told.
+/// The sender of events.
 #[derive(Debug, Default)]
 pub(super) struct Events(OnceLock<broadcast::Sender<EngineEvent>>);
 
@@ -81,12 +81,12 @@ impl Events {
         EventStream { receiver: sender.subscribe() }
     }
 
-    /// Tells an event, which is made only if somebody watches.
+    /// Sends an event, which is created only if there is a watcher.
     pub(super) fn tell(&self, event: impl FnOnce() -> EngineEvent) {
         if let Some(sender) = self.0.get()
             && sender.receiver_count() > 0
         {
-            // The last watcher may have just gone.
+            // The last watcher may just have been dropped.
             drop(sender.send(event()));
         }
     }
@@ -97,10 +97,10 @@ impl Events {
 }
 
 impl Inner {
-    /// A supervisor has given its session another shell.
+    /// A supervisor has restarted the shell of its session.
     pub(super) fn session_restarted(&self, link: &Arc<Link>) {
         self.incidents.session_restored();
-        // Nobody but watchers wants to know whose it is.
+        // Only watchers need the id of the session.
         if !self.events.has_watchers() {
             return;
         }

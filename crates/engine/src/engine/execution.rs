@@ -1,4 +1,4 @@
-//! [`Execution`]: a handle on anything that runs.
+//! [`Execution`]: a handle on a running or finished command.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,26 +16,26 @@ use crate::id::{ExecutionId, SessionId};
 use crate::journal::JournalReader;
 use crate::protocol::{Answer, Bytes, Request};
 
-/// How long a process has to end by itself before it is killed, unless the caller says otherwise.
+/// Default grace period between the signal of a kill and SIGKILL.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-/// Where an execution stands.
+/// Status of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// Accepted; in a session it may wait for its turn.
+    /// Accepted; it may wait in the queue of a session.
     Starting,
     /// Running.
     Running {
         /// Its process id; for a session's command that of the shell.
         pid: u32,
     },
-    /// Over.
+    /// Ended.
     Ended(Arc<End>),
 }
 
 impl Status {
-    /// The end, if it is over.
+    /// The end, if it has ended.
     pub fn end(&self) -> Option<&Arc<End>> {
         match self {
             Self::Ended(end) => Some(end),
@@ -44,56 +44,57 @@ impl Status {
     }
 }
 
-/// What is known of an execution without asking its supervisor.
+/// Information on an execution that is available without a request to its supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionInfo {
     /// Its id.
     pub id: ExecutionId,
-    /// The session it belongs to.
+    /// The session to which it belongs.
     pub session: Option<SessionId>,
-    /// The shell text, or the argv joined by spaces. Of a long one the beginning, then `…`: at most
-    /// [`MAX_SHOWN_COMMAND_BYTES`](crate::MAX_SHOWN_COMMAND_BYTES). The record on disk has all of it.
+    /// The shell text, or the argv joined by spaces. A long one is truncated to
+    /// [`MAX_SHOWN_COMMAND_BYTES`](crate::MAX_SHOWN_COMMAND_BYTES) and ends in `…`. The record on disk is complete.
     pub command: String,
-    /// Whether it is an argv rather than shell text.
+    /// Whether it is an argv; otherwise it is shell text.
     pub argv: bool,
     /// Whether it was started as a background process.
     pub background: bool,
-    /// When it was accepted.
+    /// Time at which it was accepted.
     pub created_at: SystemTime,
-    /// When it began to run; in a session it may have waited for its turn.
+    /// Time at which it started to run, after a wait in the queue of a session.
     pub started_at: Option<SystemTime>,
-    /// When it ended.
+    /// Time of its end.
     pub ended_at: Option<SystemTime>,
-    /// The process id it has or had.
+    /// Its current or last process id.
     pub pid: Option<u32>,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// How many bytes it has written, dropped ones included, as far as is known without a look.
+    /// Number of output bytes, dropped ones included, as far as the engine knows it.
     pub output_bytes: u64,
-    /// How many of these are of standard error. Known when it has ended, and not from a supervisor of an older version.
+    /// Number of bytes of standard error among these. Known after the end, except from a supervisor of an older
+    /// version.
     pub stderr_bytes: u64,
-    /// Whether something that it left when it ended is still running. [`Execution::leftovers`] looks at what.
+    /// Whether leftovers still run. [`Execution::leftovers`] lists them.
     pub has_leftovers: bool,
-    /// What the caller has put there; see [`CommandSpec::note`](crate::CommandSpec::note).
+    /// The note of the caller; see [`CommandSpec::note`](crate::CommandSpec::note).
     pub note: Option<Arc<[u8]>>,
-    /// The end of a finished execution that had the same id, and whose record this one replaced. Not known after a restart
-    /// of the engine.
+    /// The end of a finished execution with the same id, whose record this one replaced. Unknown after a restart of
+    /// the engine.
     pub replaced: Option<Arc<End>>,
 }
 
-/// A look at the processes of a running execution.
+/// Information on the processes of a running execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Whether it waits for input on its standard input; `None` where the kernel does not tell.
+    /// Whether it waits for input on its standard input; `None` if the kernel does not report it.
     pub waiting_for_input: Option<bool>,
-    /// The processes it has.
+    /// Its processes.
     pub pids: Vec<u32>,
-    /// What they and those they have waited for have used so far; `None` from a supervisor of an older
-    /// version.
+    /// Resource usage so far of these processes and of those they have waited for; `None` from a supervisor of an
+    /// older version.
     pub usage: Option<Usage>,
 }
 
-/// A handle on anything that runs: cheap to clone, and dropping it changes nothing.
+/// A handle on an execution: cheap to clone; dropping it has no effect on the execution.
 #[derive(Debug, Clone)]
 pub struct Execution {
     pub(super) tracked: Arc<Tracked>,
@@ -106,17 +107,17 @@ impl Execution {
         &self.tracked.fixed.id
     }
 
-    /// What is known of it.
+    /// Information that is available without a request to the supervisor.
     pub fn info(&self) -> ExecutionInfo {
         self.tracked.info()
     }
 
-    /// Where it stands.
+    /// Its status.
     pub fn status(&self) -> Status {
         self.tracked.status()
     }
 
-    /// Waits until it runs or is over, and says whether it could be started.
+    /// Waits until it runs or has ended. Returns an error if it could not be started.
     pub async fn wait_started(&self) -> Result<(), StartError> {
         let _guard = self.tracked.guard();
         let mut states = self.tracked.states();
@@ -146,7 +147,7 @@ impl Execution {
         }
     }
 
-    /// Waits until nothing more will come, not even from what it left running.
+    /// Waits until no more output can follow, also from leftovers.
     pub async fn wait_closed(&self) {
         let _guard = self.tracked.guard();
         let mut states = self.tracked.states();
@@ -154,12 +155,12 @@ impl Execution {
         drop(states.wait_for(|state| state.closed).await);
     }
 
-    /// Its supervisor, unless nothing of it is left.
+    /// Its supervisor, unless no process of it is left.
     fn link(&self) -> Result<Arc<Link>, ControlError> {
         lock(&self.tracked.link).clone().ok_or(ControlError::Ended)
     }
 
-    /// Asks for something that is done to what runs of it.
+    /// Sends a request that applies only while the execution runs.
     async fn ask(&self, request: &Request) -> Result<Answer, ControlError> {
         if self.tracked.end().is_some() {
             return Err(ControlError::Ended);
@@ -167,13 +168,13 @@ impl Execution {
         self.ask_of_any(request).await
     }
 
-    /// Asks for something that is done to what it left running as well.
+    /// Sends a request that also applies to leftovers.
     async fn ask_of_any(&self, request: &Request) -> Result<Answer, ControlError> {
         heard(self.link()?.ask(request).await)
     }
 
-    /// Ends the whole tree: `signal` first, SIGKILL after `grace` for what is still there. The
-    /// receipt lists what was ended. Of an execution that has ended it ends what that left running.
+    /// Ends the whole process tree: `signal` first, SIGKILL after `grace`. The receipt lists the ended processes. If
+    /// the execution has ended, ends its leftovers.
     pub async fn kill(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
         let request = Request::Kill { slot: self.tracked.slot(), signal, grace };
@@ -183,7 +184,7 @@ impl Execution {
         let mut answer = link.ask(&request).await;
         let may_run = || self.tracked.end().is_none() || self.tracked.has_leftovers();
         if answer == Err(LinkError::Gone) && may_run() {
-            // Only the connection may be over. To kill what was killed already changes nothing.
+            // Perhaps only the connection broke. A repeated kill has no further effect.
             answer = match Inner::fate_of(&Arc::downgrade(&self.engine), link.nonce).await {
                 Some(Fate::Alive(living)) => living.link.ask(&request).await,
                 Some(Fate::Dead) | None => answer,
@@ -196,18 +197,18 @@ impl Execution {
         }
     }
 
-    /// Sends a signal to every process of it, or that it left running when it ended, and does nothing more.
+    /// Sends a signal to all its processes, or to its leftovers after the end.
     pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
         check_signal(signal)?;
         match self.ask_of_any(&Request::Signal { slot: self.tracked.slot(), signal }).await {
-            // Looked at after the answer: whoever waits then has waited before.
+            // Checked after the reply: an execution that is queued now was queued before.
             Err(ControlError::Ended) if self.status() == Status::Starting => Err(ControlError::NotStarted),
             answer => answer.map(drop),
         }
     }
 
-    /// Writes to its standard input; returns when the bytes are in its pipe. A session's command gets them when its
-    /// turn has come. Writes do not mix.
+    /// Writes to its standard input. Returns when the bytes are in the pipe. A queued command of a session gets them
+    /// when it runs. Concurrent writes are not interleaved.
     pub async fn write_stdin(&self, bytes: impl Into<Vec<u8>>) -> Result<(), ControlError> {
         self.give_stdin(bytes.into(), false).await
     }
@@ -218,11 +219,11 @@ impl Execution {
     }
 
     async fn give_stdin(&self, bytes: Vec<u8>, close: bool) -> Result<(), ControlError> {
-        // Nothing comes between the pieces of one write.
+        // Other writes wait until all pieces of this one are written.
         let _alone = self.tracked.writing.lock().await;
         let mut rest = bytes.as_slice();
         loop {
-            // In pieces, so that no frame is too long and a slow reader is felt.
+            // In pieces, to keep frames small and to apply backpressure.
             let (now, later) = rest.split_at(rest.len().min(1 << 20));
             let close = close && later.is_empty();
             let request =
@@ -235,7 +236,7 @@ impl Execution {
         }
     }
 
-    /// Looks at its processes.
+    /// Returns information on its processes.
     pub async fn inspect(&self) -> Result<Inspection, ControlError> {
         match self.ask(&Request::Inspect(self.tracked.slot())).await? {
             Answer::Inspected(found) => {
@@ -246,14 +247,14 @@ impl Execution {
         }
     }
 
-    /// Opens its journal. The guard keeps the record for as long as it is read.
+    /// Opens its journal. The guard protects the record from removal.
     fn open_journal(&self) -> Result<(JournalReader, RecordGuard), ReadError> {
         let guard = self.tracked.guard().ok_or(ReadError::Removed)?;
         Ok((self.engine.reader(self.tracked.journal)?, guard))
     }
 
-    /// What it left when it ended and is running now, by a look: the first
-    /// [`MAX_LEFTOVERS`](crate::MAX_LEFTOVERS) processes, and how many there are.
+    /// Scans for leftovers that still run. Returns at most [`MAX_LEFTOVERS`](crate::MAX_LEFTOVERS) of them, and their
+    /// total number.
     pub async fn leftovers(&self) -> (Vec<Leftover>, usize) {
         if self.tracked.end().is_none() {
             return Default::default();
@@ -264,32 +265,33 @@ impl Execution {
         }
     }
 
-    /// What it has written so far, at most `limit` bytes of each stream: the head and the tail.
+    /// The output so far, at most `limit` bytes per stream: head and tail.
     pub fn output(&self, limit: usize) -> Result<Output, ReadError> {
         let (reader, _guard) = self.open_journal()?;
         Output::read(reader, limit)
     }
 
-    /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
+    /// Reads bytes of one stream from an offset of that stream, at most the length of the buffer.
     pub fn read(&self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
         self.reader()?.read(stream, offset, buffer)
     }
 
-    /// What it has written, in pieces, with the journal opened once. Its record is not removed meanwhile.
+    /// A reader of the output in pieces, which opens the journal once. The record is protected from removal
+    /// meanwhile.
     pub fn reader(&self) -> Result<OutputReader, ReadError> {
         let (reader, guard) = self.open_journal()?;
         Ok(OutputReader::new(reader, Some(guard)))
     }
 
-    /// Its record from where at most the last bytes of a stream, or of both together, are left, as it
-    /// is written. It is not removed meanwhile.
+    /// Follows its record from the point where at most this many last bytes of one stream, or of both, remain. The
+    /// record is protected from removal meanwhile.
     pub fn follow_tail(&self, stream: Option<Stream>, bytes: u64) -> Result<Follower, ReadError> {
         let (mut reader, guard) = self.open_journal()?;
         reader.seek_tail(stream.map(Into::into), bytes)?;
         Ok(Follower::new(reader, Arc::clone(&self.tracked), guard))
     }
 
-    /// Its record from a cursor on, as it is written. It is not removed meanwhile.
+    /// Follows its record from a cursor. The record is protected from removal meanwhile.
     pub fn follow(&self, cursor: u64) -> Result<Follower, ReadError> {
         let (mut reader, guard) = self.open_journal()?;
         reader.seek(cursor)?;
@@ -301,7 +303,7 @@ pub(super) fn check_signal(signal: i32) -> Result<(), ControlError> {
     if (1..=31).contains(&signal) { Ok(()) } else { Err(ControlError::NoSuchSignal(signal)) }
 }
 
-/// What an answer of a supervisor means for the one who asked.
+/// Converts a reply of a supervisor to a result for the caller.
 fn heard(answer: Result<Answer, LinkError>) -> Result<Answer, ControlError> {
     match answer {
         Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),

@@ -1,4 +1,4 @@
-//! [`Health`]: what works, and what is wrong.
+//! [`Health`]: capabilities and problems.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,57 +10,57 @@ use crate::layout::{FAILURES, count_failures};
 use crate::protocol::Capabilities;
 use crate::trusted::DirFacts;
 
-/// With less free space than this, the disk of the state directory counts as full.
+/// Free space below which the disk of the state directory counts as full, in bytes.
 pub const LOW_DISK_BYTES: u64 = 4 << 20;
-/// With fewer free inodes.
+/// Number of free inodes below which it counts as full.
 const LOW_DISK_INODES: u64 = 16;
-/// How long the loss of a supervisor is a problem. It is counted for longer.
+/// Time for which a lost supervisor is reported as a problem. It is counted without limit.
 const RECENT: Duration = Duration::from_secs(15 * 60);
 
-/// What works on this machine.
+/// Capabilities and problems of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// How sessions drive bash: `loaded`, `portable`, or `none` if there is no bash.
+    /// Driver of sessions' shells: `loaded`, `portable`, or `none` without bash.
     pub shell_driver: String,
-    /// Why it is not the loaded driver.
+    /// Reason why it is not the loaded driver.
     pub shell_driver_reason: Option<String>,
-    /// What cgroups are used for.
+    /// Use of cgroups.
     pub cgroups: String,
-    /// The version of Landlock that the kernel has.
+    /// Landlock version of the kernel.
     pub landlock: Option<u32>,
     /// Executions that have not ended.
     pub running: usize,
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: usize,
     /// Supervisors that are ready for a command or a session.
     pub ready: usize,
-    /// As whom commands run; `None` for the engine's own user.
+    /// Default user of commands; `None` for the engine's own user.
     pub run_as: Option<String>,
-    /// The state directory, as it is now.
+    /// The current state of the state directory.
     pub state_dir: DirFacts,
-    /// Supervisors that died without being told to, or were given up because a command has lowered their limits, since the
-    /// engine was opened.
+    /// Number of supervisors that died unexpectedly, or were given up because a command lowered their limits, since
+    /// the engine was opened.
     pub lost_supervisors: u64,
-    /// Sessions whose shell was brought back, since the engine was opened.
+    /// Number of restored shells of sessions since the engine was opened.
     pub restored_sessions: u64,
-    /// Lines in the log of supervisors that failed, also before the engine was opened.
+    /// Number of lines in the log of failed supervisors, also from before the engine was opened.
     pub logged_failures: u64,
-    /// What is wrong, worst first.
+    /// Problems, the worst first.
     pub problems: Vec<Problem>,
 }
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its name, which does not change.
+    /// A stable name.
     pub code: &'static str,
-    /// What is wrong.
+    /// Description.
     pub message: String,
-    /// What to do about it.
+    /// Remedy.
     pub suggestion: String,
 }
 
-/// What has gone wrong since the engine was opened.
+/// Incidents since the engine was opened.
 #[derive(Debug, Default)]
 pub(super) struct Incidents {
     lost_supervisors: AtomicU64,
@@ -69,7 +69,7 @@ pub(super) struct Incidents {
 }
 
 impl Incidents {
-    /// A supervisor died without being told to.
+    /// A supervisor died unexpectedly.
     pub(super) fn supervisor_lost(&self, nonce: u64, executions: usize) {
         self.lost_supervisors.fetch_add(1, Ordering::Relaxed);
         *lock(&self.last_lost) = Some(Instant::now());
@@ -80,7 +80,7 @@ impl Incidents {
         );
     }
 
-    /// A supervisor was given up because a command has lowered its limits.
+    /// A supervisor was given up because a command lowered its limits.
     pub(super) fn supervisor_given_up(&self, nonce: u64) {
         self.lost_supervisors.fetch_add(1, Ordering::Relaxed);
         *lock(&self.last_lost) = Some(Instant::now());
@@ -90,14 +90,14 @@ impl Incidents {
         );
     }
 
-    /// The shell of a session was brought back.
+    /// The shell of a session was restored.
     pub(super) fn session_restored(&self) {
         self.restored_sessions.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Engine {
-    /// What works on this machine, and what is wrong. Asks the file system.
+    /// Returns capabilities and problems. Queries the file system.
     pub fn health(&self) -> Health {
         let Inner { capabilities, incidents, executions, registry, pool, config, state, .. } = &*self.inner;
         let Capabilities { driver, driver_reason, cgroups, .. } = capabilities.clone();
@@ -129,7 +129,8 @@ fn problems(health: &Health, path: &str, lost_recently: bool) -> Vec<Problem> {
     };
     let DirFacts { is_there, free_bytes, free_inodes } = health.state_dir;
     if !is_there {
-        let message = format!("the state directory {path} was removed or replaced; nothing can be started");
+        let message =
+            format!("the state directory {path} was removed or replaced; commands cannot be started");
         add("state_directory_missing", message, "restart the server".into());
     }
     if free_bytes < LOW_DISK_BYTES || free_inodes.is_some_and(|free| free < LOW_DISK_INODES) {
@@ -139,20 +140,17 @@ fn problems(health: &Health, path: &str, lost_recently: bool) -> Vec<Problem> {
         add("disk_full", message, suggestion.into());
     }
     if health.shell_driver == "none" {
-        let message = "there is no bash, so there are no sessions".into();
+        let message = "bash not found; sessions are not available".into();
         add("no_shell", message, "install bash".into());
     } else if let Some(reason) = &health.shell_driver_reason {
         let message = format!("shells use the {} driver, which is slower: {reason}", health.shell_driver);
         add("driver_fallback", message, "use a bash (4.4 or newer) that can load objects".into());
     }
     if lost_recently {
-        let message = format!(
-            "{} supervisors have died or were given up since the server started",
-            health.lost_supervisors
-        );
+        let message = format!("{} supervisors were lost since the server started", health.lost_supervisors);
         let suggestion = format!(
-            "see {path}/{FAILURES} and the kernel's log: a process may have been killed for want of memory, \
-             or a command may have lowered limits of its supervisor"
+            "see {path}/{FAILURES} and the kernel log: the kernel may have killed a process (out of memory), \
+             or a command may have lowered the limits of its supervisor"
         );
         add("supervisors_lost", message, suggestion);
     }

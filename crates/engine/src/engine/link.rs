@@ -1,11 +1,11 @@
 //! The engine's connection to one supervisor.
 //!
-//! Sending never waits: what the socket does not take at once is queued and sent by the link's own
-//! task, so that a caller that goes away cannot leave half a frame behind. One task per link reads
-//! answers and events and hands them to whoever they are for.
+//! Sending never blocks. Data that the socket does not accept at once is queued and sent by the task of the link, so
+//! a cancelled caller cannot leave half a frame behind. One task per link reads replies and events and dispatches
+//! them.
 //!
-//! The socket is watched for reading only. One that is watched for both, as the runtime's own streams are, wakes a
-//! worker each time the supervisor has read something, for nothing.
+//! The socket is polled only for reading. The runtime's own streams are polled for both, which wakes a worker in vain
+//! each time the supervisor has read something.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -35,25 +35,25 @@ use crate::layout::socket_address;
 use crate::protocol::{Answer, Bytes, Command, FrameBuffer, FrameError, Request, VERSION, frame};
 use crate::sys;
 
-/// How many requests may be unanswered for a journal to go with the next: the kernel allows a user so many files on
-/// their way, all supervisors together.
+/// Maximum number of unanswered requests with which a journal is sent: the kernel limits the descriptors in transit
+/// per user, for all supervisors together.
 const MOST_FILES: usize = 16;
-/// The most bytes that wait to be taken by one supervisor.
+/// Maximum number of unsent bytes for one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
 
-/// How long to wait before the next attempt to send where the socket cannot be watched.
+/// Delay before the next attempt to send if the socket cannot be polled.
 const UNWATCHED_RETRY: Duration = Duration::from_millis(10);
 
-/// Why a link gave no answer.
+/// Why a request got no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkError {
-    /// The supervisor is gone.
+    /// The supervisor is dead.
     Gone,
-    /// Too much waits to be sent.
+    /// Too many unsent bytes.
     Busy,
 }
 
-/// Locks a mutex whose holders never panic half-way; if one did, the data is still whole.
+/// Locks a mutex. The data is consistent even after a panic of a holder.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,39 +62,39 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) nonce: u64,
-    /// Which of the engine's settings it was made for; see [`super::pool::Pool`].
+    /// The generation of settings for which it was created; see [`super::pool::Pool`].
     pub(super) generation: u64,
-    /// The supervisor's process; 0 as long as it is not known.
+    /// Process id of the supervisor; 0 if unknown.
     pid: AtomicU32,
     socket: AsyncFd<OwnedFd>,
     patience: Arc<Patience>,
     unsent: Mutex<Vec<u8>>,
-    /// Told when there is something to send, or when the link is to end.
+    /// Notified when there is data to send, or when the link must end.
     wake: Notify,
     next: AtomicU64,
     pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     executions: Mutex<HashMap<u32, Arc<Tracked>>>,
     over: AtomicBool,
-    /// It is the engine's connection to this supervisor, and not just a try; its end is looked into.
+    /// Whether it is the engine's connection to this supervisor, not only a probe; its end is then handled.
     serves: AtomicBool,
-    /// It is of a version that takes a command's journal with it.
+    /// Whether the supervisor's version accepts a journal with a command.
     takes_journals: AtomicBool,
-    /// It is of a version that reports when nothing is left of what an execution left running.
+    /// Whether the supervisor's version reports when the last leftover of an execution has ended.
     reports_leftovers: AtomicBool,
     renewing: AtomicBool,
-    /// Told once its shell is up.
+    /// Set once its shell is ready.
     ready: AtomicBool,
     pub(super) became_ready: Notify,
 }
 
-/// The number of a connection's first request: random, so that what a supervisor of version 3 or older still has to say
-/// to an earlier engine answers none of this one's. A newer supervisor says it to the earlier engine or not at all.
+/// The number of the first request of a connection. It is random, so that a late reply of a supervisor of version 3
+/// or older to an earlier engine does not match. Newer supervisors reply only on the connection of the request.
 fn first_number() -> u64 {
     u64::from_ne_bytes(id::random()) >> 2 | 1
 }
 
 impl Link {
-    /// A socket to connect with.
+    /// Creates a socket to connect with.
     pub(super) fn socket() -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
@@ -130,7 +130,7 @@ impl Link {
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
         });
-        // A supervisor hears nothing else before. A fresh one need not answer.
+        // `Hello` must be the first request. A new supervisor need not reply.
         let _ = link.tell(&Request::Hello(VERSION, key.cloned()));
         Ok(link)
     }
@@ -139,7 +139,7 @@ impl Link {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Whether the supervisor is gone, even if the link's own task has not noticed yet.
+    /// Whether the supervisor is dead, even if the task of the link has not noticed yet.
     pub(super) fn is_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(self.socket.get_ref(), PollFlags::empty())];
         let polled = poll(&mut fds, Some(&Timespec::default()));
@@ -150,28 +150,28 @@ impl Link {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// A number that goes up with everything that is asked of it.
+    /// A counter of all requests.
     pub(super) fn asked(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Notes that its run is over and that it may soon be ready for another; says whether that is new.
+    /// Sets whether its run is finished and it may soon be ready for another. Returns whether this is a change.
     pub(super) fn set_renewing(&self, renewing: bool) -> bool {
         self.renewing.swap(renewing, Ordering::AcqRel) != renewing
     }
 
-    /// Sends a request that has no answer, or whose answer comes as events.
+    /// Sends a request without a reply, or whose reply is an event.
     pub(super) fn tell(&self, request: &Request) -> Result<(), LinkError> {
         self.send(&frame(0, request))
     }
 
-    /// Sends a request; the answer comes through the receiver.
+    /// Sends a request; the reply arrives through the receiver.
     pub(super) fn request(&self, request: &Request) -> Result<oneshot::Receiver<Answer>, LinkError> {
         self.answered(|number| self.send(&frame(number, request)))
     }
 
-    /// Sends a command with its journal, open, so that the supervisor need not open and read it before the command can
-    /// begin. Where the socket has no room for it, the command goes without.
+    /// Sends a command with its open journal, so that the supervisor need not open and read it first. If the socket
+    /// has no room, the command is sent without it.
     pub(super) fn start(
         &self,
         command: Command,
@@ -198,7 +198,7 @@ impl Link {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         lock(&self.pending).insert(number, sender);
-        // Checked after the insertion: an end that came before it has not seen it.
+        // Checked after the insertion: a link that ended before did not see the request.
         if self.is_over() {
             lock(&self.pending).remove(&number);
             return Err(LinkError::Gone);
@@ -210,18 +210,18 @@ impl Link {
         Ok(receiver)
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its reply.
     pub(super) async fn ask(&self, request: &Request) -> Result<Answer, LinkError> {
         self.answer(&mut self.request(request)?).await
     }
 
-    /// Waits for an answer. It may take long; but not because a command has stopped the supervisor.
+    /// Waits for a reply. It may take long, but not because a command has stopped the supervisor.
     pub(super) async fn answer(&self, answer: &mut oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
         let _waiting = self.patience.wait_for(self.pid.load(Ordering::Acquire));
         answer.await.map_err(|_| LinkError::Gone)
     }
 
-    /// Notes which version of the protocol an adopted supervisor speaks.
+    /// Sets the protocol version of an adopted supervisor.
     pub(super) fn is_version(&self, version: u16) {
         self.takes_journals.store(version >= 3, Ordering::Release);
         self.reports_leftovers.store(version >= 4, Ordering::Release);
@@ -241,7 +241,7 @@ impl Link {
         let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
     }
 
-    /// Notes which process the supervisor is.
+    /// Sets the process id of the supervisor.
     pub(super) fn is_process(&self, pid: u32) {
         self.pid.store(pid, Ordering::Release);
     }
@@ -253,7 +253,7 @@ impl Link {
         self.send_in_turn(bytes, lock(&self.unsent))
     }
 
-    /// Sends bytes with a file, if they can go at once; says whether.
+    /// Sends bytes with a file if that is possible at once. Returns whether it was.
     fn send_with(&self, bytes: &[u8], file: &OwnedFd) -> Result<bool, LinkError> {
         if self.is_over() {
             return Err(LinkError::Gone);
@@ -269,15 +269,15 @@ impl Link {
         let parts = [IoSlice::new(bytes)];
         let flags = SendFlags::NOSIGNAL;
         match rustix::io::retry_on_intr(|| sendmsg(self.socket.get_ref(), &parts, &mut ancillary, flags)) {
-            // The file goes with the first byte.
+            // The file is sent with the first byte.
             Ok(sent) => self.send_in_turn(&bytes[sent..], unsent).map(|()| true),
             Err(Errno::PIPE | Errno::CONNRESET) => Err(self.give_up()),
-            // No room; or as many files are on their way as the kernel allows a user.
+            // No room, or the kernel's limit of descriptors in transit is reached.
             Err(_) => Ok(false),
         }
     }
 
-    /// Ends a link over which nothing can be sent any more, so that what it has is told its end.
+    /// Ends a link that cannot send any more, so that its executions are recovered.
     fn give_up(&self) -> LinkError {
         self.close();
         LinkError::Gone
@@ -309,12 +309,12 @@ impl Link {
         rustix::io::retry_on_intr(|| send(self.socket.get_ref(), bytes, SendFlags::NOSIGNAL))
     }
 
-    /// Waits until the socket may take more. It is watched for that only for so long.
+    /// Waits until the socket is writable. It is polled for that only during this call.
     async fn writable(&self) {
         let watched = self.socket.get_ref().try_clone().and_then(|own| sys::watch(own, Interest::WRITABLE));
         match watched {
             Ok(socket) => drop(socket.writable().await),
-            // That this process has no descriptor or no memory for it says nothing of the supervisor.
+            // A lack of descriptors or memory in this process does not concern the supervisor.
             Err(_) => tokio::time::sleep(UNWATCHED_RETRY).await,
         }
     }
@@ -336,12 +336,12 @@ impl Link {
         Ok(())
     }
 
-    /// Makes an execution hear of what happens to it.
+    /// Registers an execution for its events.
     pub(super) fn track(&self, execution: Arc<Tracked>) {
         lock(&self.executions).insert(execution.slot(), execution);
     }
 
-    /// Lets go of an execution; says whether it was tracked.
+    /// Unregisters an execution. Returns whether it was registered.
     pub(super) fn untrack(&self, slot: u32) -> bool {
         lock(&self.executions).remove(&slot).is_some()
     }
@@ -351,7 +351,7 @@ impl Link {
         lock(&self.executions).values().cloned().collect()
     }
 
-    /// Runs the link until the supervisor is gone.
+    /// Runs the link until the supervisor disconnects.
     pub(super) async fn run(self: Arc<Self>, engine: Weak<Inner>) {
         let mut frames = FrameBuffer::default();
         let mut chunk = Vec::new();
@@ -373,9 +373,9 @@ impl Link {
             }
         }
         self.over.store(true, Ordering::Release);
-        // Handles on executions may keep this link; the supervisor is to know that it is over.
+        // Handles of executions may keep this link alive; close it so that the supervisor notices.
         self.close();
-        // Whoever waits for an answer learns that none will come.
+        // Callers that wait for a reply get an error.
         lock(&self.pending).clear();
         self.became_ready.notify_waiters();
         if self.serves.load(Ordering::Acquire)
@@ -398,7 +398,7 @@ impl Link {
                 Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok((_, n)) => {
                     if n < chunk.len() {
-                        // That was all; whatever has come since, or its end, makes it ready again.
+                        // Everything was read; new data, or the end, makes it ready again.
                         ready.clear_ready();
                     }
                     frames.extend(&chunk[..n]);
@@ -418,7 +418,7 @@ impl Link {
                 Err(e) => return Err(e.into()),
             }
         }
-        // Ten thousand idle links must not each keep a buffer.
+        // Ten thousand idle links must not keep a buffer each.
         *chunk = Vec::new();
         Ok(())
     }
@@ -429,12 +429,12 @@ impl Link {
                 Ok(Some(envelope)) if envelope.request == 0 => self.event(envelope.body, engine),
                 Ok(Some(envelope)) => {
                     if let Some(sender) = lock(&self.pending).remove(&envelope.request) {
-                        // The one who asked may have gone.
+                        // The caller may have stopped waiting.
                         drop(sender.send(envelope.body));
                     }
                 }
                 Ok(None) => return Ok(()),
-                // An event of a newer supervisor; what matters is in the journal too.
+                // An event of a newer supervisor; its relevant content is also in the journal.
                 Err(FrameError::Unknown(_)) => {}
                 Err(e) => return Err(io::Error::other(e)),
             }
@@ -470,7 +470,7 @@ impl Link {
                     if let Some(lengths) = unrecorded
                         && engine.record_end(self.nonce, &execution, &end, lengths)
                     {
-                        // If it does not come to know, the next engine is told of the end once more.
+                        // If this is lost, the supervisor reports the end again to the next engine.
                         let _ = self.tell(&Request::EndRecorded(slot));
                     }
                     engine.execution_ended(&execution, end, position);
@@ -482,7 +482,7 @@ impl Link {
                         self.untrack(slot);
                     }
                     engine.execution_closed(&execution, position);
-                    // After a run that it ended itself, a supervisor ends too.
+                    // A supervisor exits after a run that it ended itself.
                     let is_reusable = execution.end().is_some_and(|end| {
                         end.leftover_count == 0
                             && matches!(end.reason, EndReason::Exited | EndReason::Signaled)

@@ -1,14 +1,15 @@
-//! The engine side: creates, finds, adopts after a restart.
+//! The engine: starts, finds and adopts executions and sessions.
 //!
-//! - [`Engine`]: this file; `start.rs`: how an execution comes to be.
-//! - `execution.rs`, `session.rs`: the handles; `session_life.rs`: how a session is made, brought back and deleted; `output.rs`, `reader.rs`, `outcome.rs`: reading what
-//!   was written.
-//! - `link.rs`: a connection to a supervisor; `patience.rs`: answers that take long; `pool.rs`: supervisors kept ready; `zygote.rs`: where
-//!   they come from.
-//! - `adopt.rs`: taking over from an earlier engine; `recover.rs`: a supervisor whose connection is over; `sweep.rs`: cleaning up after a killed supervisor;
-//!   `stop.rs`: ending everything.
-//! - `life_cycle/`: the state of an execution from its claim to the end of its record; `events.rs`: telling watchers.
-//! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: what the names say.
+//! - [`Engine`]: this file; `start.rs`: the start of an execution.
+//! - `execution.rs`, `session.rs`: the handles; `session_life.rs`: creation, restore and deletion of sessions;
+//!   `output.rs`, `reader.rs`, `outcome.rs`: reading output.
+//! - `link.rs`: the connection to a supervisor; `patience.rs`: slow replies; `pool.rs`: ready supervisors;
+//!   `zygote.rs`: the process that forks them.
+//! - `adopt.rs`: adopting the work of an earlier engine; `recover.rs`: a supervisor whose connection broke;
+//!   `sweep.rs`: ending the processes of a killed supervisor; `stop.rs`: ending everything.
+//! - `life_cycle/`: the state of an execution from its claim to the removal of its record; `events.rs`: notifying
+//!   watchers.
+//! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: the state directory, settings, errors and validation.
 
 mod adopt;
 mod config;
@@ -74,20 +75,20 @@ use state_dir::StateDir;
 use tasks::Tasks;
 use zygote::Zygote;
 
-/// What a task that is completed regardless gives back.
+/// The result of a task that runs to completion even if its caller stops waiting.
 type TaskOf<T> = tokio::sync::oneshot::Receiver<T>;
 
 /// The sessions of an engine.
 #[derive(Debug, Default)]
 struct Registry {
     sessions: HashMap<SessionId, Arc<SessionState>>,
-    /// Ids of sessions that are being made.
+    /// Ids of sessions that are being created.
     creating: HashSet<SessionId>,
 }
 
-/// The engine behind its handles.
+/// The shared state behind all handles of an engine.
 struct Inner {
-    // First, so that links and the supervisors' lifeline go before the lock of the state directory.
+    // First, so that links and the supervisors' lifeline are dropped before the lock of the state directory.
     tasks: Tasks,
     zygote: Arc<Zygote>,
     config: EngineConfig,
@@ -100,24 +101,24 @@ struct Inner {
     patience: Arc<Patience>,
     events: Events,
     capabilities: Capabilities,
-    /// The environment that commands start from, as it is now.
+    /// The current environment that commands start from.
     env: Mutex<Vec<(OsString, OsString)>>,
-    /// Held while it changes.
+    /// Held during a change of `env`.
     env_change: tokio::sync::Mutex<()>,
     cleanup: Cleanup,
     state: StateDir,
 }
 
 impl std::fmt::Debug for Inner {
-    /// Not the environment, which may hold secrets, and not what others run.
+    /// Omits the environment, which may contain secrets, and the running commands.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("state_dir", &self.state.path).finish_non_exhaustive()
     }
 }
 
-/// Runs commands and keeps sessions. A handle: cheap to clone; the engine closes when the last handle
-/// of it, of its executions and of its sessions is dropped. What it runs goes on, and the next engine
-/// on the same state directory takes it over.
+/// Runs commands and sessions. This is a handle that is cheap to clone. The engine closes when the last handle of it,
+/// its executions and its sessions is dropped. Its executions continue, and the next engine on the same state
+/// directory adopts them.
 #[derive(Debug, Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -145,12 +146,12 @@ fn settings(config: &EngineConfig, env: &[(OsString, OsString)], key: Option<&By
     }
 }
 
-/// The most open files that an engine asks for. A hard limit may be many times as high, and the kernel's tables of
-/// descriptors would be, too.
+/// Maximum number of open files that an engine requests. A hard limit may be much higher, and with it the kernel's
+/// descriptor tables.
 pub const MAX_OPEN_FILES: u64 = 1 << 20;
 
-/// Raises this process's limit of open files, up to the hard limit and [`MAX_OPEN_FILES`]: a session costs a descriptor. Returns
-/// what it was, which is what commands get.
+/// Raises this process's limit of open files, up to the hard limit and [`MAX_OPEN_FILES`], because a session needs a
+/// descriptor. Returns the previous limit, which commands get.
 fn raise_open_files() -> Option<u64> {
     use crate::sys::{Resource, limit, set_limit};
     static BEFORE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
@@ -173,7 +174,7 @@ impl From<CgroupUse> for CgroupChoice {
 }
 
 impl Engine {
-    /// Opens a state directory: makes it if it is not there, adopts what lives in it if it is.
+    /// Opens a state directory. Creates it if it does not exist, and adopts the executions in it.
     pub async fn open(config: EngineConfig) -> Result<Self, OpenError> {
         validate::run_as(&config)?;
         let state = StateDir::open(&config.state_dir)?;
@@ -206,7 +207,7 @@ impl Engine {
         Ok(Self { inner })
     }
 
-    /// Starts a command without a session; returns when it runs, or with the reason why it does not.
+    /// Starts a command without a session. Returns when it runs, or an error if it cannot.
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         validate::command(&spec)?;
         if let Some(user) = &spec.user {
@@ -224,7 +225,8 @@ impl Engine {
         Outcome::of(self.start(spec).await?).await
     }
 
-    /// The execution that a command with the same id and digest was started as, if its record is there. Starts nothing.
+    /// Finds the execution that a command with the same id and digest was started as, if its record exists. Starts
+    /// nothing.
     pub fn find_started(&self, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
         self.inner.find_same(spec)
     }
@@ -235,12 +237,12 @@ impl Engine {
         Some(Execution { tracked, engine: Arc::clone(&self.inner) })
     }
 
-    /// Every execution there is a record of, oldest first.
+    /// All executions that have a record, oldest first.
     pub fn executions(&self) -> Vec<Execution> {
         self.inner.find(|_| true)
     }
 
-    /// Every execution that has not ended, oldest first.
+    /// All executions that have not ended, oldest first.
     pub fn running(&self) -> Vec<Execution> {
         self.inner.unfinished()
     }
@@ -250,13 +252,14 @@ impl Engine {
         self.inner.forget(id)
     }
 
-    /// Removes the records of all background processes that have ended; on a state directory whose disk is nearly full,
-    /// those of all other executions that have ended too. What a client reads or waits for stays. Returns how many went.
+    /// Removes the records of all finished background processes. If the disk of the state directory is nearly full,
+    /// also removes those of all other finished executions. Keeps records that a client reads or waits for. Returns
+    /// the number of removed records.
     pub fn remove_finished(&self) -> usize {
         self.inner.remove_finished()
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub async fn create_session(&self, spec: SessionSpec) -> Result<Session, SessionError> {
         self.inner.create_session(spec, None).await
     }
@@ -267,7 +270,7 @@ impl Engine {
         Some(Session { state, engine: Arc::clone(&self.inner) })
     }
 
-    /// Every session, oldest first.
+    /// All sessions, oldest first.
     pub fn sessions(&self) -> Vec<Session> {
         let states: Vec<_> = lock(&self.inner.registry).sessions.values().cloned().collect();
         let mut sessions: Vec<_> =
@@ -276,14 +279,14 @@ impl Engine {
         sessions
     }
 
-    /// Changes the environment that commands and sessions start from, from now on. All of it together may have
+    /// Changes the environment of later commands and sessions. Its total size is limited to
     /// [`MAX_ENV_BYTES`](crate::MAX_ENV_BYTES).
     pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
         validate::env(changes)?;
         let inner = Arc::clone(&self.inner);
         let changes = variables(changes);
         let done = self.inner.complete(async move {
-            // Each change starts from the one before.
+            // Changes are serialized.
             let _alone = inner.env_change.lock().await;
             let env = crate::supervisor::context::apply(lock(&inner.env).clone(), &changes);
             validate::whole_env(&env)?;
@@ -299,20 +302,20 @@ impl Engine {
         done.await.unwrap_or(Err(StartError::Lost))
     }
 
-    /// Ends every execution and every session, all at once: `signal` for what runs, SIGKILL after `grace` for what
-    /// is still there and for what ended commands have left. Sessions are deleted. When it returns, every execution has
-    /// its end on disk; whatever is started meanwhile may not have been seen.
+    /// Ends all executions and sessions concurrently: `signal` first, SIGKILL after `grace` for processes that still
+    /// run and for leftovers. Deletes sessions. When it returns, every execution has its end on disk. Executions
+    /// started meanwhile may be missed.
     pub async fn stop_all(&self, signal: i32, grace: Duration) -> StopSummary {
         self.inner.stop_all(signal, grace).await
     }
 
-    /// What happens to executions and sessions from now on. Whoever wants to know all of them looks at what there
-    /// is after this.
+    /// A stream of events of executions and sessions from now on. To get a complete picture, list them after this
+    /// call.
     pub fn events(&self) -> EventStream {
         self.inner.events.subscribe()
     }
 
-    /// Finds a user by name, user id, or `UID:GID`, as [`User::find`] does, without blocking the caller.
+    /// Finds a user like [`User::find`], without blocking the caller.
     pub async fn find_user(&self, text: &str) -> Result<User, UserError> {
         let (text, found) = (text.to_owned(), Arc::new(Mutex::new(None)));
         let place = Arc::clone(&found);
@@ -325,7 +328,7 @@ impl Engine {
         found.unwrap_or(Err(UserError::NotFound(text)))
     }
 
-    /// The environment that commands start from, as it is now. Values may be secrets.
+    /// The current environment that commands start from. Values may be secrets.
     pub fn env(&self) -> Vec<(OsString, OsString)> {
         lock(&self.inner.env).clone()
     }
@@ -338,7 +341,7 @@ impl Engine {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // An execution and its link hold each other; without this the connections of what still runs would stay open.
+        // An execution and its link reference each other; this closes the connections of running executions.
         let executions = self.executions.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for tracked in executions.all() {
             *lock(&tracked.link) = None;
@@ -347,12 +350,12 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Refuses a user as whom a request may not have commands run.
+    /// Refuses a user that a request may not name.
     fn check_user(&self, user: &User) -> Result<(), StartError> {
         validate::user(user, self.config.run_as.as_ref())
     }
 
-    /// The executions for which this holds, oldest first.
+    /// The executions for which `holds` is true, oldest first.
     fn find(self: &Arc<Self>, holds: impl Fn(&Tracked) -> bool) -> Vec<Execution> {
         let mut found: Vec<_> = lock(&self.executions).all().filter(|t| holds(t)).cloned().collect();
         found.sort_by_key(|tracked| tracked.fixed.created_at);
@@ -363,7 +366,7 @@ impl Inner {
         self.find(|tracked| tracked.end().is_none())
     }
 
-    /// Why a start failed: without its state directory all of them do.
+    /// Replaces an error with `StateDirMissing` if the state directory is missing, which is then the cause.
     fn explain(&self, error: StartError) -> StartError {
         match error {
             StartError::Os { .. } | StartError::Lost | StartError::OutOf { .. }
@@ -379,18 +382,18 @@ impl Inner {
         Ok(lock(&self.store).reader(journal)?)
     }
 
-    /// Gives up a journal, without keeping others from the store meanwhile.
+    /// Retires a journal without holding the lock of the store during the work.
     fn retire(&self, journal: Claimed) {
         let Some(retiring) = lock(&self.store).begin_retiring(journal) else {
             return;
         };
-        // What cannot be retired now is found and retired by the next engine.
+        // If this fails, the next engine finds and retires the journal.
         let retired = retiring.work(&journal).ok().flatten();
         lock(&self.store).end_retiring(journal, retired);
     }
 }
 
-/// The program that a command starts, as people read it.
+/// The program of a command, for display.
 fn program_of(record: &ExecutionRecord) -> String {
     match record.command.first() {
         Some(word) if record.is_argv => shown(std::slice::from_ref(word)),
@@ -398,12 +401,12 @@ fn program_of(record: &ExecutionRecord) -> String {
     }
 }
 
-/// A command as people read it.
+/// The command, for display.
 fn display_of(record: &ExecutionRecord) -> String {
     shown(&record.command)
 }
 
-/// Words as people read them, cut where they become too long: this stays in memory as long as the record is there.
+/// Words for display, truncated: the text stays in memory as long as the record exists.
 fn shown(words: &[Bytes]) -> String {
     const CUT: char = '…';
     let mut text = String::new();
@@ -411,7 +414,7 @@ fn shown(words: &[Bytes]) -> String {
         if index > 0 {
             text.push(' ');
         }
-        // A character that this cuts in two lies beyond the limit.
+        // A character that this splits is beyond the limit.
         text.push_str(&String::from_utf8_lossy(&word[..word.len().min(MAX_SHOWN_COMMAND_BYTES + 4)]));
         if text.len() > MAX_SHOWN_COMMAND_BYTES {
             text.truncate(text.floor_char_boundary(MAX_SHOWN_COMMAND_BYTES - CUT.len_utf8()));

@@ -1,4 +1,4 @@
-//! [`Outcome`]: a command's end together with what it wrote.
+//! [`Outcome`]: the end and the output of a command.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use super::execution::Execution;
 use super::output::Output;
 use crate::end::End;
 
-/// The most bytes of each stream in an [`Outcome`]; the journal has more.
+/// Maximum number of bytes per stream in an [`Outcome`]; the journal has more.
 pub const OUTCOME_BYTES: usize = 10 << 20;
 
-/// A command's end together with what it wrote.
+/// The end and the output of a command.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The execution, for everything else about it.
+    /// The execution.
     pub execution: Execution,
-    /// How it ended.
+    /// The end.
     pub end: Arc<End>,
-    /// What it wrote: at most [`OUTCOME_BYTES`] of each stream, head and tail.
+    /// The output: at most [`OUTCOME_BYTES`] per stream, head and tail.
     pub output: Output,
 }
 
@@ -25,7 +25,7 @@ impl Outcome {
     pub(super) async fn of(execution: Execution) -> Result<Self, StartError> {
         let _guard = execution.tracked.guard();
         let end = execution.wait().await?;
-        // The position came with the end, so a silent command's journal need not be read.
+        // The end includes the position, so the journal of a command without output is not read.
         let output = match execution.tracked.position() {
             0 => Output::default(),
             _ => execution.output(OUTCOME_BYTES).unwrap_or_default(),
@@ -33,17 +33,17 @@ impl Outcome {
         Ok(Self { execution, end, output })
     }
 
-    /// The exit code; 255 if it is not known.
+    /// The exit code; 255 if unknown.
     pub fn exit_code(&self) -> i32 {
         self.end.exit_code.unwrap_or(255)
     }
 
-    /// Standard output as text, with what is not UTF-8 replaced.
+    /// Standard output as text; invalid UTF-8 is replaced.
     pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout.bytes).into_owned()
     }
 
-    /// Standard error as text, with what is not UTF-8 replaced.
+    /// Standard error as text; invalid UTF-8 is replaced.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr.bytes).into_owned()
     }

@@ -1,4 +1,4 @@
-//! Reading what an execution wrote: [`Output`] as a whole, [`Follower`] as it comes.
+//! Reading output: [`Output`] is all of it, [`Follower`] follows it live.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
 
-/// One of the two streams.
+/// An output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// Standard output.
@@ -36,39 +36,39 @@ impl From<Stream> for JournalStream {
     }
 }
 
-/// What was found at an offset of a stream.
+/// Result of a read at an offset of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadAt {
-    /// That many bytes, now in the buffer.
+    /// This many bytes are in the buffer.
     Bytes(usize),
     /// Bytes that were dropped to keep the journal's bound.
     Gap {
-        /// The offset of the first byte that is there again.
+        /// The offset of the first byte after the gap.
         to: u64,
     },
-    /// Nothing: the stream does not go that far, or not yet.
+    /// The stream ends before this offset, so far.
     Nothing,
 }
 
-/// What one stream holds: all of it, or its head and tail with a hole between them.
+/// The content of one stream: complete, or head and tail with a hole between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamOutput {
-    /// The bytes. If some were left out, the tail follows the head directly.
+    /// The bytes. If some were omitted, the tail follows the head directly.
     pub bytes: Vec<u8>,
-    /// How many bytes at the start of `bytes` are the head.
+    /// Length of the head in `bytes`.
     pub head: usize,
-    /// How many bytes were left out after the head.
+    /// Number of bytes omitted after the head.
     pub omitted: u64,
 }
 
-/// What an execution has written.
+/// The output of an execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     /// Standard output.
     pub stdout: StreamOutput,
     /// Standard error.
     pub stderr: StreamOutput,
-    /// The cursor after the last byte that was seen.
+    /// The cursor after the last byte read.
     pub cursor: u64,
 }
 
@@ -76,7 +76,7 @@ impl Output {
     pub(super) fn read(mut reader: JournalReader, limit: usize) -> Result<Self, ReadError> {
         let mut output = Self::default();
         let fits = limit as u64;
-        // One pass is enough for nearly everything.
+        // One pass is enough in nearly all cases.
         while let Some(entry) = reader.next()? {
             output.cursor = entry.cursor_after;
             match entry.item {
@@ -105,7 +105,7 @@ impl Output {
         let mut ends_of = |stream: JournalStream| {
             let mut bytes = Vec::new();
             let plan = choose_ends(&mut reader, stream, totals.of(stream), limit, Some(&mut bytes))?;
-            // What is in memory fits a usize.
+            // Data in memory fits a usize.
             let head = usize::try_from(plan.head.end).unwrap_or(usize::MAX);
             Ok::<_, ReadError>(StreamOutput { bytes, head, omitted: plan.omitted })
         };
@@ -114,47 +114,47 @@ impl Output {
     }
 }
 
-/// Something in the record of an execution.
+/// An event in the record of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// It runs.
+    /// It started.
     Started {
         /// Its process id.
         pid: u32,
     },
-    /// It wrote something.
+    /// It wrote output.
     Output {
-        /// Where.
+        /// The stream.
         stream: Stream,
-        /// How many bytes of that stream came before, dropped ones included.
+        /// Number of bytes of that stream before this, dropped ones included.
         position: u64,
-        /// What.
+        /// The output.
         bytes: Vec<u8>,
     },
     /// Bytes that were dropped to keep the journal's bound.
     Gap {
-        /// The cursor of the first byte that is missing.
+        /// The cursor of the first missing byte.
         from: u64,
-        /// The cursor of the first byte that is there again.
+        /// The cursor of the first byte after the gap.
         to: u64,
     },
-    /// It ended. What it left running may still write after this.
+    /// It ended. Its leftovers may still write after this.
     Ended(Arc<End>),
 }
 
-/// An [`Event`] with the cursor to go on from, and its time.
+/// An [`Event`] with its time and the cursor after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The cursor after it.
     pub cursor: u64,
-    /// When it was recorded.
+    /// Time of the record.
     pub time: SystemTime,
-    /// What it is.
+    /// The event.
     pub event: Event,
 }
 
-/// The most output in one [`Entry`] of a [`Follower`].
+/// Maximum size of the output in one [`Entry`] of a [`Follower`].
 pub const MAX_ENTRY_BYTES: usize = 64 << 10;
 
 /// Follows the record of an execution as it is written.
@@ -162,15 +162,15 @@ pub const MAX_ENTRY_BYTES: usize = 64 << 10;
 pub struct Follower {
     reader: JournalReader,
     tracked: Arc<Tracked>,
-    /// Keeps the record.
+    /// Protects the record from removal.
     guard: Option<RecordGuard>,
     attached: Option<AttachedReader>,
-    /// The end, read and not returned yet: output that stood behind it by then comes first.
+    /// The end, if it was read and not returned yet: output after it is returned first.
     end: Option<Entry>,
-    /// Where the output ended when the first of it was found behind the end.
+    /// The end of the output at the time when the first output after the end was found.
     late_until: Option<u64>,
     ended: bool,
-    /// The most output in one entry.
+    /// Maximum size of the output in one entry.
     most: usize,
 }
 
@@ -188,19 +188,19 @@ impl Follower {
         }
     }
 
-    /// The cursor to go on from.
+    /// The cursor from which to resume.
     pub fn cursor(&self) -> u64 {
         self.reader.cursor()
     }
 
-    /// Says that all was read that is wanted: the record need not be kept for this follower any more.
+    /// Releases the protection of the record; the caller needs no more entries.
     pub fn finish(&mut self) {
         (self.guard, self.attached) = (None, None);
     }
 
-    /// Makes a command with [`Overflow::Wait`](crate::Overflow) wait for this follower: it writes no more than its journal
-    /// holds until this has read on. One follower counts at a time: the latest [`ReaderRole::Command`], or the latest
-    /// [`ReaderRole::Viewer`] if there is none of these.
+    /// Makes a command with [`Overflow::Wait`](crate::Overflow) wait for this follower: the command blocks when its
+    /// journal is full of unread output. One follower counts at a time: the latest [`ReaderRole::Command`], else the
+    /// latest [`ReaderRole::Viewer`].
     pub fn attach(&mut self, role: ReaderRole) -> Result<(), ReadError> {
         if self.attached.is_none() && self.tracked.fixed.waits_for_reader {
             let (from, step) = (self.cursor(), self.reader.segment_bytes() / 4);
@@ -210,20 +210,20 @@ impl Follower {
         Ok(())
     }
 
-    /// Frees what has been read ahead, for a reader that takes its time. It is read again when it is needed.
+    /// Frees read-ahead data, for a reader that pauses. It is read again when needed.
     pub fn release(&mut self) {
         self.reader.release();
     }
 
-    /// Sets the most output in one entry, up to [`MAX_ENTRY_BYTES`].
+    /// Sets the maximum size of the output in one entry, up to [`MAX_ENTRY_BYTES`].
     pub fn limit_entries(&mut self, bytes: usize) {
         self.most = bytes.clamp(1, MAX_ENTRY_BYTES);
     }
 
-    /// The next entry that is there already. Output comes in pieces of [`MAX_ENTRY_BYTES`] at most.
+    /// Returns the next entry if it is available. Output comes in pieces of at most [`MAX_ENTRY_BYTES`].
     ///
-    /// The end comes after all output that is there when it is read, also what leftovers have written behind it. What they
-    /// write later comes after it.
+    /// The end comes after all output that exists when it is read, also that of leftovers. Their later output comes
+    /// after it.
     pub fn try_next(&mut self) -> Result<Option<Entry>, ReadError> {
         // Leftovers may write faster than this reads.
         if self.late_until.is_some_and(|until| until <= self.reader.cursor()) {
@@ -251,7 +251,7 @@ impl Follower {
         Some(Entry { cursor: self.reader.cursor(), ..end })
     }
 
-    /// The next entry in the journal; an end is put aside.
+    /// Reads the next entry of the journal; sets an end aside.
     fn read_next(&mut self) -> Result<Option<Entry>, ReadError> {
         while let Some(entry) = self.reader.next_within(self.most)? {
             let (cursor, time) = (entry.cursor_after, entry.time);
@@ -280,13 +280,13 @@ impl Follower {
         Ok(None)
     }
 
-    /// The next entry, waiting for it. `None` after the end, with what had been written by then;
-    /// [`Follower::next_late`] goes on with what leftovers write.
+    /// Waits for the next entry. `None` after the end and the output written by then; [`Follower::next_late`]
+    /// continues with the output of leftovers.
     pub async fn next(&mut self) -> Result<Option<Entry>, ReadError> {
         self.wait_for(true).await
     }
 
-    /// Like [`Follower::next`], but `None` only when nothing can come any more.
+    /// Like [`Follower::next`], but `None` only when no more output can follow.
     pub async fn next_late(&mut self) -> Result<Option<Entry>, ReadError> {
         self.wait_for(false).await
     }
@@ -295,7 +295,7 @@ impl Follower {
         let mut states = self.tracked.states();
         let mut positions = self.tracked.positions();
         loop {
-            // Looked at before reading: what is written until then is read below.
+            // Checked before reading, so that everything written until then is read below.
             let (end, over) = {
                 let state = states.borrow_and_update();
                 (state.status.end().cloned(), state.closed || state.refused.is_some())
@@ -305,7 +305,7 @@ impl Follower {
                 return Ok(Some(entry));
             }
             if let Some(end) = end.filter(|_| !self.ended) {
-                // It stands before the cursor, in front of late output: every follower hears of it.
+                // The end is before the cursor, in front of late output: every follower gets it.
                 self.ended = true;
                 let time = self.tracked.ended_at().unwrap_or_else(SystemTime::now);
                 return Ok(Some(Entry { cursor: self.reader.cursor(), time, event: Event::Ended(end) }));
@@ -315,7 +315,7 @@ impl Follower {
             }
             self.tracked.watch_growth(self.reader.cursor());
             tokio::select! {
-                // Neither sender goes away: this holds both.
+                // Both senders stay alive: this holds them.
                 _ = states.changed() => {}
                 _ = positions.changed() => {}
             }
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
     use crate::journal::{JournalStore, JournalWriter};
 
-    /// What a stream's head and tail must be, from all its bytes and which of them are missing.
+    /// The expected head and tail of a stream, from all its bytes and the missing ranges.
     fn expected(bytes: &[u8], missing: &[std::ops::Range<usize>], limit: usize) -> StreamOutput {
         let total = bytes.len();
         let is_missing = |at: usize| missing.iter().any(|range| range.contains(&at));
@@ -342,7 +342,7 @@ mod tests {
         StreamOutput { omitted: (total - kept.len()) as u64, bytes: kept, head }
     }
 
-    /// A range of a stream that is all there, read with a buffer that fits nothing.
+    /// Reads a complete range of a stream, with a buffer of an odd size.
     fn read_range(reader: &mut OutputReader, stream: Stream, range: std::ops::Range<u64>) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut buffer = [0; 7_777];
@@ -358,7 +358,7 @@ mod tests {
         bytes
     }
 
-    /// Writes both streams in turns into a small journal, and compares every limit with the model.
+    /// Writes both streams alternately into a small journal, and compares every limit with the model.
     fn check(pieces: &[(JournalStream, usize)], limits: &[usize]) {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = JournalStore::open(dir.path()).unwrap();
@@ -371,7 +371,7 @@ mod tests {
             writer.append_output(*stream, &bytes).unwrap();
             written[*stream as usize].extend(bytes);
         }
-        // What is missing, as a reader of the whole finds it.
+        // The missing ranges, as a reader of the whole journal finds them.
         let mut reader = store.reader(journal).unwrap();
         let mut found: [Vec<std::ops::Range<usize>>; 2] = Default::default();
         while let Some(entry) = reader.next().unwrap() {
@@ -380,7 +380,7 @@ mod tests {
                 found[stream as usize].push(from..from + bytes.len());
             }
         }
-        // What is known of the streams before a cursor is right, and of a journal that is whole it is known everywhere.
+        // Positions of the streams at a cursor are correct, and known everywhere if the journal is complete.
         let is_whole = {
             let all = Output::read(store.reader(journal).unwrap(), usize::MAX).unwrap();
             all.stdout.omitted + all.stderr.omitted == 0

@@ -1,7 +1,7 @@
-//! Answers that take long: a command may have stopped the supervisor that is to give one.
+//! Slow replies: a command may have stopped the supervisor that should reply.
 //!
-//! One task looks at all that are waited for, once a second, and only while there are any. A timer for each would
-//! be set and taken back with every command, and setting one wakes the runtime.
+//! One task checks all pending replies once per second, and only while there are any. A timer per reply would be set
+//! and cancelled with every command, and setting a timer wakes the runtime.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::supervisor::zygote::continue_stopped;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The answers that are waited for.
+/// The pending replies.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     state: Mutex<State>,
@@ -31,11 +31,11 @@ struct State {
 #[derive(Debug)]
 struct Awaited {
     supervisor: u32,
-    /// How often it was there when the task looked.
+    /// Number of checks that found it pending.
     looks: u32,
 }
 
-/// An answer is waited for as long as this is there.
+/// Registers a pending reply until it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiting<'a> {
     patience: &'a Patience,
@@ -43,7 +43,7 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Patience {
-    /// Waits for an answer of the supervisor that is this process.
+    /// Registers a pending reply of the supervisor with this process id.
     pub(super) fn wait_for(&self, supervisor: u32) -> Waiting<'_> {
         let mut state = lock(&self.state);
         let key = state.next;
@@ -55,7 +55,7 @@ impl Patience {
         Waiting { patience: self, key }
     }
 
-    /// The task.
+    /// The task that checks pending replies.
     pub(super) async fn watch(self: Arc<Self>) {
         loop {
             self.begin.notified().await;
@@ -66,7 +66,7 @@ impl Patience {
         }
     }
 
-    /// Those that are late, each now and then; `None` if nothing is waited for.
+    /// The supervisors with late replies, each at increasing intervals; `None` without pending replies.
     fn look(&self) -> Option<Vec<u32>> {
         let mut state = lock(&self.state);
         if state.awaited.is_empty() {

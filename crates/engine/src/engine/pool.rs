@@ -1,4 +1,4 @@
-//! Supervisors with a shell that is already up, each for one use.
+//! Supervisors with a ready shell, each for one use.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -15,25 +15,25 @@ use super::{Inner, TaskOf};
 use crate::process_tree::Nonce;
 use crate::protocol::Request;
 
-/// How long after a ready supervisor was taken another is made: the command it was taken for needs the processor
-/// more, and its supervisor may be ready again by then.
+/// Delay between taking a ready supervisor and creating another: the command needs the processor first, and its
+/// supervisor may be ready again by then.
 const REFILL_DELAY: Duration = Duration::from_millis(8);
-/// How long one that is about to be ready is waited for before a new one is made.
+/// Maximum time to wait for a supervisor that is about to be ready, before a new one is created.
 const WAIT_FOR_READY: Duration = Duration::from_millis(5);
 
-/// The supervisors that are kept ready.
+/// The ready supervisors.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     ready: Mutex<VecDeque<Arc<Link>>>,
     filling: AtomicUsize,
-    /// Those whose run is over, and that may be ready again.
+    /// Number of supervisors whose run has finished and that may become ready again.
     renewing: AtomicUsize,
-    /// Callers that wait for one to be ready.
+    /// Number of callers that wait for a ready one.
     waiting: AtomicUsize,
     changed: Notify,
-    /// A refill is on its way.
+    /// Whether a refill is scheduled.
     waking: AtomicBool,
-    /// Counts the changes of settings: a supervisor made for earlier ones is not kept.
+    /// Counts changes of settings: supervisors of an earlier generation are not kept.
     generation: AtomicU64,
 }
 
@@ -48,12 +48,12 @@ impl Pool {
         None
     }
 
-    /// How many are ready.
+    /// Number of ready supervisors.
     pub(super) fn ready(&self) -> usize {
         lock(&self.ready).len()
     }
 
-    /// Lets go of those that were made for settings that have changed.
+    /// Removes supervisors with outdated settings.
     pub(super) fn clear(&self) -> Vec<Arc<Link>> {
         let mut ready = lock(&self.ready);
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -66,7 +66,7 @@ impl Pool {
     }
 }
 
-/// A supervisor taken for new work. If nothing is asked of it, it goes back.
+/// A supervisor taken for new work. It returns to the pool if it was not used.
 #[derive(Debug)]
 pub(super) struct Taken {
     engine: Arc<Inner>,
@@ -82,7 +82,7 @@ impl Drop for Taken {
     }
 }
 
-/// A caller that waits for a supervisor to be ready.
+/// A caller that waits for a ready supervisor.
 struct Waiting<'a>(&'a Pool);
 
 impl<'a> Waiting<'a> {
@@ -91,7 +91,7 @@ impl<'a> Waiting<'a> {
         Self(pool)
     }
 
-    /// Whether there will be one for everybody who waits.
+    /// Whether enough supervisors are about to be ready for all waiting callers.
     fn may_hope(&self) -> bool {
         let coming = self.0.filling.load(Ordering::Acquire) + self.0.renewing.load(Ordering::Acquire);
         coming >= self.0.waiting.load(Ordering::Acquire)
@@ -105,14 +105,14 @@ impl Drop for Waiting<'_> {
 }
 
 impl Inner {
-    /// A supervisor for new work: a ready one, else a new one.
+    /// Returns a supervisor for new work: a ready one, else a new one.
     pub(super) async fn supervisor(self: &Arc<Self>) -> Result<Taken, StartError> {
         let link = self.take().await?;
         Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
     }
 
-    /// Whether work that a supervisor has not done is given to another: one whose limits a command has lowered has done
-    /// nothing, and goes. A command can do that to all that are ready, so each of those may be tried.
+    /// Whether work that a supervisor refused goes to another one. A supervisor whose limits a command has lowered
+    /// has done nothing, and exits. A command can lower the limits of all ready ones, so each of them may be tried.
     pub(super) fn goes_to_another(&self, link: &Link, error: &StartError, given_up: &mut usize) -> bool {
         if !matches!(error, StartError::LimitsLowered) || *given_up > self.config.ready_shells {
             return false;
@@ -127,11 +127,11 @@ impl Inner {
         if let Some(link) = self.pool.pop() {
             return Ok(link);
         }
-        // One that is on its way is there sooner than a new one.
+        // One that is about to be ready is available sooner than a new one.
         let waiting = Waiting::new(&self.pool);
         if waiting.may_hope() {
             let changed = self.pool.changed.notified();
-            // Too late is as good as never.
+            // After the timeout a new one is created.
             drop(tokio::time::timeout(WAIT_FOR_READY, changed).await);
             if let Some(link) = self.pool.pop() {
                 return Ok(link);
@@ -140,20 +140,20 @@ impl Inner {
         self.new_supervisor().await
     }
 
-    /// Whether, with one just taken, more are missing than that one; or none is left.
+    /// Whether more supervisors are missing than the one just taken, or none is left.
     pub(super) fn is_short_of_supervisors(&self) -> bool {
         let ready = self.pool.ready();
         ready == 0 || ready + 1 < self.config.ready_shells
     }
 
-    /// A supervisor's run is over: it may be ready for another in a moment.
+    /// The run of a supervisor has finished: it may become ready for another.
     pub(super) fn renewing(&self, link: &Link) {
         if link.set_renewing(true) {
             self.pool.renewing.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// A supervisor is ready again, or gone.
+    /// A supervisor is ready again, or has exited.
     pub(super) fn not_renewing(&self, link: &Link) {
         if link.set_renewing(false) {
             self.pool.renewing.fetch_sub(1, Ordering::AcqRel);
@@ -165,7 +165,7 @@ impl Inner {
         self.put_back(link);
     }
 
-    /// Keeps a supervisor ready that nothing was asked of, unless there are enough.
+    /// Returns an unused supervisor to the pool, unless the pool is full.
     fn put_back(&self, link: &Arc<Link>) {
         if link.is_over() {
             return;
@@ -181,7 +181,7 @@ impl Inner {
         }
     }
 
-    /// Brings the pool up to its size in a moment: the command that was just given away needs the processor more.
+    /// Schedules a refill after a short delay: the command that took a supervisor needs the processor first.
     fn refill_soon(self: &Arc<Self>) {
         if self.pool.waking.swap(true, Ordering::AcqRel) {
             return;
@@ -196,12 +196,12 @@ impl Inner {
         });
     }
 
-    /// Brings the pool up to its size, in the background.
+    /// Refills the pool in the background.
     pub(super) fn refill(self: &Arc<Self>) {
         for _ in 0..self.pool.missing(self.config.ready_shells) {
             self.pool.filling.fetch_add(1, Ordering::AcqRel);
             let engine = Arc::downgrade(self);
-            // Nothing here holds the engine: one that is dropped closes at once.
+            // This does not keep the engine open: a dropped engine closes at once.
             let forked = self.fork_supervisor();
             self.tasks.spawn(async move {
                 let link = forked.await.ok().and_then(Result::ok);
@@ -211,7 +211,7 @@ impl Inner {
                 if let Some(link) = &link {
                     let ready = link.became_ready.notified();
                     tokio::pin!(ready);
-                    // Listening before looking: it may become ready between the two.
+                    // Registered before the check: it may become ready between the two.
                     ready.as_mut().enable();
                     if !link.is_ready() && !link.is_over() {
                         ready.await;
@@ -228,8 +228,8 @@ impl Inner {
         }
     }
 
-    /// Has a supervisor forked and connects to it. The fork is completed even if nobody waits for it any
-    /// more; the supervisor then goes, since its connection closes.
+    /// Forks a supervisor and connects to it. The fork is completed even if the caller stops waiting; the supervisor
+    /// then exits because its connection closes.
     fn fork_supervisor(&self) -> TaskOf<Result<Arc<Link>, StartError>> {
         let zygote = Arc::clone(&self.zygote);
         let folders = Arc::clone(&self.state.folders);
@@ -240,7 +240,7 @@ impl Inner {
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
             let failed = |e| StartError::os("connect to a supervisor", e);
-            // Before the fork: if there is no descriptor for it, no supervisor waits in vain.
+            // Created before the fork: without a descriptor for it, a supervisor would wait in vain.
             let socket = Link::socket().map_err(failed)?;
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
             match Link::connect(socket, &folders.supervisors, nonce, generation, patience, key.as_ref()) {
@@ -270,14 +270,14 @@ impl Inner {
         Ok(link)
     }
 
-    /// Runs something to its end even if the one who waits for it goes away.
+    /// Runs a future to completion even if the caller stops waiting.
     pub(super) fn complete<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> TaskOf<T> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.tasks.spawn(async move {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             drop(sender.send(work.await));
         });
         receiver

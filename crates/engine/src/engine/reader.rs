@@ -1,4 +1,4 @@
-//! [`OutputReader`]: what an execution wrote, in pieces, for whoever must not hold all of it.
+//! [`OutputReader`]: reads the output of an execution in pieces, without holding all of it in memory.
 
 use std::ops::Range;
 
@@ -7,31 +7,31 @@ use super::life_cycle::RecordGuard;
 use super::output::{ReadAt, Stream};
 use crate::journal::{JournalPlace, JournalReader, Stream as JournalStream, StreamRead};
 
-/// How much is read at a time.
+/// Size of one read, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Which bytes of a stream an answer with a limit holds, as offsets of the stream: its head and its tail.
+/// The head and the tail of a stream that fit into a limit, as offsets of the stream.
 ///
-/// A stream that fits is all head.
+/// A stream that fits completely is all head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamPlan {
-    /// From the start.
+    /// The bytes from the start.
     pub head: Range<u64>,
-    /// Up to the end; empty if the head is all there is.
+    /// The bytes up to the end; empty if the head is the whole stream.
     pub tail: Range<u64>,
-    /// How many bytes lie between them.
+    /// Number of bytes between them.
     pub omitted: u64,
-    /// How many bytes the stream has, dropped ones included.
+    /// Length of the stream, dropped bytes included.
     pub total: u64,
 }
 
-/// Reads what an execution has written, in any order; going on where the last read ended costs no search.
+/// Reads the output of an execution in any order. A read at the end of the previous one needs no search.
 #[derive(Debug)]
 pub struct OutputReader {
     place: JournalPlace,
-    /// `None` while nothing is read.
+    /// `None` while the journal is closed.
     reader: Option<JournalReader>,
-    /// Keeps the record.
+    /// Protects the record from removal.
     _guard: Option<RecordGuard>,
 }
 
@@ -40,8 +40,8 @@ impl OutputReader {
         Self { place: reader.place(), reader: Some(reader), _guard: guard }
     }
 
-    /// Closes the journal, for a reader that takes its time, and frees what has been read ahead. The record stays, and the next
-    /// read opens it again.
+    /// Closes the journal and frees read-ahead data, for a reader that pauses. The record stays protected, and the
+    /// next read opens the journal again.
     pub fn close(&mut self) {
         self.reader = None;
     }
@@ -54,7 +54,7 @@ impl OutputReader {
         Ok(self.reader.insert(reader))
     }
 
-    /// How many bytes standard output and standard error have so far, dropped ones included.
+    /// Lengths of standard output and standard error so far, dropped bytes included.
     pub fn totals(&mut self) -> Result<(u64, u64), ReadError> {
         let totals = self.open()?.totals()?;
         Ok((totals.stdout, totals.stderr))
@@ -65,14 +65,14 @@ impl OutputReader {
         Ok(self.open()?.totals()?.total())
     }
 
-    /// How many bytes of standard output and standard error come before a cursor; `None` where what was dropped leaves that
+    /// Number of bytes of standard output and standard error before a cursor; `None` if dropped bytes make it
     /// unknown.
     pub fn totals_at(&mut self, cursor: u64) -> Result<Option<(u64, u64)>, ReadError> {
         let totals = self.open()?.totals_at(cursor)?;
         Ok(totals.map(|totals| (totals.stdout, totals.stderr)))
     }
 
-    /// Bytes of one stream from an offset of that stream, at most as many as the buffer holds.
+    /// Reads bytes of one stream from an offset of that stream, at most the length of the buffer.
     pub fn read(&mut self, stream: Stream, offset: u64, buffer: &mut [u8]) -> Result<ReadAt, ReadError> {
         Ok(match self.open()?.read_stream(stream.into(), offset, buffer)? {
             StreamRead::Bytes(n) => ReadAt::Bytes(n),
@@ -81,9 +81,8 @@ impl OutputReader {
         })
     }
 
-    /// Which bytes of a stream make its head and its tail under a limit: those of
-    /// [`Execution::output`](crate::Execution::output). They are all there now; while the execution runs, the
-    /// writer may drop some of the tail.
+    /// Computes the head and the tail of a stream for a limit, as in [`Execution::output`](crate::Execution::output).
+    /// All their bytes exist now. While the execution runs, the writer may drop some of the tail.
     pub fn plan(&mut self, stream: Stream, limit: usize) -> Result<StreamPlan, ReadError> {
         let stream = stream.into();
         let reader = self.open()?;
@@ -92,8 +91,8 @@ impl OutputReader {
     }
 }
 
-/// Chooses the head and the tail of one stream, with one hole between them: the head ends at the first byte
-/// that is missing or has no room, the tail begins after the last. Their bytes are appended to `kept`.
+/// Selects the head and the tail of one stream, with one hole between them. The head ends at the first byte that is
+/// missing or does not fit, the tail begins after the last. Their bytes are appended to `kept`.
 pub(super) fn choose_ends(
     reader: &mut JournalReader,
     stream: JournalStream,
@@ -108,7 +107,7 @@ pub(super) fn choose_ends(
     let mut from = total.saturating_sub(room - head).max(head);
     while from < total {
         let (_, gap_end) = pass(reader, stream, from..total, kept.as_deref_mut())?;
-        // The writer has dropped, or never had room for, what comes up to there.
+        // The bytes up to there were dropped or never written.
         let Some(gap_end) = gap_end else { break };
         from = gap_end.min(total);
         if let Some(bytes) = &mut kept {
@@ -118,8 +117,8 @@ pub(super) fn choose_ends(
     Ok(StreamPlan { head: 0..head, tail: from..total, omitted: from - head, total })
 }
 
-/// Reads a range of a stream, up to the first byte that is missing. Returns how far it got and, if bytes
-/// are missing, where they end.
+/// Reads a range of a stream up to the first missing byte. Returns the position reached and, if bytes are missing,
+/// the end of the gap.
 fn pass(
     reader: &mut JournalReader,
     stream: JournalStream,

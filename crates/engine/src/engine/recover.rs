@@ -1,9 +1,9 @@
-//! A supervisor whose connection is over: is it alive?
+//! Recovery of a supervisor whose connection ended.
 //!
-//! The rule is that work is never declared lost while its supervisor may still write to its journal. So a supervisor is
-//! reconnected to if it answers, and is dead only by proof: its socket refuses connections, which it does when the kernel
-//! has closed the supervisor's descriptors. One that is silent for too long is killed first, through a pidfd. An error of
-//! this process (no descriptor, no memory) proves nothing, and is tried again.
+//! An execution is never declared lost while its supervisor may still write to its journal. So the engine reconnects
+//! to a supervisor that replies, and requires proof of death: its socket refuses connections, which happens when the
+//! kernel has closed the supervisor's descriptors. A supervisor that does not reply for too long is killed first,
+//! through a pidfd. An error of this process (no descriptor, no memory) proves nothing and is retried.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -23,15 +23,15 @@ use crate::process_tree::Nonce;
 use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
 use crate::supervisor::zygote::{continue_stopped, end_listeners, supervisors_of};
 
-/// How long a supervisor that is connected to again may take to answer before the next try.
+/// Maximum time for a reply before the next attempt.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
-/// How long a supervisor may be silent before it is killed.
+/// Time without a reply after which a supervisor is killed.
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(10);
-/// The first and the longest time between two tries.
+/// The first and the longest delay between two attempts.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
-/// A supervisor that is alive, and what it holds.
+/// A live supervisor and its executions.
 #[derive(Debug, Clone)]
 pub(super) struct Living {
     pub(super) link: Arc<Link>,
@@ -39,29 +39,29 @@ pub(super) struct Living {
     pub(super) held: Arc<[Held]>,
 }
 
-/// What became of a supervisor.
+/// The outcome of a recovery.
 #[derive(Debug, Clone)]
 pub(super) enum Fate {
-    /// It answers, on this connection.
+    /// It replies on this connection.
     Alive(Living),
-    /// It is gone, and so is everything that it had started.
+    /// It is dead, and all its processes have ended.
     Dead,
 }
 
-/// What one try to reach a supervisor brought.
+/// Result of one attempt to reach a supervisor.
 #[derive(Debug)]
 pub(super) enum Reached {
     Living(Living),
     /// No process listens on its socket.
     Dead,
-    /// It is there, and does not answer.
+    /// It listens but does not reply.
     Silent,
     /// This process could not try.
     Unable,
 }
 
-/// What became of supervisors: found out by one task for each, while others wait for what it finds. One that was
-/// found alive stays here as long as its connection does, so that there is never a second.
+/// Recoveries in progress: one task per supervisor; other callers wait for its result. The entry of a live supervisor
+/// stays as long as its connection, so that there is never a second one.
 #[derive(Debug, Default)]
 pub(super) struct Recoveries(Mutex<HashMap<u64, Arc<Recovery>>>);
 
@@ -72,7 +72,7 @@ impl Recoveries {
         Arc::clone(lock(&self.0).entry(nonce).or_default())
     }
 
-    /// Forgets a supervisor, unless tasks wait to learn what became of it, or it has a new connection already.
+    /// Removes the entry of a supervisor, unless tasks wait for its result, or it has a new connection.
     fn forget(&self, nonce: u64) {
         let mut all = lock(&self.0);
         let is_connected = |own: &Recovery| {
@@ -85,18 +85,18 @@ impl Recoveries {
     }
 }
 
-/// What an error of connecting says.
+/// Interprets an error of `connect`.
 fn reached_by(error: &io::Error) -> Reached {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED | Errno::NOENT) => Reached::Dead,
-        // Connections wait that it does not take.
+        // Its backlog of connections is full.
         Some(Errno::AGAIN) => Reached::Silent,
         _ => Reached::Unable,
     }
 }
 
 impl Inner {
-    /// Connects to a supervisor that is not known to be alive.
+    /// Connects to a supervisor that may be dead.
     pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<Link>, Reached> {
         let folder = &self.state.folders.supervisors;
         let connect = |socket| {
@@ -107,7 +107,7 @@ impl Inner {
         Ok(link)
     }
 
-    /// Takes a supervisor's answer to its greeting.
+    /// Handles the reply to `Hello`.
     pub(super) fn welcomed(link: Arc<Link>, answer: Answer) -> Option<Living> {
         let Answer::Welcome { version, pid, role, held } = answer else { return None };
         if version < OLDEST {
@@ -126,7 +126,7 @@ impl Inner {
         };
         match timeout(ANSWER_TIME, link.ask(&Request::Hello(VERSION, None))).await {
             Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(Reached::Silent, Reached::Living),
-            // It may have died of it; the next try tells.
+            // It may have died meanwhile; the next attempt shows it.
             Ok(Err(_)) | Err(_) => {
                 link.close();
                 Reached::Silent
@@ -134,8 +134,8 @@ impl Inner {
         }
     }
 
-    /// Finds out what became of a supervisor. If it is gone, everything that it had started is ended first. `None` if
-    /// the engine is closed meanwhile, which this does not delay for longer than one try.
+    /// Determines whether a supervisor is alive. If it is dead, ends all its processes first. `None` if the engine
+    /// closes meanwhile; this delays closing by at most one attempt.
     pub(super) async fn fate_of(engine: &Weak<Self>, nonce: u64) -> Option<Fate> {
         let recovery = engine.upgrade()?.recoveries.of(nonce);
         let mut known = recovery.lock().await;
@@ -179,9 +179,9 @@ impl Inner {
         Some(Fate::Dead)
     }
 
-    /// Ends everything that a supervisor had started that is gone.
+    /// Ends all processes of a dead supervisor.
     pub(super) async fn bury(self: &Arc<Self>, nonce: u64) {
-        // Its socket may have been removed while it was there.
+        // Its socket may have been removed while it was alive.
         let path = self.state.path.clone();
         blocking(move || end_listeners(&path, nonce)).await;
         if let Some(nonce) = Nonce::from_value(nonce) {
@@ -189,23 +189,24 @@ impl Inner {
         }
     }
 
-    /// Kills a supervisor that does not answer; whether no process listens on its socket any more.
+    /// Kills a supervisor that does not reply. Returns whether its socket has no listener any more.
     async fn end_supervisor(self: &Arc<Self>, nonce: u64) -> bool {
         let path = self.state.path.clone();
         blocking(move || end_listeners(&path, nonce)).await;
         matches!(self.connect_to(nonce), Err(Reached::Dead))
     }
 
-    /// Called when a connection is over. What its supervisor held goes on under a new one, or is lost, unless
-    /// its journal says that it ended.
+    /// Called when a connection has ended. The executions of its supervisor continue under a new one, or are lost,
+    /// unless their journal contains an end.
     pub(super) fn link_over(self: &Arc<Self>, link: &Arc<Link>) {
         self.not_renewing(link);
         let tracked = link.tracked();
         let mut unfinished: Vec<_> =
             tracked.into_iter().filter(|tracked| link.untrack(tracked.slot())).collect();
         let has_left = self.has_left(link.nonce);
-        // A supervisor that is alive may still write to the journal of what has ended and is not closed, and what was left
-        // may still be there; a supervisor of version 3 or older does not report that. It is found out, unless all is gone.
+        // A live supervisor may still write to the journal of an execution that has ended and is not closed, and
+        // leftovers may still run; a supervisor of version 3 or older does not report that. So it is recovered,
+        // unless nothing is left.
         let may_go_on = |tracked: &Tracked| !has_left && (!tracked.is_closed() || tracked.has_leftovers());
         unfinished.retain(|tracked| may_go_on(tracked) || !self.ended_by_itself(tracked));
         self.recoveries.forget(link.nonce);
@@ -214,7 +215,7 @@ impl Inner {
         }
     }
 
-    /// Whether an execution that no supervisor is known to hold has its end; then nothing more will come of it.
+    /// Whether an execution without a known supervisor has ended.
     pub(super) fn ended_by_itself(self: &Arc<Self>, tracked: &Arc<Tracked>) -> bool {
         let ended = tracked.end().is_some() || self.reread_end(tracked);
         if ended {
@@ -224,7 +225,7 @@ impl Inner {
         ended
     }
 
-    /// Finds out what became of a supervisor and of these executions of it, in the background.
+    /// Recovers a supervisor and these executions in the background.
     pub(super) fn recover(self: &Arc<Self>, nonce: u64, unfinished: Vec<Arc<Tracked>>) {
         let weak = Arc::downgrade(self);
         self.tasks.spawn(async move {
@@ -244,7 +245,7 @@ impl Inner {
         });
     }
 
-    /// Goes on with a supervisor under a new connection.
+    /// Continues with a supervisor on a new connection.
     async fn take_back(self: &Arc<Self>, living: &Living, unfinished: Vec<Arc<Tracked>>) {
         let slots: HashSet<u32> = unfinished.iter().map(|tracked| tracked.slot()).collect();
         for tracked in &unfinished {
@@ -256,7 +257,7 @@ impl Inner {
             }
         }
         self.session_taken_back(living);
-        // Only of these: of a command that is being sent just now it knows nothing yet.
+        // Only these: a command that is being sent right now is not known to it yet.
         self.catch_up(vec![(Arc::clone(&living.link), unfinished)]).await;
         let holds_other = |held: &Held| held.stage != Stage::Ended && !slots.contains(&held.slot);
         if !living.held.iter().any(holds_other) {
@@ -264,10 +265,10 @@ impl Inner {
         }
     }
 
-    /// The supervisor of a session whose connection is over or was never made, if it is alive.
+    /// The live supervisor of a session whose connection has ended or was never made.
     pub(super) async fn living_supervisor_of(self: &Arc<Self>, session: &SessionState) -> Option<Arc<Link>> {
         let place = lock(&session.place).clone();
-        // Of another boot, it has none.
+        // After a reboot it has none.
         if place.link.is_none() && !self.state.same_instance {
             return None;
         }
@@ -282,8 +283,8 @@ impl Inner {
         }
     }
 
-    /// A session has its supervisor again, if it has no other by now. The slot alone does not tell: it may have been
-    /// another session's before.
+    /// Assigns a supervisor to its session again, if that has no other by now. The slot alone is not sufficient: it
+    /// may have belonged to another session before.
     fn session_taken_back(&self, living: &Living) {
         let Role::Session(slot) = living.role else { return };
         for session in lock(&self.registry).sessions.values() {

@@ -20,26 +20,26 @@ use crate::protocol::{Answer, Bytes, Refusal, Request, variables};
 use crate::record::SessionRecord;
 use crate::user::User;
 
-/// What a session is made of.
+/// Options of a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionSpec {
-    /// The id; one is made if there is none.
+    /// The id; generated if `None`.
     pub id: Option<SessionId>,
-    /// A name for people.
+    /// A display name.
     pub name: Option<String>,
     /// Changes to the environment: set, or unset with `None`.
     pub env: Vec<(OsString, Option<OsString>)>,
-    /// The working directory to start in.
+    /// The initial working directory.
     pub cwd: Option<PathBuf>,
-    /// Bytes of the caller's own, at most [`MAX_NOTE_BYTES`](crate::MAX_NOTE_BYTES): kept with the session
-    /// and its forks, given back in [`SessionInfo::note`], and looked at by nobody.
+    /// Bytes of the caller, at most [`MAX_NOTE_BYTES`](crate::MAX_NOTE_BYTES). The engine stores them with the
+    /// session and its forks, returns them in [`SessionInfo::note`], and does not interpret them.
     pub note: Option<Vec<u8>>,
-    /// As whom its shell runs; [`EngineConfig::run_as`](crate::EngineConfig::run_as) if `None`.
+    /// User of its shell; [`EngineConfig::run_as`](crate::EngineConfig::run_as) if `None`.
     pub user: Option<User>,
 }
 
 impl SessionSpec {
-    /// A session with an id of its own.
+    /// Options of a session with a generated id.
     pub fn new() -> Self {
         Self::default()
     }
@@ -58,7 +58,7 @@ impl SessionSpec {
         self
     }
 
-    /// Keeps bytes of the caller's own with the session.
+    /// Sets the note: bytes of the caller stored with the session.
     #[must_use]
     pub fn note(mut self, note: impl Into<Vec<u8>>) -> Self {
         self.note = Some(note.into());
@@ -80,31 +80,31 @@ impl SessionSpec {
     }
 }
 
-/// What is known of a session.
+/// Information on a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
     /// Its name.
     pub name: Option<String>,
-    /// When it was made.
+    /// Time of its creation.
     pub created_at: SystemTime,
-    /// Its working directory, if it can be told.
+    /// Its working directory, if known.
     pub cwd: Option<PathBuf>,
-    /// Whether a command runs.
+    /// Whether a command is running.
     pub busy: bool,
-    /// How many commands wait for their turn.
+    /// Number of queued commands.
     pub queued: usize,
-    /// How often its shell was replaced.
+    /// Number of restarts of its shell.
     pub restarts: u32,
     /// Whether its last command ended its shell (`exit`, `exec`, `kill -9 $$`), and no command has run in the
     /// restored one yet.
     pub shell_ended: bool,
-    /// What the caller has put there; see [`SessionSpec::note`].
+    /// The note of the caller; see [`SessionSpec::note`].
     pub note: Option<Arc<[u8]>>,
 }
 
-/// A session as the engine keeps it.
+/// The engine's state of a session.
 #[derive(Debug)]
 pub(super) struct SessionState {
     pub(super) id: SessionId,
@@ -112,18 +112,18 @@ pub(super) struct SessionState {
     pub(super) created_at: SystemTime,
     pub(super) place: Mutex<Place>,
     pub(super) deleted: AtomicBool,
-    /// Held while a supervisor that was killed is replaced.
+    /// Held while a killed supervisor is replaced.
     pub(super) reviving: tokio::sync::Mutex<()>,
 }
 
-/// Where a session's record is and who holds the session.
+/// The location of a session's record, and its supervisor.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) record: Claimed,
     pub(super) link: Option<Arc<Link>>,
 }
 
-/// A handle on a persistent shell: cheap to clone, and dropping it changes nothing.
+/// A handle on a session: cheap to clone; dropping it has no effect on the session.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub(super) state: Arc<SessionState>,
@@ -141,12 +141,12 @@ impl Session {
         self.state.record.name.as_deref()
     }
 
-    /// When it was made.
+    /// Time of its creation.
     pub fn created_at(&self) -> SystemTime {
         self.state.created_at
     }
 
-    /// What the caller has put there; see [`SessionSpec::note`].
+    /// The note of the caller; see [`SessionSpec::note`].
     pub fn note(&self) -> Option<Arc<[u8]>> {
         self.state.record.note.as_ref().map(|note| Arc::clone(&note.0))
     }
@@ -163,7 +163,7 @@ impl Session {
         Ok(lock(&self.state.place).link.clone().filter(|link| !link.is_hung_up()))
     }
 
-    /// Its supervisor; a new one, with the state that was saved last, if it was killed.
+    /// Its supervisor. If that was killed, a new one with the last saved state.
     async fn link(&self) -> Result<Arc<Link>, StartError> {
         self.check_user()?;
         match self.live_link()? {
@@ -190,7 +190,7 @@ impl Session {
         answer.map_err(|e| self.unless_deleted(e))
     }
 
-    /// Why something failed: if the session was deleted meanwhile, that is why.
+    /// Replaces an error with `SessionGone` if the session was deleted meanwhile.
     fn unless_deleted(&self, e: StartError) -> StartError {
         match e {
             StartError::Lost | StartError::NoShell(_) if self.state.deleted.load(Ordering::Acquire) => {
@@ -200,10 +200,10 @@ impl Session {
         }
     }
 
-    /// Queues a command. Commands of a session run one at a time, in the order of these calls.
+    /// Queues a command. The commands of a session run one at a time, in the order of these calls.
     pub async fn start(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         self.user_of(&spec)?;
-        // Its shell is that user's already.
+        // The shell already runs as that user.
         let spec = CommandSpec { user: None, ..spec };
         let mut is_replaced = false;
         loop {
@@ -216,8 +216,8 @@ impl Session {
         }
     }
 
-    /// Has a supervisor end whose limits a command has lowered, so that the session gets another; with its present state, if
-    /// that can be had. Not while a command runs, which would end with it.
+    /// Ends a supervisor whose limits a command has lowered, so that the session gets another one, with its current
+    /// state if possible. Not called while a command runs, which would end too.
     async fn replace(&self, link: &Arc<Link>) -> Result<(), StartError> {
         let (engine, state, link) = (Arc::clone(&self.engine), Arc::clone(&self.state), Arc::clone(link));
         let replaced = self.engine.complete(async move {
@@ -233,24 +233,24 @@ impl Session {
             if let Ok(Answer::Snapshot(Some(Bytes(text)))) = link.ask(&Request::Snapshot).await {
                 let record = lock(&state.place).record;
                 let mut file = SnapshotFile::new(record.slot.0, Some(record.salt));
-                // Without it the state that was saved last has to do.
+                // If this fails, the last saved state is used.
                 drop(file.write(&engine.state.folders.snapshots, &text, Duration::ZERO));
             }
             drop(link.ask(&Request::Quit).await);
-            // It answers nothing more; so this returns when it has gone.
+            // It does not reply any more; this returns when it has exited.
             drop(link.ask(&Request::Inspect(u32::MAX)).await);
             Ok(())
         });
         replaced.await.unwrap_or(Err(StartError::Lost))
     }
 
-    /// Runs a command and waits for its end; its output is bounded as in [`crate::Engine::run`].
+    /// Runs a command and waits for its end. Its output is bounded as in [`crate::Engine::run`].
     pub async fn run(&self, spec: CommandSpec) -> Result<Outcome, StartError> {
         Outcome::of(self.start(spec).await?).await
     }
 
-    /// Starts a process from the session's state as it is when its turn comes. The session goes on
-    /// at once, and nothing the process does changes it.
+    /// Starts a process from the state that the session has when the request reaches the head of the queue. The
+    /// session continues at once, and the process cannot change it.
     pub async fn start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         self.try_start_process(spec).await.map_err(|e| self.engine.explain(e))
     }
@@ -262,32 +262,32 @@ impl Session {
         let execution = self.engine.start_alone(&spec, session, Some(&snapshot)).await?;
         let ends = execution.tracked.fixed.on_session_end == SessionEndPolicy::Kill;
         if ends && self.state.deleted.load(Ordering::Acquire) {
-            // It was not there yet when the others were ended.
+            // It did not exist yet when the others were ended.
             drop(execution.kill(libc::SIGKILL, Duration::ZERO).await);
             return Err(self.gone());
         }
         Ok(execution)
     }
 
-    /// Refuses a session of a user as whom this engine runs nothing: one of an earlier engine that ran commands as its own
-    /// user, where this one is to run them as another.
+    /// Refuses a session whose user this engine does not allow: a session of an earlier engine that ran commands as
+    /// its own user, if this engine has a `run_as` user.
     fn check_user(&self) -> Result<(), StartError> {
         let Some(user) = self.engine.session_user(&self.state.record) else { return Ok(()) };
         self.engine.check_user(&user).map_err(|refused| match refused {
             StartError::UserNotAllowed(why) => StartError::UserNotAllowed(format!(
-                "session {} is of an earlier server: {why}; delete it and create another",
+                "session {} was created by an earlier server: {why}; delete it and create another",
                 self.state.id
             )),
             other => other,
         })
     }
 
-    /// As whom it runs; `None` for the engine's own user.
+    /// The user of its shell; `None` for the engine's own user.
     pub fn user(&self) -> Option<&User> {
         self.state.record.user.as_ref()
     }
 
-    /// The user of one of its commands: its own, which the command may name.
+    /// The user of one of its commands, which must be that of the session.
     fn user_of(&self, spec: &CommandSpec) -> Result<Option<User>, StartError> {
         let own = self.engine.session_user(&self.state.record);
         if spec.user.as_ref().is_some_and(|user| {
@@ -302,16 +302,16 @@ impl Session {
     async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
         match self.ask(&Request::Snapshot).await? {
             Answer::Snapshot(Some(Bytes(text))) => Ok(text),
-            _ => Err(self.unless_deleted(StartError::NoShell("the shell did not give its state".into()))),
+            _ => Err(self.unless_deleted(StartError::NoShell("the shell did not send its state".into()))),
         }
     }
 
-    /// Ends the running command and everything it started. The shell and its state stay, and so does
-    /// what earlier commands left running.
+    /// Ends the running command and everything it started. The shell, its state and leftovers of earlier commands
+    /// stay.
     pub async fn interrupt(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
         let link = self.live_link().map_err(|_| ControlError::SessionGone(self.state.id.clone()))?;
-        // Nothing runs where there is no supervisor.
+        // Without a supervisor no command runs.
         let Some(link) = link else {
             return Ok(KillReceipt::default());
         };
@@ -323,14 +323,14 @@ impl Session {
         }
     }
 
-    /// A new session with the same state. A reset brings it to where this one began.
+    /// Creates a new session with the same state. A reset returns it to that state.
     pub async fn fork(&self, id: Option<SessionId>) -> Result<Self, SessionError> {
         let snapshot = self.snapshot().await?;
         let record = &self.state.record;
         let note = record.note.as_ref().map(|note| note.0.to_vec());
         let env =
             record.env.iter().map(|v| (v.name.clone().into(), v.value.clone().map(Into::into))).collect();
-        // One that is gone since is no reason not to fork.
+        // A directory that was removed since must not prevent the fork.
         let cwd =
             record.cwd.clone().map(|path| PathBuf::from(OsString::from(path))).filter(|path| path.is_dir());
         let user = record.user.clone();
@@ -338,18 +338,18 @@ impl Session {
         self.engine.create_session(spec, Some(snapshot)).await
     }
 
-    /// A fresh shell, with or without the state of the old one. A running command ends.
+    /// Starts a new shell, with or without the state of the old one. A running command ends.
     pub async fn reset(&self, restore: bool) -> Result<(), StartError> {
         self.ask(&Request::Reset(restore)).await.map(drop)
     }
 
-    /// Changes the environment of the session's shell, in its turn.
+    /// Changes the environment of the session's shell, in queue order.
     pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
         super::validate::shell_variables(changes)?;
         self.ask(&Request::SetEnv(variables(changes))).await.map(drop)
     }
 
-    /// What is known of it.
+    /// Returns information on it.
     pub async fn info(&self) -> Result<SessionInfo, SessionError> {
         let not_found = || SessionError::NotFound(self.state.id.clone());
         let mut info = SessionInfo {
@@ -363,7 +363,7 @@ impl Session {
             shell_ended: false,
             note: self.note(),
         };
-        // One whose supervisor was killed has nothing to tell until a command brings it back.
+        // A session whose supervisor was killed has no such information until the next command restores it.
         if let Some(link) = self.live_link().map_err(|_| not_found())?
             && let Ok(Answer::Inspected(found)) = link.ask(&Request::Inspect(u32::MAX)).await
         {
@@ -376,14 +376,14 @@ impl Session {
         Ok(info)
     }
 
-    /// Deletes the session at once, whatever runs in it. Its id is free when this returns.
+    /// Deletes the session and everything that runs in it. Its id is free when this returns.
     pub async fn delete(&self) -> Result<KillReceipt, SessionError> {
         self.engine.delete_session(&self.state).await
     }
 }
 
 impl SessionState {
-    /// The nonce of the supervisor that it has or had last.
+    /// The nonce of its current or last supervisor.
     pub(super) fn supervisor_of(&self, place: &Place) -> u64 {
         place.link.as_ref().map_or(self.record.nonce, |link| link.nonce)
     }

@@ -1,4 +1,4 @@
-//! How a session is made, brought back and deleted.
+//! Creation, restore and deletion of sessions.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ impl Inner {
     ) -> Result<Session, SessionError> {
         validate::session(&spec)?;
         match &spec.user {
-            // A fork has the user of its session, which was allowed when that was made.
+            // A fork has the user of its session, which was checked when that was created.
             Some(user) if snapshot.is_none() => {
                 self.check_user(user)?;
                 spec.env.splice(0..0, user.env().map(|(name, value)| (name, Some(value))));
@@ -40,7 +40,7 @@ impl Inner {
         let id = spec.id.clone().unwrap_or_else(SessionId::random);
         let reserved = self.reserve_session(&id).await?;
         let engine = Arc::clone(self);
-        // To its end even if the caller goes away: a session is there or it is not.
+        // Runs to completion even if the caller stops waiting: a session is created completely or not at all.
         let made = self.complete(async move {
             let _reserved = reserved;
             let of = |link: &Link| SessionRecord::new(id.to_string(), link.nonce, &spec);
@@ -68,13 +68,13 @@ impl Inner {
         })
     }
 
-    /// As whom a session's shell runs, if that has to be said to a supervisor.
+    /// The user of a session's shell, if the supervisor must be told.
     pub(super) fn session_user(&self, record: &SessionRecord) -> Option<User> {
-        // One that was made by an engine without a user of its own stays with the engine's own.
+        // A session created by an engine without `run_as` keeps the engine's own user.
         record.user.clone().or_else(|| self.config.run_as.is_some().then(User::own))
     }
 
-    /// Makes a supervisor a session: one that does not refuse it because its limits were lowered.
+    /// Opens a session on a supervisor, and tries another one if its limits were lowered.
     async fn open_on_one(
         self: &Arc<Self>,
         record_on: impl Fn(&Link) -> SessionRecord,
@@ -93,7 +93,7 @@ impl Inner {
         }
     }
 
-    /// Files a session's record and makes a supervisor that session.
+    /// Records a session and opens it on a supervisor.
     async fn open_on(
         self: &Arc<Self>,
         link: &Arc<Link>,
@@ -117,7 +117,8 @@ impl Inner {
             Ok(Answer::Done) => return Ok(claimed),
             Ok(Answer::Refused(why)) => (StartError::refused(why, "bash", cwd()), Some(Arc::clone(link))),
             Err(LinkError::Busy) => (StartError::Lost, Some(Arc::clone(link))),
-            // It may be that session all the same, and write to the slot: that is given back when it has ended.
+            // It may have become that session nevertheless, and write to the slot, which is released when it has
+            // ended.
             Ok(_) | Err(LinkError::Gone) => match Self::fate_of(&Arc::downgrade(self), link.nonce).await {
                 Some(Fate::Alive(living)) => {
                     drop(living.link.ask(&Request::Quit).await);
@@ -129,20 +130,20 @@ impl Inner {
             },
         };
         if let Some(link) = living {
-            // It serves no session now.
+            // It serves no session.
             drop(link.request(&Request::Quit));
         }
         self.retire(claimed);
         Err(failed)
     }
 
-    /// Gives a session whose supervisor was killed a new one, with the state that was saved last.
+    /// Gives a session whose supervisor was killed a new one, with the last saved state.
     pub(super) async fn revive(self: &Arc<Self>, state: &Arc<SessionState>) -> Result<Arc<Link>, StartError> {
         let engine = Arc::clone(self);
         let state = Arc::clone(state);
         let revived = self.complete(async move {
             let _alone = state.reviving.lock().await;
-            // It may have been deleted while this waited.
+            // It may have been deleted meanwhile.
             if state.deleted.load(Ordering::Acquire) {
                 return Err(StartError::SessionGone(state.id.clone()));
             }
@@ -150,14 +151,14 @@ impl Inner {
             if let Some(link) = link.filter(|link| !link.is_hung_up()) {
                 return Ok(link);
             }
-            // Only the connection may be over. What is revived is never there twice.
+            // Perhaps only the connection ended. A session must never exist twice.
             if let Some(link) = engine.living_supervisor_of(&state).await {
                 return Ok(link);
             }
             let folder = &engine.state.folders.snapshots;
             let saved = SnapshotFile::read(folder, old.slot.0, Some(old.salt), state.created_at);
             let (snapshot, age) = saved.unzip();
-            // Without a saved state it starts over, which is a state as old as the session.
+            // Without a saved state it starts from its initial state, which is as old as the session.
             let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
             let of = |link: &Link| SessionRecord { nonce: link.nonce, ..state.record.clone() };
             let (link, _, new) = engine.open_on_one(of, snapshot, Some(age)).await?;

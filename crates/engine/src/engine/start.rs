@@ -1,5 +1,5 @@
-//! How an execution comes to be: its id is reserved and its journal claimed before anything runs, so
-//! that whatever happens afterwards, it has one record and runs at most once.
+//! The start of an execution. Its id is reserved and its journal claimed before anything runs, so after any crash it
+//! has one record and runs at most once.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::protocol::{Answer, Bytes, Command, Refusal, Request, variables};
 use crate::record::Record;
 use crate::wire;
 
-/// Holds the id of a session while it is made.
+/// Reserves the id of a session during its creation.
 #[derive(Debug)]
 pub(super) struct Reserved {
     engine: Arc<Inner>,
@@ -32,8 +32,7 @@ impl Drop for Reserved {
     }
 }
 
-/// A start that was sent and not answered yet. If the one who waits for the answer goes away, a refusal still takes back
-/// what was reserved.
+/// A start that was sent and has no reply yet. If the caller stops waiting, a refusal still releases the reservation.
 struct Unheard {
     engine: Weak<Inner>,
     link: Arc<Link>,
@@ -69,13 +68,13 @@ impl Drop for Unheard {
 }
 
 impl Inner {
-    /// Reserves the id of a session. One that is being deleted has it until it is gone, which is waited for: what is
-    /// ended with the old one must never be of the new.
+    /// Reserves the id of a session. If a session with this id is being deleted, waits until it is gone: the deletion
+    /// must not end processes of the new session.
     pub(super) async fn reserve_session(self: &Arc<Self>, id: &SessionId) -> Result<Reserved, SessionError> {
         loop {
             let before = lock(&self.registry).sessions.get(id).cloned();
             match before.filter(|session| session.deleted.load(Ordering::Acquire)) {
-                // Whoever deletes it holds this until it is gone.
+                // The deleting task holds this lock until the session is gone.
                 Some(leaving) => drop(leaving.reviving.lock().await),
                 None => return self.try_reserve_session(id),
             }
@@ -95,7 +94,7 @@ impl Inner {
         Ok(Reserved { engine: Arc::clone(self), id: id.clone() })
     }
 
-    /// The execution that an identical request started before, if there is one.
+    /// The execution of an earlier identical request, if it exists.
     pub(super) fn find_same(self: &Arc<Self>, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
         let same = lock(&self.executions).check_id(spec)?.cloned();
         Ok(same.map(|tracked| Execution { tracked, engine: Arc::clone(self) }))
@@ -119,7 +118,7 @@ impl Inner {
         Ok(claimed)
     }
 
-    /// Opens a few slots for the executions to come, on a thread of its own.
+    /// Opens a few slots for later executions on a thread.
     fn open_slots(self: &Arc<Self>, opening: Opening) {
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
@@ -133,7 +132,7 @@ impl Inner {
         });
     }
 
-    /// Starts a command on a supervisor of its own. Returns when it runs.
+    /// Starts a command on its own supervisor. Returns when it runs.
     pub(super) async fn start_alone(
         self: &Arc<Self>,
         spec: &CommandSpec,
@@ -168,7 +167,7 @@ impl Inner {
         let Some(journal) = new else { return Ok(execution) };
         let mut command = Command::new(tracked.slot(), spec);
         if let Some(user) = spec.user.as_ref().filter(|user| Some(*user) != self.config.run_as.as_ref()) {
-            // A session's state has these already.
+            // A session's state already contains these.
             if prelude.is_none() {
                 let env = user.env().map(|(name, value)| (name, Some(value)));
                 command.env.splice(0..0, variables(&env));
@@ -180,10 +179,10 @@ impl Inner {
         *lock(&tracked.link) = Some(Arc::clone(link));
         link.track(Arc::clone(&tracked));
         let sent = link.start(command, journal);
-        // From here on nothing may be undone but by what the supervisor says.
+        // From here on, only a reply of the supervisor may undo the start.
         let answer = match sent {
             Ok(answer) => {
-                // What a reader said before, the supervisor had no execution for.
+                // The supervisor did not have the execution when earlier positions were reported.
                 tracked.report_readers_again();
                 let (engine, link, tracked) = (Arc::downgrade(self), Arc::clone(link), Arc::clone(&tracked));
                 let mut unheard = Unheard { engine, link, tracked, answer: Some(answer) };
@@ -205,8 +204,8 @@ impl Inner {
                 self.execution_refused(&tracked, Refusal::QueueFull);
                 Err(StartError::QueueFull)
             }
-            // The supervisor may have it all the same: what becomes of it is found out. A link that is over already has
-            // not seen it.
+            // The supervisor may have it nevertheless, so it is recovered. A link that has already ended has not seen
+            // it.
             Ok(_) | Err(LinkError::Gone) => {
                 if link.is_over() {
                     self.link_over(link);
@@ -229,7 +228,7 @@ impl Inner {
         })
     }
 
-    /// Makes what a command left running executions of their own.
+    /// Turns the leftovers of a command into executions.
     pub(super) fn adopt_leftovers(self: &Arc<Self>, parent: &Arc<Tracked>, leftovers: Vec<Leftover>) {
         let Some(link) = lock(&parent.link).clone() else {
             return;
@@ -254,13 +253,13 @@ impl Inner {
                         tracked.adopting.store(false, Ordering::Release);
                         engine.execution_started(&tracked, pid);
                     }
-                    // It has ended in the meantime, or nothing was sent.
+                    // It has ended meanwhile, or nothing was sent.
                     Ok(Answer::Refused(_)) | Err(LinkError::Busy) => {
                         link.untrack(tracked.slot());
                         engine.execution_refused(&tracked, Refusal::NoSuchExecution);
                     }
-                    // The supervisor may write to the slot all the same, so it is not given back: what becomes of it
-                    // is found out.
+                    // The supervisor may write to the slot nevertheless, so the slot is not released and the
+                    // supervisor is recovered.
                     Ok(_) | Err(LinkError::Gone) => {
                         if link.is_over() {
                             engine.link_over(&link);

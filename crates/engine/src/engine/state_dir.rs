@@ -1,4 +1,4 @@
-//! The state directory: who may use it, and whether it is of this boot.
+//! The state directory: its lock, its key, and whether its content is from this boot.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -19,26 +19,26 @@ use crate::procfs::Stat;
 use crate::protocol::Bytes;
 use crate::trusted::TrustedDir;
 
-/// The file whose lock makes the state directory one engine's.
+/// The lock file: one engine at a time uses the directory.
 const LOCK: &str = "lock";
 
-/// More than what names an instance has, in bytes.
+/// Maximum size of the identification of an instance, in bytes.
 const MAX_INSTANCE: u64 = 4096;
-/// The file that has the key, and how long that is.
+/// The file with the key, and the length of the key.
 const KEY: &str = "key";
 const KEY_BYTES: usize = 32;
 
-/// A state directory that this engine has for itself.
+/// A state directory that is locked by this engine.
 #[derive(Debug)]
 pub(super) struct StateDir {
     pub(super) path: PathBuf,
     pub(super) dir: TrustedDir,
     pub(super) folders: Arc<Folders>,
-    /// What an engine has to know to be served by a supervisor.
+    /// The key that an engine must present to a supervisor.
     pub(super) key: Option<Bytes>,
-    /// Whether what it says of living processes is of this boot and this pid namespace.
+    /// Whether process ids in it are of this boot and this pid namespace.
     pub(super) same_instance: bool,
-    /// Held for as long as the engine lives.
+    /// Held for the lifetime of the engine.
     _lock: File,
 }
 
@@ -70,8 +70,9 @@ impl StateDir {
     }
 }
 
-/// The key in its file, or a new one. It never changes: supervisors that live know it. A full disk must not keep an engine
-/// from opening, which can free room: supervisors then serve every connection of their user, until an engine finds room.
+/// Reads the key from its file, or creates one. The key never changes, because live supervisors know it. A full disk
+/// must not prevent an engine from opening, since the engine can free space. Supervisors then accept every connection
+/// of their user, until an engine can store a key.
 fn read_key(file: &mut File) -> io::Result<Option<Bytes>> {
     let mut key = Vec::new();
     (&mut *file).take(KEY_BYTES as u64).read_to_end(&mut key)?;
@@ -90,13 +91,12 @@ fn read_key(file: &mut File) -> io::Result<Option<Bytes>> {
     Ok(Some(Bytes(key)))
 }
 
-/// Makes the folder of journals, if it is not there, in a part of the disk of its own.
+/// Creates the directory of journals, if it does not exist, in a separate part of the disk.
 ///
-/// Ext4 looks for a new file's inode near its folder, and goes around those deleted in the last minutes:
-/// next to what a compiler made and removed, a new journal costs thirty times as much. In a folder
-/// that is marked as the top of a tree it places new folders by their name; so this one is made under a
-/// random name. Other file systems have no such flag and no such need, and whatever fails here, the
-/// folder is made as any other.
+/// Ext4 looks for the inode of a new file near its directory, and avoids inodes deleted in the last minutes. Next to
+/// files that a compiler created and removed, a new journal costs thirty times as much. In a directory with the
+/// `TOPDIR` flag, ext4 places new directories by their name; so this one is created under a random name. Other file
+/// systems lack the flag and do not need it. If anything fails here, the directory is created normally.
 fn make_journals(dir: &TrustedDir) {
     let mark = |flags| ioctl_setflags(dir, flags | IFlags::TOPDIR);
     let is_there = statat(dir, JOURNALS, AtFlags::SYMLINK_NOFOLLOW).is_ok();
@@ -109,8 +109,8 @@ fn make_journals(dir: &TrustedDir) {
     }
 }
 
-/// Takes the lock. A child that an engine had just forked when it was killed holds it until it has become another
-/// program, so a refusal is final only when it is repeated.
+/// Takes the lock. A child that an engine had just forked when it was killed holds the lock until it executes another
+/// program. So a refusal is final only if it is repeated.
 fn take_lock(lock: &File) -> rustix::io::Result<()> {
     const TRIES: u32 = 20;
     let mut result = flock(lock, FlockOperation::NonBlockingLockExclusive);
@@ -126,7 +126,7 @@ fn take_lock(lock: &File) -> rustix::io::Result<()> {
 
 /// Compares the instance in the lock file with this one, and writes this one.
 fn check_instance(lock: &mut File) -> io::Result<bool> {
-    // What is not of this instance may be anything.
+    // An instance that cannot be read counts as another one.
     let mut before = Vec::new();
     (&mut *lock).take(MAX_INSTANCE).read_to_end(&mut before)?;
     let now = instance();
@@ -139,8 +139,8 @@ fn check_instance(lock: &mut File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// What names this boot and this pid namespace. The number of a namespace may be used again after a
-/// container's restart, so the start of its first process is part of it.
+/// Identifies this boot and this pid namespace. A namespace number may be reused after a container restart, so the
+/// start time of its first process is included.
 fn instance() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Ending everything at once, for whoever takes the machine down.
+//! Ends all executions and sessions, for a shutdown.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::link::{Link, lock};
 use crate::end::KillReceipt;
 use crate::protocol::{Answer, Request};
 
-/// How long an execution whose processes are gone may take to have its end.
+/// Maximum time until an execution without processes has its end.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What [`Engine::stop_all`](crate::Engine::stop_all) did.
+/// Result of [`Engine::stop_all`](crate::Engine::stop_all).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopSummary {
-    /// How many executions it ended.
+    /// Number of ended executions.
     pub ended: usize,
-    /// How many processes are still there: of another user, or stuck in the kernel.
+    /// Number of processes that still run: of another user, or stuck in the kernel.
     pub survivors: usize,
 }
 
@@ -29,7 +29,7 @@ impl Inner {
     pub(super) async fn stop_all(self: &Arc<Self>, signal: i32, grace: Duration) -> StopSummary {
         let unfinished = self.unfinished();
         kill(&unfinished, signal, grace).await;
-        // What they left becomes executions too, if so asked.
+        // Leftovers may have become executions too.
         let all = unfinished.into_iter().chain(self.unfinished());
         let stopped: HashMap<_, _> = all.map(|execution| (execution.id().clone(), execution)).collect();
         let mut survivors = self.delete_sessions().await;
@@ -42,7 +42,7 @@ impl Inner {
         StopSummary { ended, survivors }
     }
 
-    /// Deletes every session; the number of processes that are left of them.
+    /// Deletes every session. Returns the number of processes that are left.
     async fn delete_sessions(self: &Arc<Self>) -> usize {
         let sessions: Vec<_> = lock(&self.registry).sessions.values().cloned().collect();
         let mut deletions = JoinSet::new();
@@ -50,12 +50,12 @@ impl Inner {
             let engine = Arc::clone(self);
             deletions.spawn(async move { engine.delete_session(&session).await });
         }
-        // One that somebody else deletes counts there.
+        // A session that another task deletes is counted there.
         let receipts = deletions.join_all().await.into_iter().flatten();
         receipts.map(|receipt| receipt.survivors.len()).sum()
     }
 
-    /// Ends every supervisor of a run of which something is left; the number of processes that still are.
+    /// Ends every supervisor of a run with leftovers. Returns the number of processes that are left.
     async fn quit_runs(self: &Arc<Self>) -> usize {
         let open = self.find(|tracked| !tracked.is_closed() || tracked.has_leftovers());
         let links: HashMap<u64, Arc<Link>> = open
@@ -68,7 +68,7 @@ impl Inner {
     }
 }
 
-/// Ends executions, all at once. The youngest first: what waits in a session must not get its turn.
+/// Ends executions concurrently, the youngest first: queued commands of a session must not start.
 async fn kill(executions: &[Execution], signal: i32, grace: Duration) {
     let requests = executions.iter().rev().filter_map(|execution| {
         let link = lock(&execution.tracked.link).clone()?;
@@ -77,7 +77,7 @@ async fn kill(executions: &[Execution], signal: i32, grace: Duration) {
     ask_all(requests).await;
 }
 
-/// Asks everything before the first answer is waited for. A supervisor that is gone has nothing left.
+/// Sends all requests before it waits for the first reply. A dead supervisor has nothing left.
 async fn ask_all(requests: impl Iterator<Item = (Arc<Link>, Request)>) -> Vec<KillReceipt> {
     let mut answers = JoinSet::new();
     for (link, request) in requests {

@@ -1,4 +1,4 @@
-//! Cleaning up after a supervisor that was killed.
+//! Cleans up after a killed supervisor.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,29 +12,29 @@ use crate::layout::{Folders, socket_name};
 use crate::process_tree::{CgroupChoice, Cgroups, Ending, Nonce, Scope, Step};
 use crate::supervisor::zygote::wait_for_orphans;
 
-/// How often what was killed is looked for again.
+/// Interval between two scans for killed processes.
 const AGAIN: Duration = Duration::from_millis(2);
-/// How long to try to remove its cgroups.
+/// Maximum time to remove its cgroups.
 const CGROUPS_LIMIT: Duration = Duration::from_secs(1);
 
 impl Inner {
-    /// Ends every process of a supervisor that is gone.
+    /// Ends every process of a dead supervisor.
     pub(super) async fn sweep(&self, nonce: Nonce) {
         sweep(Arc::clone(&self.state.folders), self.config.cgroups.into(), nonce).await;
-        // What has lost its tag is ended by the zygote that the supervisor was a child of.
+        // Processes without a tag are ended by the zygote, the supervisor's parent.
         let path = self.state.path.clone();
         blocking(move || wait_for_orphans(&path)).await;
     }
 }
 
-/// Ends every process of a supervisor that is gone, and removes its cgroups and its socket.
+/// Ends every process of a dead supervisor, and removes its cgroups and its socket.
 pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: Nonce) {
     blocking(move || {
         let mut ending = Ending::new(Scope::Nonce(nonce), Signal::KILL, Duration::ZERO, None);
         while let Step::Wait { until } = ending.step(Instant::now()) {
             std::thread::sleep(until.saturating_duration_since(Instant::now()).min(AGAIN));
         }
-        // A cgroup is not empty for a moment after its last process has ended.
+        // A cgroup may be busy for a moment after its last process has ended.
         let (cgroups, begun) = (Cgroups::detect(cgroups), Instant::now());
         while cgroups.sweep(nonce) > 0 && begun.elapsed() < CGROUPS_LIMIT {
             std::thread::sleep(AGAIN);

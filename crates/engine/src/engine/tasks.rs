@@ -1,4 +1,4 @@
-//! The engine's tasks: none outlives it.
+//! The tasks of the engine, which end with it.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::link::lock;
 pub(super) struct Tasks(Mutex<JoinSet<()>>);
 
 impl Tasks {
-    /// Runs a task. Where there is no runtime it is dropped: a future that nobody polls any more may be dropped anywhere.
+    /// Spawns a task. Without a runtime the task is dropped.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut tasks = lock(&self.0);
@@ -23,7 +23,7 @@ impl Tasks {
     }
 }
 
-/// Does work that blocks on a thread of its own; or here, if the machine has none left: such work gives processes back.
+/// Runs blocking work on a thread; or in place if no thread can be created, because such work frees processes.
 pub(super) async fn blocking(work: impl FnOnce() + Send + 'static) {
     let (done, over) = oneshot::channel::<()>();
     let work = Arc::new(Mutex::new(Some(move || {
@@ -39,6 +39,6 @@ pub(super) async fn blocking(work: impl FnOnce() + Send + 'static) {
     {
         work();
     }
-    // Closed when it is over, however it ended.
+    // Closed when the work is done, also after a panic.
     let _ = over.await;
 }

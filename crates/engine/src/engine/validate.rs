@@ -1,4 +1,4 @@
-//! What is refused before anything is started.
+//! Validation of commands, sessions and settings before anything is started.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -22,42 +22,42 @@ pub(super) fn command(spec: &CommandSpec) -> Result<(), StartError> {
         Program::Shell(text) => (text.len(), text.contains(&0)),
         Program::Argv(argv) => {
             if argv.first().is_none_or(|program| program.is_empty()) {
-                return invalid("the argv is empty; its first word is the program");
+                return invalid("argv is empty; its first element must be the program");
             }
             let total = argv.iter().map(|word| word.len() + 1).sum();
             (total, argv.iter().any(|word| word.as_bytes().contains(&0)))
         }
     };
     if holds_nul {
-        return invalid("the command holds a NUL byte; pass binary data by standard input or a file");
+        return invalid("the command contains a NUL byte; pass binary data by standard input or a file");
     }
     if bytes > MAX_COMMAND_BYTES {
         return invalid(format!(
-            "the command has {bytes} bytes and may have {MAX_COMMAND_BYTES}; write it to a file and run that"
+            "the command has {bytes} bytes, at most {MAX_COMMAND_BYTES} are allowed; write it to a file and run that"
         ));
     }
     if let Stdin::Bytes(bytes) | Stdin::OpenWith(bytes) = &spec.stdin
         && bytes.len() > MAX_STDIN_BYTES
     {
         return invalid(format!(
-            "standard input has {} bytes and may have {MAX_STDIN_BYTES}; use Stdin::Open and write it in pieces",
+            "standard input has {} bytes, at most {MAX_STDIN_BYTES} are allowed; use Stdin::Open and write it in pieces",
             bytes.len()
         ));
     }
     if spec.digest.as_ref().is_some_and(|digest| digest.len() > 256) {
-        return invalid("a digest may have 256 bytes");
+        return invalid("the digest has more than 256 bytes");
     }
     note(spec.note.as_ref())?;
     env(&spec.env)?;
     folder(spec.cwd.as_deref())
 }
 
-/// Refuses an engine that cannot have commands run as the user that it is to.
+/// Refuses a configuration whose `run_as` user cannot run commands.
 pub(super) fn run_as(config: &EngineConfig) -> Result<(), OpenError> {
     let Some(user) = &config.run_as else { return Ok(()) };
     let own = rustix::process::geteuid();
     if user.uid == 0 || (own.is_root() && user.is_own()) {
-        let why = "commands cannot be told to run as root, the server's own user; name another user";
+        let why = "run-as must not be root or the server's own user; give another user";
         return Err(OpenError::RunAs(why.into()));
     }
     if !own.is_root() && (!user.is_own() || user.is_own_in_refused_groups()) {
@@ -70,12 +70,12 @@ pub(super) fn run_as(config: &EngineConfig) -> Result<(), OpenError> {
     can_enter(&config.cwd, user.credentials().as_ref()).map_err(|error| {
         let (cwd, name) = (config.cwd.display(), &user.name);
         OpenError::RunAs(format!(
-            "user {name} cannot enter the workspace {cwd}: {error}; choose another one, or permit that user to enter it and the folders above"
+            "user {name} cannot enter the workspace {cwd}: {error}; choose another workspace, or permit this user to enter it and its parent directories"
         ))
     })
 }
 
-/// Refuses a user as whom a request may not have a command run, where the engine's default is the other one.
+/// Refuses a user that a request may not name. `default` is the user of [`EngineConfig::run_as`].
 pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError> {
     let refused = |why: String| Err(StartError::UserNotAllowed(why));
     if Some(user) == default {
@@ -84,18 +84,18 @@ pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError
     let name = &user.name;
     if default.is_some() && (user.is_own() || user.uid == 0) {
         return refused(format!(
-            "a command may not run as {name}: this server is set up to run commands as another user than its own"
+            "commands must not run as {name}: this server runs commands as other users than root and its own (run-as)"
         ));
     }
     if user.is_own_in_refused_groups() {
         let gid = user.gid;
         return refused(format!(
-            "a command may not run as {name} in group {gid}: as the server's own user it has the server's own groups; leave the user out"
+            "commands must not run as {name} with group {gid}: commands of the server's own user have the server's groups; omit the user"
         ));
     }
     if !user.is_own() && !rustix::process::geteuid().is_root() {
         return refused(format!(
-            "a command may not run as {name}: only a server that runs as root can change the user"
+            "commands cannot run as {name}: only a server that runs as root can change the user"
         ));
     }
     Ok(())
@@ -103,7 +103,7 @@ pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError
 
 pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {
     if spec.name.as_ref().is_some_and(|name| name.len() > 256) {
-        return invalid("a session's name may have 256 bytes");
+        return invalid("the name of the session has more than 256 bytes");
     }
     note(spec.note.as_ref())?;
     shell_variables(&spec.env)?;
@@ -112,20 +112,22 @@ pub(super) fn session(spec: &SessionSpec) -> Result<(), StartError> {
 
 fn note(note: Option<&Vec<u8>>) -> Result<(), StartError> {
     match note.map_or(0, Vec::len) {
-        bytes if bytes > MAX_NOTE_BYTES => {
-            invalid(format!("the note has {bytes} bytes and may have {MAX_NOTE_BYTES}; keep it elsewhere"))
-        }
+        bytes if bytes > MAX_NOTE_BYTES => invalid(format!(
+            "the note has {bytes} bytes, at most {MAX_NOTE_BYTES} are allowed; store it elsewhere"
+        )),
         _ => Ok(()),
     }
 }
 
-/// Changes to the variables of a shell, which has fewer names than an environment.
+/// Validates changes to the variables of a shell, which allows fewer names than an environment.
 pub(super) fn shell_variables(changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
     for (name, _) in changes {
         let bytes = name.as_bytes();
         let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
         if !bytes.iter().all(word) || bytes.first().is_some_and(u8::is_ascii_digit) {
-            return invalid(format!("a shell has no variable {name:?}: letters, digits and '_' only"));
+            return invalid(format!(
+                "invalid shell variable name {name:?}: expected letters, digits and '_', without a digit at the start"
+            ));
         }
     }
     env(changes)
@@ -137,26 +139,28 @@ pub(super) fn env(env: &[(OsString, Option<OsString>)]) -> Result<(), StartError
         let value = value.as_ref().map_or(&b""[..], |value| value.as_bytes());
         total += name.len() + value.len() + 2;
         if name.is_empty() || name.as_bytes().contains(&b'=') {
-            return invalid(format!("{name:?} is not the name of a variable: it is empty or holds '='"));
+            return invalid(format!("invalid variable name {name:?}: it must not be empty or contain '='"));
         }
         if name.as_bytes().contains(&0) || value.contains(&0) {
-            return invalid(format!("the variable {name:?} holds a NUL byte, which no environment can"));
+            return invalid(format!(
+                "the variable {name:?} contains a NUL byte, which is not allowed in an environment"
+            ));
         }
     }
     if total > MAX_ENV_BYTES {
         return invalid(format!(
-            "the environment has {total} bytes and may have {MAX_ENV_BYTES}; pass large data by standard input or a file"
+            "the environment has {total} bytes, at most {MAX_ENV_BYTES} are allowed; pass large data by standard input or a file"
         ));
     }
     Ok(())
 }
 
-/// Refuses an environment that has become too large by many changes, each of which was not.
+/// Validates the total size of an environment after a change.
 pub(super) fn whole_env(env: &[(OsString, OsString)]) -> Result<(), StartError> {
     let total: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
     if total > MAX_ENV_BYTES {
         return invalid(format!(
-            "the environment would have {total} bytes and may have {MAX_ENV_BYTES}; remove variables first, by setting them to null"
+            "the environment would have {total} bytes, at most {MAX_ENV_BYTES} are allowed; remove variables first by setting them to null"
         ));
     }
     Ok(())
@@ -165,10 +169,10 @@ pub(super) fn whole_env(env: &[(OsString, OsString)]) -> Result<(), StartError> 
 fn folder(cwd: Option<&Path>) -> Result<(), StartError> {
     match cwd {
         Some(path) if path.as_os_str().as_bytes().contains(&0) => {
-            invalid("the working directory holds a NUL byte, which no path can")
+            invalid("the working directory contains a NUL byte, which is not allowed in a path")
         }
         Some(path) if !path.is_absolute() => {
-            invalid(format!("the working directory {path:?} is not absolute; give a path from the root"))
+            invalid(format!("the working directory {path:?} is not absolute; give an absolute path"))
         }
         _ => Ok(()),
     }

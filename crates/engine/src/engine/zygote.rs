@@ -1,4 +1,4 @@
-//! The engine's end of the zygote.
+//! The engine's connection to the zygote.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,13 +20,13 @@ use crate::process_tree::Nonce;
 use crate::protocol::{Capabilities, FrameBuffer, Refusal, Settings, ZygoteAnswer, ZygoteRequest, frame};
 use crate::supervisor::zygote::ZYGOTE;
 
-/// How long an answer may take before the zygote may have been stopped.
+/// Time without a reply after which the zygote may have been stopped by a command.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
-/// How long it may take then: a busy machine is no reason to start over.
+/// Maximum time for a reply after that, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The zygote: started with the engine, and again should it be killed. When this is dropped it forks no more, and ends
-/// when the last supervisor that it has forked does.
+/// The zygote. It is started with the engine, and again if it is killed. When this is dropped, it forks no more
+/// supervisors, and exits after its last one.
 #[derive(Debug)]
 pub(super) struct Zygote {
     program: PathBuf,
@@ -34,19 +34,19 @@ pub(super) struct Zygote {
     running: Mutex<Running>,
 }
 
-/// A zygote's process.
+/// The process of a zygote.
 #[derive(Debug)]
 struct Running {
     stream: UnixStream,
     frames: FrameBuffer,
-    /// What its supervisors start from.
+    /// The settings of its supervisors.
     settings: Settings,
-    /// Held open for as long as the engine lives; supervisors without work watch the other end.
+    /// Held open for the lifetime of the engine; idle supervisors watch the other end.
     _lifeline: OwnedFd,
     child: Reaper,
 }
 
-/// Reaps the zygote. Its socket is closed by the time that this is dropped, so it ends when its last supervisor has.
+/// Reaps the zygote. Its socket is closed when this is dropped, so the zygote exits after its last supervisor.
 #[derive(Debug)]
 struct Reaper(Option<Child>);
 
@@ -60,9 +60,9 @@ impl Drop for Reaper {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
         if matches!(child.try_wait(), Ok(None)) {
-            // It may have been stopped. Our child, not reaped, so the number is its own.
+            // It may have been stopped. It is our child and not reaped, so the process id is valid.
             let _ = kill_process(Pid::from_child(&child), Signal::CONT);
-            // Without a thread it stays a zombie when it has ended, until this process has.
+            // Without a thread it stays a zombie until this process exits.
             let thread = std::thread::Builder::new().name("sandcrab-reap".into()).stack_size(64 << 10);
             drop(thread.spawn(move || child.wait()));
         }
@@ -88,17 +88,17 @@ impl Zygote {
         }
     }
 
-    /// Has a supervisor forked; returns the nonce that it listens under, and its process id.
+    /// Forks a supervisor. Returns its nonce and its process id.
     pub(super) async fn fork(&self) -> Result<(u64, u32), Refusal> {
         let mut running = self.running.lock().await;
         let mut nonce = Nonce::random().value();
         let mut answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
-        // One whose limits a command has lowered forks no more; what it has forked goes on.
+        // A zygote whose limits a command has lowered forks no more; its supervisors continue.
         if matches!(answer, Err(_) | Ok(ZygoteAnswer::Refused(Refusal::LimitsLowered))) {
             let settings = running.settings.clone();
             let started = Running::start(&self.program, &self.state_dir, settings).await;
             *running = started.map_err(|e| Refusal::os(&e, "start the zygote again"))?.0;
-            // One that was killed may have forked already, so not under the same name.
+            // A killed zygote may already have forked, so another nonce is used.
             nonce = Nonce::random().value();
             answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
         }
@@ -110,7 +110,7 @@ impl Zygote {
         }
     }
 
-    /// Changes what supervisors forked from now on start from.
+    /// Changes the settings of supervisors forked from now on.
     pub(super) async fn configure(&self, settings: Settings) -> io::Result<Capabilities> {
         let mut running = self.running.lock().await;
         match running.configure(settings.clone()).await {
@@ -158,8 +158,8 @@ impl Running {
         }
     }
 
-    /// Sends a request and waits for its answer, but not for ever: a zygote that a command has stopped is made to
-    /// go on, and one that does not answer all the same is as good as gone.
+    /// Sends a request and waits for its reply, with a timeout. A zygote that a command has stopped is continued; one
+    /// that still does not reply is given up.
     async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
         let zygote = self.child.pid();
         let ask = self.exchange(request);
@@ -167,13 +167,13 @@ impl Running {
         if let Ok(answer) = tokio::time::timeout(ANSWER_TIME, &mut ask).await {
             return answer;
         }
-        // Our child, not reaped, so the number is its own.
+        // It is our child and not reaped, so the process id is valid.
         let _ = zygote.map(|zygote| kill_process(zygote, Signal::CONT));
         let late = || io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
         tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Sends a request and waits for its answer. Requests are answered in order.
+    /// Sends a request and waits for its reply. Replies come in the order of the requests.
     async fn exchange(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
         self.stream.write_all(&frame(1, request)).await?;
         let mut chunk = [0; 4 << 10];

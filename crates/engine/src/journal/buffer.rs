@@ -1,4 +1,4 @@
-//! Reading ahead.
+//! Read-ahead buffer of a segment.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,46 +6,47 @@ use rustix::io::Errno;
 
 use super::files::read_at;
 
-/// The first read of a segment: all of a small journal.
+/// Size of the first read of a segment: all of a small journal.
 const FIRST_READ: usize = 8 << 10;
-/// The largest read.
+/// Maximum size of a read.
 const LARGEST_READ: usize = 256 << 10;
-/// The most memory of a tape that has read all there is.
+/// Maximum memory of a buffer after the last record was read.
 const LARGEST_RESTING: usize = 64 << 10;
 
-/// Bytes of a segment that have been read ahead.
+/// Read-ahead bytes of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    /// What has been read; longer than what is valid of it.
+    /// The bytes; only the first `len` are valid.
     pub(super) bytes: Vec<u8>,
     /// The file offset of the first byte.
     start: u64,
-    /// How many bytes are valid.
+    /// Number of valid bytes.
     len: usize,
-    /// How much to read next.
+    /// Size of the next read.
     next_read: usize,
 }
 
 impl Buffer {
-    /// Forgets what has been read.
+    /// Discards all bytes.
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Gives memory back, for the many that only wait.
+    /// Frees memory of an idle buffer.
     pub(super) fn rest(&mut self) {
         if self.bytes.len() > LARGEST_RESTING {
             *self = Self::default();
         }
     }
 
-    /// The index of the byte at a file offset, if that many bytes from there on are there.
+    /// The index of the byte at a file offset, if this many bytes from there are in the buffer.
     pub(super) fn index(&self, offset: u64, bytes: usize) -> Option<usize> {
         let index = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         (index.checked_add(bytes)? <= self.len).then_some(index)
     }
 
-    /// Reads on so that `need` bytes from an offset on are there; their index, `None` if the file ends before.
+    /// Reads until `need` bytes from an offset are in the buffer. Returns their index; `None` if the file ends
+    /// before.
     pub(super) fn fill(
         &mut self,
         file: BorrowedFd<'_>,

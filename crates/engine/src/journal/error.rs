@@ -1,4 +1,4 @@
-//! What can go wrong with a journal, by operation.
+//! Errors of journals, by operation.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use super::format::{MAX_EVENT_BYTES, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, VERSION}
 /// Why a journal cannot be opened, read or retired.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JournalError {
-    /// The slot is free or holds another execution by now.
+    /// The slot is free or contains another execution by now.
     #[error("the journal has been removed")]
     Retired,
     /// The slot's file has no valid header or no first record.
-    #[error("the slot's file holds no journal")]
+    #[error("the slot file does not contain a journal")]
     NotAJournal,
     /// The slot's file was written by another version.
-    #[error("the journal has format version {0}, this program knows version {VERSION}")]
+    #[error("the journal has format version {0}, this program supports version {VERSION}")]
     Version(u16),
     /// A record could not be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// The file system failed.
+    /// A system call failed.
     #[error("cannot access the journal: {0}")]
     Io(#[from] io::Error),
 }
@@ -32,16 +32,15 @@ impl From<Errno> for JournalError {
     }
 }
 
-/// Why something is not in the journal that was appended. The journal itself stays valid, and a later
-/// append may work again.
+/// Why an append failed. The journal stays valid, and a later append may succeed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppendError {
-    /// Output was counted but not kept: readers get a gap.
+    /// Output was counted but not stored: readers get a gap.
     #[error("{bytes} bytes of output could not be recorded; free space in the state directory's file system")]
     Dropped {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// What the file system said.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The event is not in the journal.
@@ -49,25 +48,25 @@ pub(crate) enum AppendError {
     NotRecorded {
         /// The kind of the event.
         kind: u8,
-        /// What the file system said.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The event has more bytes than [`MAX_EVENT_BYTES`].
-    #[error("an event may have {MAX_EVENT_BYTES} bytes at most, this one has {0}")]
+    #[error("the event has {0} bytes, at most {MAX_EVENT_BYTES} are allowed")]
     TooLarge(usize),
     /// The kind belongs to output or to the first record.
     #[error("events of kind {0} cannot be appended")]
     BadKind(u8),
 }
 
-/// Why there is no journal for a new execution. Nothing is left behind.
+/// Why a journal could not be created. It left no files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClaimError {
-    /// The bound is too small to keep anything useful.
-    #[error("a journal needs a bound of {MIN_JOURNAL_BYTES} bytes at least, {0} were asked for")]
+    /// The bound is too small.
+    #[error("the bound of the journal is {0} bytes, at least {MIN_JOURNAL_BYTES} are required")]
     BoundTooSmall(u64),
     /// The first record is too large.
-    #[error("the description of an execution may have {MAX_SPEC_BYTES} bytes at most, this one has {0}")]
+    #[error("the description of the execution has {0} bytes, at most {MAX_SPEC_BYTES} are allowed")]
     SpecTooLarge(usize),
     /// The disk or the quota is full.
     #[error(
@@ -75,12 +74,12 @@ pub(crate) enum ClaimError {
          remove finished executions, or keep fewer of them"
     )]
     NoSpace(#[source] io::Error),
-    /// The file system failed.
+    /// A system call failed.
     #[error("cannot create a journal")]
     Io(#[source] io::Error),
 }
 
-/// Whether the error means that there is no room.
+/// Whether the error means that the disk is full.
 pub(super) fn is_full(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::DQUOT)
 }

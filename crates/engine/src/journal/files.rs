@@ -1,4 +1,4 @@
-//! Names of segments, and reading and writing at offsets.
+//! Names of segments, and I/O at offsets.
 
 use std::ffi::CStr;
 use std::io::IoSlice;
@@ -15,7 +15,7 @@ pub(super) fn segment_name(slot: Slot, segment: u64) -> String {
     if segment == 0 { slot.to_string() } else { format!("{slot}.{segment}") }
 }
 
-/// The slot and segment that a file is named after, if it is named as this program does it.
+/// The slot and segment of a file name, if it is valid.
 pub(super) fn parse_name(name: &CStr) -> Option<(Slot, u64)> {
     let name = name.to_str().ok()?;
     let (slot, segment) = name.split_once('.').map_or((name, "0"), |parts| parts);
@@ -23,7 +23,7 @@ pub(super) fn parse_name(name: &CStr) -> Option<(Slot, u64)> {
     (segment_name(slot, segment) == name).then_some((slot, segment))
 }
 
-/// Opens a segment, if it is this user's.
+/// Opens a segment, if it belongs to this user.
 pub(super) fn open_segment(
     dir: BorrowedFd<'_>,
     slot: Slot,
@@ -34,7 +34,7 @@ pub(super) fn open_segment(
     retry(|| open_own(dir, &name, flags))
 }
 
-/// Removes a segment's file, if it is there.
+/// Removes a segment's file, if it exists.
 pub(super) fn unlink_segment(dir: BorrowedFd<'_>, slot: Slot, segment: u64) -> Result<(), Errno> {
     match unlinkat(dir, segment_name(slot, segment), AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),
@@ -42,7 +42,7 @@ pub(super) fn unlink_segment(dir: BorrowedFd<'_>, slot: Slot, segment: u64) -> R
     }
 }
 
-/// Writes all parts one after the other from an offset on, in one call if the kernel takes it.
+/// Writes all parts at an offset, with one system call if possible.
 pub(super) fn write_all_at(file: BorrowedFd<'_>, parts: &[&[u8]], offset: u64) -> Result<(), Errno> {
     let mut slices = [IoSlice::new(&[]); 4];
     debug_assert!(parts.len() <= slices.len(), "no caller has more parts");
@@ -64,8 +64,8 @@ pub(super) fn write_all_at(file: BorrowedFd<'_>, parts: &[&[u8]], offset: u64) -
     Ok(())
 }
 
-/// Reads from an offset on until `want` bytes are there, the buffer is full or the file ends; how many it
-/// got. Asks for as much as the buffer takes.
+/// Reads from an offset until `want` bytes are read, the buffer is full or the file ends. Returns the number of
+/// bytes. Requests the size of the buffer.
 pub(super) fn read_at(
     file: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -82,7 +82,7 @@ pub(super) fn read_at(
     Ok(got)
 }
 
-/// Every file in the directory that is named like a segment.
+/// All files in the directory with the name of a segment.
 pub(super) fn list(dir: BorrowedFd<'_>) -> Result<Vec<(Slot, u64)>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -112,7 +112,7 @@ pub(super) fn list_segments(dir: BorrowedFd<'_>, slot: Slot, salt: &Salt) -> Res
     Ok(segments)
 }
 
-/// Calls again when a signal came in between.
+/// Repeats a system call that was interrupted by a signal.
 pub(super) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {

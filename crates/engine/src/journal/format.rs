@@ -1,6 +1,6 @@
-//! The bytes of a journal: sizes, kinds and headers. Records are in [`super::record`].
+//! The format of a journal: sizes, kinds and headers. Records are in [`super::record`].
 //!
-//! `docs/design/journal-format.md` describes the same for people. All numbers are little endian.
+//! `docs/design/journal-format.md` describes it. All numbers are little-endian.
 
 use std::fmt;
 
@@ -9,30 +9,30 @@ use minicbor::{Decode, Encode};
 
 /// The version of the format that is written, and the only one that is read.
 pub(crate) const VERSION: u16 = 1;
-/// The smallest bound of a journal.
+/// Minimum bound of a journal, in bytes.
 pub const MIN_JOURNAL_BYTES: u64 = 256 << 10;
-/// The bound of a journal if nobody says otherwise.
+/// Default bound of a journal, in bytes.
 pub(crate) const DEFAULT_JOURNAL_BYTES: u64 = 64 << 20;
-/// The most output in one record.
+/// Maximum size of the output in one record.
 pub(super) const MAX_OUTPUT_BYTES: usize = 256 << 10;
-/// The most bytes of an event. A quarter of the smallest segment: two that are repeated in every segment
-/// leave room for a third, and for output.
+/// Maximum size of an event: a quarter of the smallest segment. Two events that are repeated in every segment leave
+/// room for a third, and for output.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 10;
-/// The most bytes of the first record, which holds the text of the command.
+/// Maximum size of the first record, which contains the text of the command.
 pub(crate) const MAX_SPEC_BYTES: usize = 40 << 20;
 
-/// Bytes in front of the first record of a segment.
+/// Size of the header of a segment.
 pub(super) const HEADER_BYTES: usize = 1024;
-/// Bytes in front of the payload of a record.
+/// Size of the header of a record.
 pub(super) const RECORD_HEAD_BYTES: usize = 40;
-/// Where the range of segments stands in the first segment's header.
+/// Offset of the range of segments in the first segment's header.
 pub(super) const RANGE_AT: usize = 128;
 /// The encoded size of a [`Range`].
 pub(super) const RANGE_BYTES: usize = 24;
-/// Where the spare room for the end begins in the first segment's header; it ends with the header.
+/// Offset of the reserve for the end in the first segment's header; it extends to the end of the header.
 pub(super) const SPARE_AT: usize = 192;
 
-/// The flag of a record that says again what an earlier record said.
+/// The flag of a repeated record.
 pub(super) const REPEAT: u8 = 1;
 
 const MAGIC: &[u8; 8] = b"SCRBJRNL";
@@ -45,18 +45,18 @@ pub(crate) mod kind {
     pub(crate) const STDOUT: u8 = 1;
     /// Bytes of standard error.
     pub(crate) const STDERR: u8 = 2;
-    /// What runs. The first record of every journal and nowhere else.
+    /// The command. Always and only the first record of a journal.
     pub(crate) const SPEC: u8 = 3;
     /// It has started.
     pub(crate) const STARTED: u8 = 4;
-    /// It has ended. Output of what it left may follow.
+    /// It has ended. Output of leftovers may follow.
     pub(crate) const ENDED: u8 = 5;
     /// No more output follows.
     pub(crate) const CLOSED: u8 = 6;
-    /// A supervisor has it, and may start it at any moment. Only where the engine asks for it.
+    /// A supervisor has it, and may start it at any moment. Written only if the engine requests it.
     pub(crate) const TAKEN: u8 = 7;
 
-    /// Whether an event of this kind outlives the segment it was written to.
+    /// Whether events of this kind are repeated in later segments.
     pub(crate) fn is_sticky(kind: u8) -> bool {
         matches!(kind, ENDED | CLOSED)
     }
@@ -80,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// The stream of a kind of record, if it is output.
+    /// The stream of a kind of record; `None` if it is not output.
     pub(super) fn of_kind(kind: u8) -> Option<Self> {
         match kind {
             kind::STDOUT => Some(Self::Stdout),
@@ -90,7 +90,7 @@ impl Stream {
     }
 }
 
-/// The number of a file that journals live in, one after the other.
+/// The number of a slot file, which holds one journal after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
@@ -100,12 +100,12 @@ impl fmt::Display for Slot {
     }
 }
 
-/// What tells one use of a slot from every other.
+/// Identifies one use of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub(crate) struct Salt(#[cbor(n(0), with = "minicbor::bytes")] pub(crate) [u8; 16]);
 
-/// How many bytes each stream had at some point.
+/// Length of each stream at some point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Bytes of standard output.
@@ -139,14 +139,14 @@ impl Position {
     }
 }
 
-/// How a bound is divided into segments.
+/// The division of a bound into segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The size of a segment; the first one is larger by its first record.
+    /// Size of a segment; the first one is larger by its first record.
     pub(super) segment_bytes: u64,
-    /// How many segments from the beginning are kept for good.
+    /// Number of segments in the head, which are kept.
     pub(super) head_segments: u64,
-    /// How many segments there may be.
+    /// Maximum number of segments.
     pub(super) max_segments: u64,
 }
 
@@ -163,10 +163,10 @@ impl Layout {
     }
 }
 
-/// Which segments there are besides the head: from `oldest` to `newest`, both included.
+/// The segments besides the head: from `oldest` to `newest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
-    /// The oldest segment that is not of the head; larger than `newest` if there is none.
+    /// The oldest segment outside the head; larger than `newest` if there is none.
     pub(super) oldest: u64,
     /// The segment that is written to.
     pub(super) newest: u64,
@@ -191,7 +191,7 @@ impl Range {
         bytes
     }
 
-    /// The range in a header block; `None` if it is damaged or just being written.
+    /// The range in a header block; `None` if it is damaged or being written.
     pub(super) fn decode(salt: &Salt, header: &[u8]) -> Option<Self> {
         let bytes = header.get(RANGE_AT..RANGE_AT + RANGE_BYTES)?;
         let fits = range_checksum(salt, &bytes[..16]) == u32_at(bytes, 16);
@@ -199,18 +199,18 @@ impl Range {
     }
 }
 
-/// Why a header is not that of a journal in use.
+/// Why a header is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadHeader {
     /// The slot is free.
     Free,
     /// It is of another version.
     Version(u16),
-    /// It is no header.
+    /// It is not a header.
     Garbage,
 }
 
-/// What a segment says about itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     /// The use of the slot that the segment belongs to.
@@ -243,7 +243,7 @@ impl Header {
         bytes
     }
 
-    /// The header in a block.
+    /// Decodes a header block.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, BadHeader> {
         if bytes.starts_with(FREE_MAGIC) {
             return Err(BadHeader::Free);
@@ -268,7 +268,7 @@ impl Header {
         })
     }
 
-    /// The header block of a slot that nobody uses.
+    /// The header block of a free slot.
     pub(super) fn free() -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         put(&mut bytes, 0, FREE_MAGIC);
@@ -276,17 +276,17 @@ impl Header {
     }
 }
 
-/// Puts bytes into a block.
+/// Writes bytes into a block.
 pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// The number in a block.
+/// Reads a number from a block.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The number in a block.
+/// Reads a number from a block.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }

@@ -1,4 +1,4 @@
-//! What is found in a slot when the engine starts.
+//! The content of a slot when the engine starts.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::store::repair_range;
 use super::tape::{Record, Tape};
 use super::usage::{blocks, stat_segment};
 
-/// How far behind the first record a start is looked for in a journal of several segments. It is the first
-/// thing that a supervisor writes.
+/// Maximum distance between the first record and a start in a journal of several segments. The start is the first
+/// record that a supervisor writes.
 const START_WITHIN_BYTES: u64 = 64 << 10;
 
-/// A journal that was there when the store was opened. Its writer may be alive.
+/// A journal that existed when the store was opened. Its writer may be alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The slot.
@@ -37,22 +37,22 @@ pub(crate) struct Found {
     pub(crate) stderr_bytes: u64,
     /// The blocks of its files together, in bytes.
     pub(crate) bytes_on_disk: u64,
-    /// When the slot was claimed.
+    /// Time of the claim of the slot.
     pub(crate) claimed_at: SystemTime,
-    /// When the start was written.
+    /// Time of the start record.
     pub(crate) started_at: Option<SystemTime>,
-    /// When the end was written.
+    /// Time of the end record.
     pub(crate) ended_at: Option<SystemTime>,
 }
 
-/// What a slot's file is.
+/// The content of a slot's file.
 #[derive(Debug)]
 pub(super) enum Inspection {
     /// A journal.
     Journal(Found),
-    /// Free, or nothing that anybody can use.
+    /// Free, or without a valid journal.
     Usable,
-    /// Not ours to touch.
+    /// Another file, which is not touched.
     Foreign,
 }
 
@@ -77,7 +77,7 @@ fn take_note(found: &mut Found, tape: &Tape, record: &Record) {
     }
 }
 
-/// Looks into a slot. Reads its first and its newest segment only.
+/// Inspects a slot. Reads only its first and its newest segment.
 pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Result<Inspection, JournalError> {
     let bytes_on_disk = match stat_segment(dir, slot, 0) {
         Ok(stat) => blocks(&stat),
@@ -112,8 +112,8 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
     let range = tape.range()?;
     let newest = newest_valid(&mut tape, overflow, range.newest)?;
     if newest > 0 {
-        // The directory was listed before the range was read, so no living writer is ahead by two. If
-        // this fails, it costs readers the newest segments and nothing else.
+        // The directory was listed before the range was read, so no live writer is ahead by two. If this fails,
+        // readers only miss the newest segments.
         if newest > range.newest + 1 {
             let _ = repair_range(dir, slot, &salt, tape.range_from_directory()?);
         }
@@ -144,8 +144,8 @@ fn start_limit(found: &Found) -> u64 {
     (HEADER_BYTES + found.spec.len()) as u64 + START_WITHIN_BYTES
 }
 
-/// The newest segment that belongs to the journal: as listed, or newer if the writer is alive. Leaves the tape
-/// where it is unless it is not the first.
+/// The newest segment of the journal: as listed, or newer if the writer is alive. Does not move the tape unless it is
+/// in another segment than the first.
 fn newest_valid(tape: &mut Tape, overflow: &[u64], known: u64) -> Result<u64, JournalError> {
     if overflow.is_empty() && known == 0 {
         return Ok(0);

@@ -1,8 +1,8 @@
-//! Free slots: kept to be used again, a few of them open already.
+//! Free slots, which are kept for reuse, a few of them open.
 //!
-//! Making a file, opening one and giving one back take longer than running a small command. So they are done ahead
-//! or afterwards, and without holding the store: what has to be done is taken out under its lock, done, and handed
-//! back in.
+//! Creating, opening and releasing a file take longer than running a small command. So they are done in advance or
+//! afterwards, and without holding the lock of the store: the work is taken out under the lock, done, and its result
+//! handed back.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,20 +18,20 @@ use super::store::Claimed;
 use super::tape::Tape;
 use super::usage::is_short_of_space;
 
-/// The most free slots that are kept. As many as a burst of commands has when it is removed: those beyond would be made
-/// again for the next burst, and a file system takes longest to make files when it has just removed some.
+/// Maximum number of free slots. This is the size of a burst of removed commands: files beyond it would be created
+/// again for the next burst, and a file system is slowest at creating files when it has just removed some.
 const MOST_FREE_SLOTS: usize = 4096;
-/// How many of them keep more than their first block, and the most bytes that those keep.
+/// Number of free slots that keep more than their first block, and the bytes that they keep.
 const MOST_LARGE_FREE_SLOTS: usize = 256;
 const FREE_SLOT_BYTES: u64 = 64 << 10;
 const SMALL_FREE_SLOT_BYTES: u64 = 4 << 10;
-/// The most free slots that are kept on a disk that is nearly full, and the most bytes of each: with them a short command
-/// can still be recorded.
+/// Maximum number of free slots on a nearly full disk, and the bytes of each: with them a short command can still be
+/// recorded.
 const MOST_FREE_SLOTS_WHEN_SHORT: usize = 16;
-/// How many of them are open at most; of a store with few slots one for so many.
+/// Maximum number of open free slots; a small store has one per this many slots.
 const MOST_OPEN_SLOTS: usize = 64;
 const SLOTS_FOR_ONE_OPEN: u32 = 8;
-/// More are opened when no more than this part of them is left.
+/// More are opened when at most this fraction of them is left.
 const LEFT_OPEN_DIVISOR: usize = 8;
 
 /// A free slot whose file is open.
@@ -39,13 +39,13 @@ const LEFT_OPEN_DIVISOR: usize = 8;
 pub(crate) struct OpenSlot {
     pub(super) slot: Slot,
     pub(super) file: OwnedFd,
-    /// The size it has, to go back to.
+    /// Its size, restored when it is given back.
     pub(super) bytes: u64,
     pub(super) is_new: bool,
 }
 
 impl OpenSlot {
-    /// Leaves at most so many bytes of it; whether it had more.
+    /// Truncates it to at most this many bytes. Returns whether it was larger.
     fn truncate(&mut self, bytes: u64) -> bool {
         let had_more = self.bytes > bytes && ftruncate(&self.file, bytes).is_ok();
         self.bytes = self.bytes.min(if had_more { bytes } else { u64::MAX });
@@ -53,31 +53,31 @@ impl OpenSlot {
     }
 }
 
-/// The slots that can be used.
+/// The free slots.
 #[derive(Debug)]
 pub(super) struct FreeSlots {
     dir: Arc<OwnedFd>,
-    /// The one to take next at the end.
+    /// The next one to take is last.
     closed: Vec<Slot>,
     open: Vec<OpenSlot>,
-    /// No slot has a lower number that is not in use, as far as is known.
+    /// All slots with a lower number are in use, as far as known.
     next: u32,
-    /// Those that are being given back: by one at a time, or a slot could become free twice.
+    /// Slots that are being released: by one task at a time, or a slot could become free twice.
     retiring: HashSet<Claimed>,
-    /// More are being opened.
+    /// Whether more are being opened.
     opening: bool,
-    /// Slots come back, so that none are made ahead any more: as many are free in turn as are needed.
+    /// Whether slots are being released, so that no new ones are created in advance.
     recycling: bool,
 }
 
 impl FreeSlots {
-    /// None so far, and new ones from this number on.
+    /// Creates an empty set; new slots start at this number.
     pub(super) fn new(dir: Arc<OwnedFd>, next: u32) -> Self {
         let retiring = HashSet::new();
         Self { dir, closed: Vec::new(), open: Vec::new(), next, retiring, opening: false, recycling: false }
     }
 
-    /// Makes a slot that was found ready to be used. What fails here is tried again at the next start.
+    /// Adds a free slot that was found. A failure here is retried at the next start.
     pub(super) fn found(&mut self, slot: Slot, overflow: &[u64]) {
         let work = Retiring { dir: Arc::clone(&self.dir), slot, keep: self.room() };
         let file = open_segment(self.dir.as_fd(), slot, 0, OFlags::RDWR).ok();
@@ -90,7 +90,7 @@ impl FreeSlots {
         self.closed.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// How many bytes one more free slot may keep; `None` if it is not kept.
+    /// Number of bytes that one more free slot may keep; `None` if it is not kept.
     fn room(&self) -> Option<u64> {
         let count = self.closed.len() + self.open.len() + self.retiring.len();
         let is_short = is_short_of_space(&self.dir);
@@ -99,15 +99,15 @@ impl FreeSlots {
         (count < most).then_some(if is_large { FREE_SLOT_BYTES } else { SMALL_FREE_SLOT_BYTES })
     }
 
-    /// How many are to be open. A store that is hardly used makes no files ahead.
+    /// Number of slots to keep open. A store that is hardly used creates no files in advance.
     fn wanted_open(&self) -> usize {
         usize::try_from(self.next / SLOTS_FOR_ONE_OPEN).map_or(MOST_OPEN_SLOTS, |n| n.min(MOST_OPEN_SLOTS))
     }
 
-    /// A slot to use: one that is open, else one that is free, else a new one.
+    /// Takes a slot: an open one, else a free one, else a new one.
     pub(super) fn take(&mut self) -> Result<OpenSlot, Errno> {
         while let Some(open) = self.open.pop() {
-            // Unless somebody has removed or replaced its file.
+            // Unless its file was removed or replaced.
             if fstat(&open.file).is_ok_and(|stat| stat.st_nlink > 0) {
                 return Ok(open);
             }
@@ -138,17 +138,17 @@ impl FreeSlots {
     /// Takes back a slot that could not be written to.
     pub(super) fn give_back(&mut self, open: &OpenSlot) {
         if open.is_new {
-            // If that fails too, the next start finds a slot without a valid first record.
+            // If this fails too, the next start finds a slot without a valid first record.
             let _ = unlink_segment(self.dir.as_fd(), open.slot, 0);
         } else {
-            // These need no room. If they fail all the same, no later claim trusts what is there.
+            // These need no space. If they fail nevertheless, no later claim trusts the content.
             let _ = ftruncate(&open.file, open.bytes);
             let _ = write_all_at(open.file.as_fd(), &[&Header::free()], 0);
             self.closed.push(open.slot);
         }
     }
 
-    /// Gives back what free slots have on disk; whether there was something to give back.
+    /// Frees the disk space of free slots. Returns whether there was any.
     pub(super) fn trim(&mut self) -> bool {
         let mut trimmed = false;
         while self.closed.len() + self.open.len() > MOST_FREE_SLOTS_WHEN_SHORT {
@@ -168,7 +168,7 @@ impl FreeSlots {
         trimmed
     }
 
-    /// What is to be opened ahead of time, if it is time for that.
+    /// The slots to open in advance, if it is time for that.
     pub(super) fn begin_opening(&mut self) -> Option<Opening> {
         let wanted = self.wanted_open();
         if self.opening || wanted == 0 || self.open.len() > wanted / LEFT_OPEN_DIVISOR {
@@ -189,7 +189,7 @@ impl FreeSlots {
     pub(super) fn end_opening(&mut self, opened: Opened) {
         self.opening = false;
         self.closed.extend(opened.closed);
-        // Those taken first stay first.
+        // Those opened first stay first.
         self.open.splice(0..0, opened.open);
     }
 
@@ -199,7 +199,7 @@ impl FreeSlots {
         self.retiring.insert(journal).then_some(Retiring { dir, slot, keep })
     }
 
-    /// The slot is free, unless something went wrong; its file is still open if it is to be kept.
+    /// Adds the released slot, unless releasing it failed; its file is still open if it is kept.
     pub(super) fn end_retiring(&mut self, journal: Claimed, retired: Option<OpenSlot>) {
         self.retiring.remove(&journal);
         self.recycling = true;
@@ -211,7 +211,7 @@ impl FreeSlots {
     }
 }
 
-/// Opens a free slot; `None` if somebody has removed or replaced its file.
+/// Opens a free slot; `None` if its file was removed or replaced.
 fn open_free(dir: &OwnedFd, slot: Slot) -> Result<Option<OpenSlot>, Errno> {
     match open_segment(dir.as_fd(), slot, 0, OFlags::RDWR) {
         Err(Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO) => Ok(None),
@@ -223,7 +223,7 @@ fn open_free(dir: &OwnedFd, slot: Slot) -> Result<Option<OpenSlot>, Errno> {
     }
 }
 
-/// Slots to be opened ahead of time.
+/// Slots to be opened in advance.
 #[derive(Debug)]
 pub(crate) struct Opening {
     dir: Arc<OwnedFd>,
@@ -239,11 +239,11 @@ pub(crate) struct Opened {
 }
 
 impl Opening {
-    /// Opens them, and makes the new ones.
+    /// Opens them, and creates new ones.
     pub(crate) fn work(self) -> Opened {
         let mut opened = Opened { open: Vec::new(), closed: Vec::new() };
         for slot in self.free {
-            // A command that waits for this core does not wait for all of it.
+            // Commands need not wait for all of this to get this core.
             std::thread::yield_now();
             match open_free(&self.dir, slot) {
                 Ok(open) => opened.open.extend(open),
@@ -252,10 +252,10 @@ impl Opening {
         }
         for slot in self.new.map(Slot) {
             std::thread::yield_now();
-            // One that cannot be made now is not missed: the next claim makes its own, or says why it cannot.
+            // A failure here has no effect: the next claim creates its own, or reports the error.
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             let Ok(file) = open_segment(self.dir.as_fd(), slot, 0, flags) else { continue };
-            // The disk has room for its first block, then.
+            // Ensures that the disk has room for its first block.
             let header = Header::free();
             if write_all_at(file.as_fd(), &[&header], 0).is_ok() {
                 opened.open.push(OpenSlot { slot, file, bytes: header.len() as u64, is_new: false });
@@ -267,31 +267,31 @@ impl Opening {
     }
 }
 
-/// A slot to be given back. Its writer must be gone.
+/// A slot to be released. Its writer must have exited.
 #[derive(Debug)]
 pub(crate) struct Retiring {
     dir: Arc<OwnedFd>,
     slot: Slot,
-    /// How many bytes it keeps; `None` if it is removed.
+    /// Number of bytes that it keeps; `None` if it is removed.
     keep: Option<u64>,
 }
 
 impl Retiring {
-    /// Gives up a journal. Readers that are still at it notice.
+    /// Retires a journal. Readers that still use it notice.
     pub(crate) fn work(self, journal: &Claimed) -> Result<Option<OpenSlot>, JournalError> {
         let mut tape = Tape::open_to_retire(Arc::clone(&self.dir), self.slot, &journal.salt)?;
         let range = tape.range_as_opened()?;
         let head = 1..tape.layout().head_segments.min(range.newest + 1);
-        // One more than is known: a writer may have died between making it and saying so.
+        // One more than known: a writer may have died between creating it and updating the range.
         let tail = range.oldest..range.newest.saturating_add(2);
         let file = tape.into_first();
-        // A disk that is full may have no room to overwrite what is there. Its file can be removed all the same.
+        // A full disk may have no room to overwrite the header. The file can then still be removed.
         let file = write_all_at(file.as_fd(), &[&Header::free()], 0).is_ok().then_some(file);
         let overflow: Vec<u64> = if range.newest == 0 { Vec::new() } else { head.chain(tail).collect() };
         Ok(self.clear(file, &overflow))
     }
 
-    /// Leaves of a slot that holds no journal no more than is kept.
+    /// Truncates a slot without a journal to the size that is kept.
     fn clear(self, file: Option<OwnedFd>, overflow: &[u64]) -> Option<OpenSlot> {
         let Self { dir, slot, keep } = self;
         for segment in overflow {

@@ -1,26 +1,25 @@
 //! The byte-exact, ordered, bounded record of an execution, on disk.
 //!
-//! A journal is written by one [`JournalWriter`] (in a supervisor) and read by any number of
-//! [`JournalReader`]s (in the engine), which never wait for each other: a record becomes visible to
-//! readers when its checksum fits. [`JournalStore`] hands out the slots that journals live in, finds
-//! them again after a restart and takes them back. The bytes are described in
-//! `docs/design/journal-format.md`.
+//! A journal is written by one [`JournalWriter`] (in a supervisor) and read by any number of [`JournalReader`]s (in
+//! the engine). They never wait for each other: a record becomes visible to readers when its checksum matches.
+//! [`JournalStore`] allocates the slots of journals, finds them after a restart and releases them. The format is
+//! described in `docs/design/journal-format.md`.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `format.rs`, `record.rs` | sizes, headers, records, checksums |
 //! | `files.rs` | names, and reading and writing at offsets |
-//! | `tape.rs`, `buffer.rs` | the records of a journal one after the other, across its segments |
-//! | `writer.rs`, `writer/segments.rs` | appending, the bound, what happens on a full disk |
+//! | `tape.rs`, `buffer.rs` | the records of a journal in order, across its segments |
+//! | `writer.rs`, `writer/segments.rs` | appending, the bound, behaviour on a full disk |
 //! | `reader.rs`, `seek.rs` | cursors, gaps, tails, ranges of one stream |
-//! | `store.rs`, `found.rs` | claiming, retiring, finding again |
-//! | `retention.rs`, `usage.rs` | which finished journals go, and what they have on disk |
+//! | `store.rs`, `found.rs` | claiming, retiring and finding slots |
+//! | `retention.rs`, `usage.rs` | removal of finished journals, and their size on disk |
 //!
 //! # Limits
 //!
-//! Nothing is synced: a journal survives the death of every process, but after a power cut it ends
-//! where the kernel had got to. A checksum does not defend against a writer of the same user that
-//! reads the salt from the file.
+//! Nothing is synced: a journal survives the death of every process, but after a power failure it ends where the
+//! kernel had written to. A checksum does not protect against a writer of the same user that reads the salt from the
+//! file.
 
 mod buffer;
 mod error;

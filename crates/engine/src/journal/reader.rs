@@ -1,4 +1,4 @@
-//! Reading a journal from a cursor on.
+//! Reads a journal from a cursor.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use super::format::{Position, REPEAT, Salt, Slot, Stream, kind};
 use super::seek::scan_totals;
 use super::tape::{Record, Tape};
 
-/// Something in a journal.
+/// An entry of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
-    /// The cursor to go on from. Going on from it may bring events that stand exactly there again.
+    /// The cursor after it. Resuming from it may return events at exactly that position again.
     pub(crate) cursor_after: u64,
-    /// When it was recorded; for a gap, when what comes after it was.
+    /// Time of the record; for a gap, that of the record after it.
     pub(crate) time: SystemTime,
-    /// What it is.
+    /// The content.
     pub(crate) item: Item<'a>,
 }
 
-/// What an [`Entry`] is.
+/// The content of an [`Entry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
     /// Output.
     Output {
-        /// Of which stream.
+        /// Its stream.
         stream: Stream,
         /// The cursor of its first byte.
         position: u64,
@@ -36,16 +36,16 @@ pub(crate) enum Item<'a> {
     },
     /// An event; see [`kind`].
     Event {
-        /// Its kind. Kinds that are not known are handed through.
+        /// Its kind. Unknown kinds are passed on.
         kind: u8,
-        /// Whatever the writer put there.
+        /// The payload, opaque to the journal.
         payload: &'a [u8],
     },
-    /// Output that is not kept.
+    /// Output that is not stored.
     Gap {
-        /// The cursor of the first byte that is missing.
+        /// The cursor of the first missing byte.
         from: u64,
-        /// The cursor of the first byte that is there again.
+        /// The cursor of the first byte after the gap.
         to: u64,
     },
 }
@@ -66,22 +66,22 @@ enum Step {
     },
 }
 
-/// A place in a journal. Never waits for the writer.
+/// A position in a journal. Never waits for the writer.
 #[derive(Debug)]
 pub(crate) struct JournalReader {
     pub(super) tape: Tape,
     pub(super) cursor: u64,
-    /// The cursor that was sought last: events from there on are returned.
+    /// The last sought cursor: events from there on are returned.
     pub(super) from: u64,
-    /// A record that has been read, and of which some or all has not been returned.
+    /// A record that has been read and not completely returned.
     pub(super) pending: Option<Record>,
     /// Kinds of ends that have been returned, as bits.
     pub(super) seen: u64,
-    /// Where a range read of one stream has got to.
+    /// Position of a range read of one stream.
     pub(super) stream_place: Option<(Stream, u64)>,
 }
 
-/// Where a journal is, without an open file.
+/// The location of a journal, without an open file.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalPlace {
     dir: Arc<OwnedFd>,
@@ -90,7 +90,7 @@ pub(crate) struct JournalPlace {
 }
 
 impl JournalPlace {
-    /// Opens the journal at cursor 0, if the slot still holds it.
+    /// Opens the journal at cursor 0, if the slot still contains it.
     pub(crate) fn open(&self) -> Result<JournalReader, JournalError> {
         JournalReader::open(Arc::clone(&self.dir), self.slot, &self.salt)
     }
@@ -101,37 +101,38 @@ fn bit(kind: u8) -> u64 {
 }
 
 impl JournalReader {
-    /// Opens a journal at cursor 0, if the slot still holds it.
+    /// Opens a journal at cursor 0, if the slot still contains it.
     pub(crate) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
         let tape = Tape::open(dir, slot, Some(salt))?;
         Ok(Self { tape, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
     }
 
-    /// What it takes to open the journal again.
+    /// The location, to open the journal again.
     pub(crate) fn place(&self) -> JournalPlace {
         let (dir, slot, salt) = self.tape.place();
         JournalPlace { dir, slot, salt }
     }
 
-    /// How much a segment holds: what the writer drops at a time.
+    /// Size of a segment: the unit in which the writer drops output.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.tape.layout().segment_bytes
     }
 
-    /// The cursor: how many output bytes have been returned or passed over.
+    /// The cursor: number of output bytes returned or skipped.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// The next thing in the journal. `None` is nothing for now: what is written later comes with a later call.
+    /// The next entry of the journal. `None` if there is none yet; later calls return what is written later.
     ///
-    /// The ends ([`kind::ENDED`], [`kind::CLOSED`]) are returned once even if the segment they stood in
-    /// is gone; then they may come after output that was written after them.
+    /// The ends ([`kind::ENDED`], [`kind::CLOSED`]) are returned once, even if their segment was removed; then they
+    /// may come after output that was written after them.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, JournalError> {
         self.next_within(usize::MAX)
     }
 
-    /// Like [`next`](Self::next), but returns at most `limit` bytes of output. The rest of the record comes next.
+    /// Like [`next`](Self::next), but returns at most `limit` bytes of output. The next call returns the rest of the
+    /// record.
     pub(crate) fn next_within(&mut self, limit: usize) -> Result<Option<Entry<'_>>, JournalError> {
         self.stream_place = None;
         let Some(step) = self.step(limit)? else {
@@ -155,7 +156,7 @@ impl JournalReader {
         }))
     }
 
-    /// Frees what has been read ahead. It is read again when it is needed.
+    /// Frees read-ahead data. It is read again when needed.
     pub(crate) fn release(&mut self) {
         if let Some(record) = self.pending.take_if(|record| !record.in_block()) {
             self.tape.put_back(&record);
@@ -203,7 +204,7 @@ impl JournalReader {
         }
     }
 
-    /// An end that was written on a full disk, once everything else has been read.
+    /// An end that was written on a full disk, after everything else has been read.
     fn unseen_end_in_spare(&self) -> Option<Record> {
         let (records, _) = self.tape.spare();
         records
@@ -216,7 +217,7 @@ impl JournalReader {
         (self.cursor, self.from, self.pending, self.seen) = (cursor, cursor, None, 0);
     }
 
-    /// How many bytes each stream has so far. Leaves the reader where it is.
+    /// Lengths of both streams so far. Does not move the reader.
     pub(crate) fn totals(&self) -> Result<Position, JournalError> {
         scan_totals(self.tape.reopen()?)
     }

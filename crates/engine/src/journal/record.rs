@@ -1,4 +1,4 @@
-//! The bytes of a record, and the checksum that ties it to its place.
+//! The format of a record, and the checksum that binds it to its location.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use super::format::{
     u32_at, u64_at,
 };
 
-/// What ties records to one segment of one use of a slot.
+/// Binds records to one segment of one use of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seal {
     tag: u32,
@@ -41,7 +41,7 @@ impl Seal {
     }
 }
 
-/// What stands in front of a record's payload.
+/// The header of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordHead {
     /// The size of the payload.
@@ -50,17 +50,17 @@ pub(super) struct RecordHead {
     pub(super) kind: u8,
     /// [`REPEAT`](super::format::REPEAT) or nothing.
     pub(super) flags: u8,
-    /// When, in nanoseconds since 1970.
+    /// Time, in nanoseconds since 1970.
     pub(super) nanos: u64,
     /// The position before this record.
     pub(super) at: Position,
 }
 
 impl RecordHead {
-    /// The bytes of the head of a record that goes to this offset.
+    /// The header bytes of a record at this offset.
     pub(super) fn encode(&self, seal: Seal, offset: u64, payload: &[u8]) -> [u8; RECORD_HEAD_BYTES] {
         let mut bytes = [0; RECORD_HEAD_BYTES];
-        // Payloads are limited far below 4 GiB before they get here.
+        // Payloads are limited far below 4 GiB before.
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         put(&mut bytes, 4, &len.to_le_bytes());
         bytes[8] = self.kind;
@@ -74,8 +74,7 @@ impl RecordHead {
         bytes
     }
 
-    /// What the bytes say, if they may be a head: the checksum is not looked at, but no size comes
-    /// out of this that a record cannot have.
+    /// Decodes a header without checking the checksum. It never returns a size that a record cannot have.
     pub(super) fn decode(seal: Seal, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..RECORD_HEAD_BYTES)?;
         let head = Self {
@@ -99,13 +98,13 @@ impl RecordHead {
         Stream::of_kind(self.kind).map_or(self.at, |stream| self.at.plus(stream, self.len as u64))
     }
 
-    /// When it was written.
+    /// Time of the record.
     pub(super) fn time(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_nanos(self.nanos)
     }
 }
 
-/// Now, as records hold it.
+/// The current time in the format of records.
 pub(super) fn now_nanos() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)

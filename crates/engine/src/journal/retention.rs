@@ -1,37 +1,37 @@
-//! Which finished journals go.
+//! Selects the finished journals to remove.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
 use super::store::Claimed;
 
-/// How much of what has finished is kept. Whatever is over any of the three goes, the oldest first.
+/// Limits of finished journals. Journals beyond any of the three are removed, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Retention {
-    /// The longest time since the end.
+    /// Maximum time since the end.
     pub(crate) max_age: Duration,
-    /// The most finished journals.
+    /// Maximum number of finished journals.
     pub(crate) max_count: usize,
-    /// The most bytes that finished journals have on disk together.
+    /// Maximum size of finished journals on disk, in bytes.
     pub(crate) max_total_bytes: u64,
 }
 
-/// What retention needs to know of a finished execution.
+/// Data of a finished execution for retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FinishedRecord {
-    /// When it ended.
+    /// Time of its end.
     pub(crate) ended_at: SystemTime,
-    /// What its journal has on disk.
+    /// Size of its journal on disk.
     pub(crate) bytes: u64,
-    /// Never goes by itself. It does not count as one of `max_count`, but its bytes are bytes.
+    /// Whether it is exempt. It does not count for `max_count`, but its bytes count.
     pub(crate) keep: bool,
 }
 
-/// What has finished, in the order in which it goes: looking for what is over costs nothing when nothing is.
+/// Finished journals in the order of their removal, so that checking the limits is cheap.
 #[derive(Debug)]
 pub(crate) struct Finished<T> {
     records: HashMap<Claimed, FinishedRecord>,
-    /// Those that may go, the oldest first.
+    /// Those that may be removed, the oldest first.
     expiring: BTreeMap<(SystemTime, Claimed), T>,
     bytes: u64,
 }
@@ -43,7 +43,7 @@ impl<T> Default for Finished<T> {
 }
 
 impl<T> Finished<T> {
-    /// Adds one.
+    /// Adds a journal.
     pub(crate) fn insert(&mut self, journal: Claimed, record: FinishedRecord, value: T) {
         self.remove(journal);
         self.bytes = self.bytes.saturating_add(record.bytes);
@@ -53,39 +53,38 @@ impl<T> Finished<T> {
         self.records.insert(journal, record);
     }
 
-    /// Forgets one, if it is there.
+    /// Removes a journal, if present.
     pub(crate) fn remove(&mut self, journal: Claimed) -> Option<T> {
         let record = self.records.remove(&journal)?;
         self.bytes = self.bytes.saturating_sub(record.bytes);
         self.expiring.remove(&(record.ended_at, journal))
     }
 
-    /// What all of them have on disk together.
+    /// Total size of all on disk.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many of them may go.
+    /// Number of journals that may be removed.
     pub(crate) fn expiring(&self) -> usize {
         self.expiring.len()
     }
 
-    /// When the one that goes first has ended.
+    /// Time of the end of the first journal to be removed.
     pub(crate) fn oldest(&self) -> Option<SystemTime> {
         self.expiring.first_key_value().map(|((ended_at, _), _)| *ended_at)
     }
 
-    /// Whether something is over a policy, with a little more than its count allowed, so that not every end is
-    /// followed by a clean-up.
+    /// Whether a limit is exceeded, with some tolerance of the count, so that not every end causes a clean-up.
     pub(crate) fn is_over(&self, policy: &Retention) -> bool {
         self.expiring.len() > policy.max_count + policy.max_count / 16 || self.bytes > policy.max_total_bytes
     }
 
-    /// Takes out what goes, the oldest first. `may_go` is asked for each; one that may not is passed over.
+    /// Removes the journals beyond the limits, the oldest first. Skips those for which `may_go` is false.
     ///
-    /// A record that alone has more bytes than all may have goes for itself: its bytes do not make others go, since that
-    /// would not help.
+    /// A journal that alone exceeds the total size is removed itself; its bytes do not cause the removal of others,
+    /// since that would not help.
     pub(crate) fn take_expired(
         &mut self,
         policy: &Retention,
@@ -129,19 +128,19 @@ impl<T> Finished<T> {
     }
 }
 
-/// How far the finished journals are over a policy.
+/// The excess of finished journals over the limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Excess {
-    /// How many more there are than may be.
+    /// Number of journals beyond the limit.
     pub(crate) count: usize,
 }
 
-/// What a clean-up has found.
+/// Result of a clean-up.
 #[derive(Debug)]
 pub(crate) struct Expired<T> {
-    /// What is to go, the oldest first.
+    /// The removed journals, the oldest first.
     pub(crate) gone: Vec<T>,
-    /// Something else is over the policy and may not go yet.
+    /// Whether others exceed the limits and may not be removed yet.
     pub(crate) passed_over: bool,
 }
 
@@ -162,7 +161,7 @@ mod tests {
         FinishedRecord { ended_at: at(ended), bytes, keep: false }
     }
 
-    /// The indices of those that go, the oldest first.
+    /// The indices of removed journals, the oldest first.
     fn expired(policy: Retention, records: &[FinishedRecord], now: SystemTime) -> Vec<u32> {
         let mut finished = Finished::default();
         for (index, record) in (0..).zip(records) {

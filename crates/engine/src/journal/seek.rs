@@ -1,31 +1,30 @@
-//! Going to a cursor, to the last bytes, or to a range of one stream.
+//! Seeks to a cursor, to the last bytes, or to a range of one stream.
 
 use super::error::JournalError;
 use super::format::{Position, REPEAT, Stream};
 use super::reader::JournalReader;
 use super::tape::Tape;
 
-/// How often a search starts over when the writer drops segments under it.
+/// Maximum number of restarts of a search when the writer drops segments meanwhile.
 const PATIENCE: usize = 8;
 
-/// What a range read of one stream found at an offset.
+/// Result of a range read of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamRead {
-    /// That many bytes, now in the buffer; at least one.
+    /// This many bytes are in the buffer; at least one.
     Bytes(usize),
-    /// The bytes from the offset up to this one are not kept.
+    /// The bytes from the offset up to this one are not stored.
     Gap {
-        /// The offset of the first byte that is there again.
+        /// The offset of the first byte after the gap.
         to: u64,
     },
-    /// Nothing for now.
+    /// Nothing yet.
     Nothing,
 }
 
 impl JournalReader {
-    /// Goes to a cursor. Any number will do, also one in the middle of a record: what is
-    /// dropped there comes as a gap, and from behind the end nothing comes until output gets there.
-    /// Events that stand before the cursor are not returned.
+    /// Seeks to a cursor. Any number is valid, also inside a record. Dropped bytes are returned as a gap; beyond the
+    /// end, nothing is returned until output gets there. Events before the cursor are not returned.
     pub(crate) fn seek(&mut self, cursor: u64) -> Result<(), JournalError> {
         self.stream_place = None;
         self.go_to_cursor(cursor)?;
@@ -33,7 +32,7 @@ impl JournalReader {
         Ok(())
     }
 
-    /// Goes where only the last bytes are left to read: of one stream (and what is between them of the other), or of
+    /// Seeks to the point where only this many last bytes remain: of one stream (and the other's between them), or of
     /// both together.
     pub(crate) fn seek_tail(&mut self, stream: Option<Stream>, bytes: u64) -> Result<(), JournalError> {
         let totals = self.totals()?;
@@ -43,11 +42,11 @@ impl JournalReader {
         }
     }
 
-    /// Goes to the output byte with this offset in its stream.
+    /// Seeks to the output byte with this offset in its stream.
     pub(crate) fn seek_stream(&mut self, stream: Stream, offset: u64) -> Result<(), JournalError> {
         self.stream_place = None;
         let start = self.go_to_segment_of(|start| start.of(stream) <= offset)?;
-        // The cursor after what is known to come before the offset.
+        // The cursor after everything that is known to be before the offset.
         let mut cursor = start.total();
         while let Some(record) = self.tape.record()? {
             if record.head.flags & REPEAT != 0 {
@@ -66,8 +65,8 @@ impl JournalReader {
         self.seek(cursor)
     }
 
-    /// Reads bytes of one stream from an offset of that stream. Going on where the last call
-    /// ended costs no search. Leaves the reader at an unspecified cursor.
+    /// Reads bytes of one stream from an offset of that stream. A call at the end of the previous one needs no
+    /// search. Leaves the reader at an unspecified cursor.
     pub(crate) fn read_stream(
         &mut self,
         stream: Stream,
@@ -112,8 +111,7 @@ impl JournalReader {
         Ok(if filled > 0 { StreamRead::Bytes(filled) } else { StreamRead::Nothing })
     }
 
-    /// How many bytes of each stream come before a cursor; `None` if what is there does not tell. Leaves the reader at an
-    /// unspecified cursor.
+    /// Number of bytes of each stream before a cursor; `None` if unknown. Leaves the reader at an unspecified cursor.
     pub(crate) fn totals_at(&mut self, cursor: u64) -> Result<Option<Position>, JournalError> {
         self.stream_place = None;
         let mut totals = self.go_to_segment_of(|start| start.total() <= cursor)?;
@@ -134,13 +132,13 @@ impl JournalReader {
         Ok(Some(totals).filter(|totals| totals.total() == cursor))
     }
 
-    /// Goes to the segment to read a cursor's byte from, or an event that stands exactly there.
+    /// Goes to the segment that contains the byte at a cursor, or an event at exactly that position.
     pub(super) fn go_to_cursor(&mut self, cursor: u64) -> Result<(), JournalError> {
         self.go_to_segment_of(|start| start.total() < cursor)?;
         Ok(())
     }
 
-    /// Goes to the last segment whose start is `before` what is sought; its start.
+    /// Goes to the last segment for whose start `before` is true. Returns that start.
     fn go_to_segment_of(&mut self, before: impl Fn(Position) -> bool) -> Result<Position, JournalError> {
         self.pending = None;
         for _ in 0..PATIENCE {
@@ -150,7 +148,7 @@ impl JournalReader {
             let segment = |i: u64| {
                 if i < head { i } else { range.oldest + (i - head) }
             };
-            // Segment 0 is always there and before everything.
+            // Segment 0 always exists and is before everything.
             let (mut low, mut high) = (0, head + tail);
             let mut dropped = false;
             while high - low > 1 && !dropped {

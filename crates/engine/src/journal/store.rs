@@ -1,4 +1,4 @@
-//! The slots that journals live in: claimed, retired, used again.
+//! The slots of journals: claimed, retired, reused.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ use super::tape::Tape;
 use super::writer::{JournalWriter, NewJournal, NewJournalKey};
 use crate::id::random;
 
-/// A slot that has become a journal: all that is needed to write and to read it.
+/// A slot with a journal: everything that is needed to write and to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Claimed {
     /// The slot.
@@ -31,7 +31,7 @@ pub(crate) struct Claimed {
     pub(crate) salt: Salt,
 }
 
-/// The directory of journals. It has one owner at a time; the lock is the state directory's.
+/// The directory of journals. It has one owner at a time, protected by the lock of the state directory.
 #[derive(Debug)]
 pub(crate) struct JournalStore {
     dir: Arc<OwnedFd>,
@@ -39,10 +39,10 @@ pub(crate) struct JournalStore {
 }
 
 impl JournalStore {
-    /// Opens the directory, makes it if need be, and finds what is in it.
+    /// Opens the directory, creates it if necessary, and finds the journals in it.
     ///
-    /// Files that are not named like slots, or are not plain files, or are of another version are left alone; a slot
-    /// with a damaged header or first record is used again.
+    /// Ignores files that are not named like slots, are not regular files, or are of another version. A slot with a
+    /// damaged header or first record is reused.
     pub(crate) fn open(path: &Path) -> Result<(Self, Vec<Found>), JournalError> {
         match mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -57,7 +57,7 @@ impl JournalStore {
                 overflow.push(segment);
             }
         }
-        // The first gap: somebody may have put a file with the highest number there.
+        // The first gap: another program may have created a file with the highest number.
         let taken = (0..).zip(slots.keys()).take_while(|(number, slot)| *number == slot.0);
         let next = taken.last().map_or(0, |(number, _)| number.saturating_add(1));
         let mut store = Self { free: FreeSlots::new(Arc::clone(&dir), next), dir };
@@ -67,7 +67,7 @@ impl JournalStore {
             match inspect(&store.dir, slot, &overflow) {
                 Ok(Inspection::Journal(journal)) => found.push(journal),
                 Ok(Inspection::Usable) => store.free.found(slot, &overflow),
-                // Something else, or something that cannot be read now: not ours to touch.
+                // Another file, or one that cannot be read now: not touched.
                 Ok(Inspection::Foreign) | Err(_) => {}
             }
         }
@@ -85,8 +85,8 @@ impl JournalStore {
         JournalReader::open(Arc::clone(&self.dir), journal.slot, &journal.salt)
     }
 
-    /// Makes a journal. The payload of its first record, [`kind::SPEC`], says what it is of; it is not part of the
-    /// bound. Returned with the journal as its writer gets it.
+    /// Creates a journal. The payload of its first record, [`kind::SPEC`], is not part of the bound. Also returns the
+    /// open journal for its writer.
     pub(crate) fn claim(&mut self, spec: &[u8], bound: u64) -> Result<(Claimed, NewJournal), ClaimError> {
         if bound < MIN_JOURNAL_BYTES {
             return Err(ClaimError::BoundTooSmall(bound));
@@ -110,7 +110,7 @@ impl JournalStore {
             Ok(()) => {
                 let claimed = Claimed { slot: open.slot, salt };
                 let first_record = (RECORD_HEAD_BYTES + spec.len()) as u64;
-                // Of a file that cannot tell it nothing is expected.
+                // Without an inode number the file is not recognised, and the journal is opened by its slot.
                 let inode = fstat(&open.file).map_or(0, |stat| stat.st_ino);
                 let key = NewJournalKey { salt, bound, first_record, inode };
                 Ok((claimed, NewJournal { file: open.file, key }))
@@ -122,32 +122,33 @@ impl JournalStore {
         }
     }
 
-    /// Gives back what free slots have on disk; whether there was something to give back.
+    /// Frees the disk space of free slots. Returns whether there was any.
     pub(crate) fn trim_free(&mut self) -> bool {
         self.free.trim()
     }
 
-    /// What is to be opened ahead of time, to be done without holding the store; if it is time for that.
+    /// The slots to open in advance without holding the store, if it is time for that.
     pub(crate) fn begin_opening(&mut self) -> Option<Opening> {
         self.free.begin_opening()
     }
 
-    /// Takes what has been opened.
+    /// Adds opened slots.
     pub(crate) fn end_opening(&mut self, opened: Opened) {
         self.free.end_opening(opened);
     }
 
-    /// Gives up a journal: what is to be done without holding the store. `None` if that is under way.
+    /// Begins to retire a journal: the returned work is done without holding the store. `None` if it is already in
+    /// progress.
     pub(crate) fn begin_retiring(&mut self, journal: Claimed) -> Option<Retiring> {
         self.free.begin_retiring(journal)
     }
 
-    /// Takes the slot back, if it could be given up.
+    /// Takes the slot back, if it could be retired.
     pub(crate) fn end_retiring(&mut self, journal: Claimed, retired: Option<OpenSlot>) {
         self.free.end_retiring(journal, retired);
     }
 
-    /// Gives up a journal in one go.
+    /// Retires a journal in one call.
     #[cfg(test)]
     pub(crate) fn retire(&mut self, journal: Claimed) -> Result<(), JournalError> {
         let retiring = self.begin_retiring(journal).ok_or(JournalError::Retired)?;
@@ -159,20 +160,20 @@ impl JournalStore {
         result
     }
 
-    /// Writes the end of an execution whose writer is gone, behind its last valid record.
+    /// Writes the end of an execution whose writer is dead, after its last valid record.
     pub(crate) fn append_end_of_lost(&self, journal: Claimed, ended: &[u8]) -> Result<(), JournalError> {
         self.append_end(journal, ended, Position::default())
     }
 
-    /// Records an end that the writer of a journal, who has let go of it, could not record. What was written up to this
-    /// position and is not there is a gap.
+    /// Records an end that the writer, which has closed the journal, could not record. Output up to this position
+    /// that is not in the journal is a gap.
     pub(crate) fn append_end(
         &self,
         journal: Claimed,
         ended: &[u8],
         position: Position,
     ) -> Result<(), JournalError> {
-        // Opened once more by salt: the slot may have been taken over.
+        // Opened again by salt: the slot may have been reused.
         drop(Tape::open(Arc::clone(&self.dir), journal.slot, Some(&journal.salt))?);
         let mut writer = JournalWriter::open(&self.dir, journal.slot)?;
         writer.cut_tail()?;
@@ -181,13 +182,13 @@ impl JournalStore {
     }
 }
 
-/// Says again which segments a journal has, where a power cut has lost it.
+/// Writes the range of a journal again, which a power failure has lost.
 pub(super) fn repair_range(dir: &Arc<OwnedFd>, slot: Slot, salt: &Salt, range: Range) -> Result<(), Errno> {
     let file = open_segment(dir.as_fd(), slot, 0, OFlags::RDWR)?;
     write_all_at(file.as_fd(), &[&range.encode(salt)], RANGE_AT as u64)
 }
 
-/// The size of a file; 0 if it cannot be told.
+/// The size of a file; 0 if unknown.
 pub(super) fn size(file: impl AsFd) -> u64 {
     fstat(file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
 }

@@ -1,7 +1,7 @@
-//! The records of a journal one after the other, across its segments.
+//! [`Tape`]: the records of a journal in order, across its segments.
 //!
-//! A tape never waits for the writer and never trusts what it has read before: bytes that are no
-//! record now may be one at the next look, so nothing invalid is kept in the buffer.
+//! A tape never waits for the writer. Bytes that are not a valid record now may be one at the next read, so nothing
+//! invalid is kept in the buffer.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -18,59 +18,59 @@ use super::format::{
 };
 use super::record::{RecordHead, Seal};
 
-/// How often a tape looks again when the writer drops segments before it gets to them.
+/// Maximum number of retries when the writer drops segments before they are reached.
 const PATIENCE: usize = 16;
 
 /// A record, with its payload still in the tape.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
-    /// Its head.
+    /// Its header.
     pub(super) head: RecordHead,
-    /// Where its payload begins, in the buffer or in the header block.
+    /// Offset of its payload, in the buffer or in the header block.
     payload: usize,
     in_block: bool,
 }
 
 impl Record {
-    /// Whether its payload is in the header block, and not in the buffer.
+    /// Whether its payload is in the header block, not in the buffer.
     pub(super) fn in_block(&self) -> bool {
         self.in_block
     }
 }
 
-/// A place in a journal, and the way on from there.
+/// A position in a journal that moves forward.
 #[derive(Debug)]
 pub(super) struct Tape {
     dir: Arc<OwnedFd>,
     slot: Slot,
     first: OwnedFd,
-    /// The segment the tape is in, unless that is the first.
+    /// The current segment, unless it is the first.
     overflow: Option<OwnedFd>,
     header: Header,
     layout: Layout,
     seal: Seal,
     offset: u64,
     buffer: Buffer,
-    /// The size of the first record, once it has been read.
+    /// Size of the first record, once it has been read.
     spec_bytes: usize,
-    /// Nobody else writes to it, so that what has been read stays true.
+    /// Whether there is no other writer, so that read data stays valid.
     settled: bool,
-    /// The first segment's header block as last looked at.
+    /// The first segment's header block as of the last read.
     block: Box<[u8; HEADER_BYTES]>,
 }
 
 impl Tape {
-    /// Opens a journal at its first record. A salt that is given must be the slot's.
+    /// Opens a journal at its first record. A given salt must match that of the slot.
     pub(super) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: Option<&Salt>) -> Result<Self, JournalError> {
         Self::open_for(dir, slot, salt, OFlags::RDONLY)
     }
 
-    /// Opens it for the one who writes it, to whom [`into_first`](Self::into_first) hands the descriptor on.
+    /// Opens it for its writer, which gets the descriptor from [`into_first`](Self::into_first).
     pub(super) fn open_to_write(dir: Arc<OwnedFd>, slot: Slot) -> Result<Self, JournalError> {
         Ok(Self { settled: true, ..Self::open_for(dir, slot, None, OFlags::RDWR)? })
     }
 
-    /// The same for the one who gives up a journal with this salt, whose writer is gone.
+    /// The same for retiring a journal with this salt, whose writer is dead.
     pub(super) fn open_to_retire(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
         Ok(Self { settled: true, ..Self::open_for(dir, slot, Some(salt), OFlags::RDWR)? })
     }
@@ -127,12 +127,12 @@ impl Tape {
         Self::open(Arc::clone(&self.dir), self.slot, Some(&self.header.salt))
     }
 
-    /// Where the journal is.
+    /// The location of the journal.
     pub(super) fn place(&self) -> (Arc<OwnedFd>, Slot, Salt) {
         (Arc::clone(&self.dir), self.slot, self.header.salt)
     }
 
-    /// The header of the segment the tape is in.
+    /// The header of the current segment.
     pub(super) fn header(&self) -> &Header {
         &self.header
     }
@@ -142,28 +142,28 @@ impl Tape {
         self.layout
     }
 
-    /// Where the next record begins.
+    /// Offset of the next record.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The payload of the record that was returned last.
+    /// The payload of the last returned record.
     pub(super) fn payload(&self, record: &Record) -> &[u8] {
         let bytes = if record.in_block { &self.block[..] } else { &self.buffer.bytes };
         &bytes[record.payload..record.payload + record.head.len]
     }
 
-    /// Makes the record that was returned last the next one again.
+    /// Makes the last returned record the next one again.
     pub(super) fn put_back(&mut self, record: &Record) {
         self.offset -= (RECORD_HEAD_BYTES + record.head.len) as u64;
     }
 
-    /// Frees what has been read ahead.
+    /// Frees read-ahead data.
     pub(super) fn release(&mut self) {
         self.buffer = Buffer::default();
     }
 
-    /// The next record of this segment, if it is there.
+    /// The next record of this segment, if it exists.
     pub(super) fn record_in_segment(&mut self) -> Result<Option<Record>, JournalError> {
         let from_memory = self.buffer.index(self.offset, 1).is_some();
         let mut record = self.decode()?;
@@ -185,7 +185,7 @@ impl Tape {
         let Some(head) = RecordHead::decode(self.seal, &self.buffer.bytes[index..]) else {
             return Ok(None);
         };
-        // Only the first record may be large: nobody makes a tape reserve memory by what looks like one.
+        // Only the first record may be large: invalid data must not make a tape allocate memory.
         if head.kind == kind::SPEC && (self.header.segment, self.offset) != (0, HEADER_BYTES as u64) {
             return Ok(None);
         }
@@ -194,7 +194,7 @@ impl Tape {
             return Ok(None);
         };
         let (raw, payload) = self.buffer.bytes[index..index + size].split_at(RECORD_HEAD_BYTES);
-        // The head is decoded again: a writer may have changed it between two reads.
+        // The header is decoded again: a writer may have changed it between two reads.
         if RecordHead::decode(self.seal, raw) != Some(head) || !self.seal.fits(self.offset, raw, payload) {
             return Ok(None);
         }
@@ -205,7 +205,7 @@ impl Tape {
         Ok(Some(Record { head, payload: index + RECORD_HEAD_BYTES, in_block: false }))
     }
 
-    /// The next record, if it is there, from whatever segment comes next.
+    /// The next record, if it exists, also from the next segment.
     pub(super) fn record(&mut self) -> Result<Option<Record>, JournalError> {
         loop {
             if let Some(record) = self.record_in_segment()? {
@@ -219,7 +219,7 @@ impl Tape {
                 self.buffer.rest();
                 return Ok(None);
             }
-            // The segment is complete, but it may have got records since the look above.
+            // The segment is complete, but may have got records since the read above.
             if let Some(record) = self.record_in_segment()? {
                 return Ok(Some(record));
             }
@@ -229,8 +229,8 @@ impl Tape {
         }
     }
 
-    /// Whether there is a next segment that the range does not tell of: the writer died before it could, or
-    /// the telling was lost in a power cut. Looks only where this segment is as good as full.
+    /// Whether there is a next segment that is not in the range: the writer died before the update, or the update was
+    /// lost in a power failure. Checks only if this segment is nearly full.
     fn has_successor(&self) -> bool {
         let segment = self.header.segment;
         let extra = if segment == 0 { self.spec_bytes as u64 } else { 0 };
@@ -239,7 +239,7 @@ impl Tape {
         reach > full && belongs(self.dir.as_fd(), self.slot, segment + 1, &self.header.salt)
     }
 
-    /// Reads the first segment's header block again. Notices that the slot is not this journal's any more.
+    /// Reads the first segment's header block again. Detects that the slot has been reused.
     fn look(&mut self) -> Result<(), JournalError> {
         let got = read_at(self.first.as_fd(), &mut self.block[..], 0, HEADER_BYTES)?;
         match Header::decode(&self.block[..got]) {
@@ -248,12 +248,12 @@ impl Tape {
         }
     }
 
-    /// Which segments there were when it was opened, which is now for the one who writes it.
+    /// The segments that existed when it was opened; for the writer these are the current ones.
     pub(super) fn range_as_opened(&mut self) -> Result<Range, JournalError> {
         Range::decode(&self.header.salt, &self.block[..]).map_or_else(|| self.range(), Ok)
     }
 
-    /// Which segments there are now.
+    /// The segments that exist now.
     pub(super) fn range(&mut self) -> Result<Range, JournalError> {
         // It may be read while it is being written.
         for _ in 0..PATIENCE {
@@ -265,7 +265,7 @@ impl Tape {
         self.range_from_directory()
     }
 
-    /// Which segments there are, from their files. For a journal whose range a power cut has damaged.
+    /// The segments according to their files, for a journal whose range was damaged by a power failure.
     pub(super) fn range_from_directory(&self) -> Result<Range, JournalError> {
         let segments = list_segments(self.dir.as_fd(), self.slot, &self.header.salt)?;
         let newest = segments.last().copied().unwrap_or(0);
@@ -295,7 +295,7 @@ impl Tape {
         Ok(false)
     }
 
-    /// Goes to the beginning of a segment; false, and nothing changed, if it does not exist.
+    /// Goes to the beginning of a segment; false, without a change, if it does not exist.
     pub(super) fn go_to(&mut self, segment: u64) -> Result<bool, JournalError> {
         if segment == 0 {
             self.overflow = None;
@@ -333,7 +333,7 @@ impl Tape {
         for _ in 0..PATIENCE {
             let range = self.range()?;
             if self.go_to(range.newest)? {
-                // A writer that died between making a segment and saying so.
+                // A writer may have died between creating a segment and updating the range.
                 while self.go_to(self.header.segment + 1)? {}
                 return Ok(());
             }
@@ -345,8 +345,7 @@ impl Tape {
         Ok(())
     }
 
-    /// The records in the spare room of the header block as last looked at, and where the rest of the room
-    /// begins.
+    /// The records in the reserve of the header block as of the last read, and the offset of its free part.
     pub(super) fn spare(&self) -> (Vec<Record>, usize) {
         let seal = Seal::new(&self.header.salt, 0);
         let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! What a journal has on disk.
+//! The size of a journal on disk.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::format::Slot;
 use super::store::Claimed;
 use super::tape::Tape;
 
-/// A first segment that is smaller has no further ones: it would have been filled first. The smallest segment has 64 KiB,
-/// and at most the largest event stays unused.
+/// A smaller first segment has no successors, because it would have been filled first. The smallest segment has 64
+/// KiB, and at most the size of the largest event stays unused.
 const ONE_SEGMENT_BYTES: u64 = 40 << 10;
-/// A disk that has fewer bytes or files left is nearly full: what is free is given back instead of kept.
+/// Below this number of free bytes or files, a disk is nearly full: free slots are released instead of kept.
 const LOW_DISK_BYTES: u64 = 16 << 20;
 const LOW_DISK_FILES: u64 = 64;
 /// The unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// The blocks that a journal's files have on disk, in bytes. Not what was written to it: that may be any number of times
-/// its bound. 0 if the journal is gone.
+/// Size of a journal's blocks on disk, in bytes. This is not the number of bytes written, which may be many times its
+/// bound. 0 if the journal does not exist.
 pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
     let Ok(first) = stat_segment(dir, journal.slot, 0) else {
         return 0;
@@ -38,16 +38,16 @@ pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
     own + further.map(|stat| blocks(&stat)).sum::<u64>()
 }
 
-/// Whether the disk of a folder is nearly full.
+/// Whether the disk of a directory is nearly full.
 pub(crate) fn is_short_of_space(dir: &OwnedFd) -> bool {
     fstatvfs(dir).is_ok_and(|disk| {
-        // A file system without a fixed number of files says 0 of 0.
+        // A file system without a fixed number of files reports 0 of 0.
         disk.f_bavail.saturating_mul(disk.f_frsize) < LOW_DISK_BYTES
             || (disk.f_files > 0 && disk.f_favail < LOW_DISK_FILES)
     })
 }
 
-/// What the file system says of a segment; an error if it is not a plain file.
+/// The `stat` of a segment; an error if it is not a regular file.
 pub(super) fn stat_segment(dir: &OwnedFd, slot: Slot, segment: u64) -> Result<Stat, Errno> {
     let stat = statat(dir.as_fd(), segment_name(slot, segment), AtFlags::SYMLINK_NOFOLLOW)?;
     match FileType::from_raw_mode(stat.st_mode) {

@@ -1,4 +1,4 @@
-//! Appending to a journal, within its bound, on a disk that may be full.
+//! Appends to a journal, within its bound, on a disk that may be full.
 
 mod segments;
 
@@ -19,62 +19,62 @@ use super::format::{
 use super::record::{RecordHead, Seal, now_nanos};
 use super::tape::Tape;
 
-/// Output is not split to use up less than this at the end of a segment.
+/// Output is not split to fill less than this at the end of a segment.
 const SMALLEST_PIECE: u64 = 4 << 10;
 
-/// An end that is written again at the beginning of later segments, so that it outlives its own.
+/// An end that is repeated at the beginning of later segments.
 #[derive(Debug)]
 struct Sticky {
     head: RecordHead,
     payload: Vec<u8>,
 }
 
-/// The segment that is written to.
+/// The current segment of the writer.
 #[derive(Debug)]
 struct Segment {
     index: u64,
     /// `None` for the first, which is always open.
     file: Option<OwnedFd>,
     seal: Seal,
-    /// Where the next record goes.
+    /// Offset of the next record.
     offset: u64,
-    /// How large it may become.
+    /// Maximum size of the segment.
     limit: u64,
 }
 
-/// A journal that was claimed a moment ago, open for its writer, who so need not open and read it.
+/// A journal that was just claimed, open for its writer, which need not open and read it.
 #[derive(Debug)]
 pub(crate) struct NewJournal {
     pub(crate) file: OwnedFd,
     pub(crate) key: NewJournalKey,
 }
 
-/// What stands at the beginning of a new journal.
+/// The beginning of a new journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct NewJournalKey {
     #[n(0)]
     pub(super) salt: Salt,
     #[n(1)]
     pub(super) bound: u64,
-    /// How many bytes the first record has.
+    /// Size of the first record.
     #[n(2)]
     pub(super) first_record: u64,
-    /// The number of its file.
+    /// The inode number of its file.
     #[n(3)]
     pub(super) inode: u64,
 }
 
 impl NewJournalKey {
-    /// Whether a file is the one that this is the key to.
+    /// Whether a file is the one that this belongs to.
     pub(crate) fn is_of(&self, file: &OwnedFd) -> bool {
         fstat(file).is_ok_and(|stat| stat.st_ino == self.inode)
     }
 }
 
-/// The one writer of a journal.
+/// The only writer of a journal.
 ///
-/// Blocking, without threads and without syncing. A record is written with one call; only when that call
-/// has succeeded does the writer move on, so that the remains of a failed one are overwritten.
+/// It blocks, uses no threads and does not sync. A record is written with one system call. The writer advances only
+/// after success, so the rest of a failed write is overwritten.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     dir: Arc<OwnedFd>,
@@ -84,23 +84,23 @@ pub(crate) struct JournalWriter {
     layout: Layout,
     first: OwnedFd,
     segment: Segment,
-    /// The oldest segment that is not of the head.
+    /// The oldest segment outside the head.
     oldest: u64,
-    /// Output bytes in each segment from `oldest` on, as far as this writer wrote them.
+    /// Number of output bytes in each segment from `oldest` on, as far as this writer wrote them.
     recorded: VecDeque<u64>,
-    /// The positions at which the segments from `oldest` on begin.
+    /// Start positions of the segments from `oldest` on.
     starts: VecDeque<u64>,
-    /// The position up to which a reader has read that must not lose anything.
+    /// Position of a reader that must not lose anything.
     floor: Option<u64>,
     position: Position,
     dropped: u64,
     sticky: Vec<Sticky>,
-    /// Where the next record goes in the header's spare room.
+    /// Offset of the next record in the header's reserve.
     spare: usize,
 }
 
 impl JournalWriter {
-    /// Begins to write a journal of which nobody has written more than the first record.
+    /// Begins to write a journal that contains only its first record.
     pub(crate) fn begin(dir: &Arc<OwnedFd>, slot: Slot, journal: NewJournal) -> Self {
         let NewJournal { file: first, key: NewJournalKey { salt, bound, first_record, .. } } = journal;
         let layout = Layout::new(bound);
@@ -133,7 +133,7 @@ impl JournalWriter {
         writer
     }
 
-    /// Opens a claimed slot and goes on after its last valid record.
+    /// Opens a claimed slot and continues after its last valid record.
     pub(crate) fn open(dir: &Arc<OwnedFd>, slot: Slot) -> Result<Self, JournalError> {
         let dir = Arc::clone(dir);
         let mut tape = Tape::open_to_write(Arc::clone(&dir), slot)?;
@@ -161,7 +161,7 @@ impl JournalWriter {
                 remember(&mut sticky, record.head, tape.payload(&record));
             }
         }
-        // Bytes that were dropped before an end in the spare room are known from nowhere else.
+        // Bytes that were dropped before an end in the reserve are known only from there.
         if spare_position.total() > position.total() {
             position = spare_position;
         }
@@ -196,7 +196,7 @@ impl JournalWriter {
             spare,
         };
         writer.recorded.resize(writer.tail_segments(), 0);
-        // Where others begin is not known, but that it is before this.
+        // The start of others is unknown, but it is before this.
         writer.starts.resize(writer.tail_segments(), position.total());
         if index != range.newest {
             writer.write_range(index)?;
@@ -204,36 +204,37 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// Cuts off whatever stands behind the last valid record. Only for the journal of a dead writer, where
-    /// a power cut may have left whole records behind a torn one.
+    /// Truncates the journal after the last valid record. Only for the journal of a dead writer, where a power
+    /// failure may have left complete records after a torn one.
     pub(super) fn cut_tail(&mut self) -> Result<(), JournalError> {
         Ok(ftruncate(self.file(), self.segment.offset)?)
     }
 
-    /// Both streams together: the cursor at the end.
+    /// The cursor at the end: both streams together.
     pub(crate) fn position(&self) -> u64 {
         self.position.total()
     }
 
-    /// How many bytes each stream has had.
+    /// Lengths of both streams.
     pub(crate) fn lengths(&self) -> Position {
         self.position
     }
 
-    /// Goes on behind output that another writer was given and could not append; readers get a gap.
+    /// Skips output that another writer could not append; readers get a gap.
     pub(super) fn skip_to(&mut self, position: Position) {
         if position.total() > self.position.total() {
             self.position = position;
         }
     }
 
-    /// Keeps what comes after a position, which a reader has read up to, and about a third of the tail before it: that
-    /// may be on its way to the reader. `None` keeps nothing.
+    /// Keeps the output after a reader's position, and about a third of the tail before it, which may be in transit
+    /// to the reader. `None` keeps nothing.
     pub(crate) fn keep_from(&mut self, floor: Option<u64>) {
         self.floor = floor;
     }
 
-    /// How many bytes of output can be appended now, in one piece, within the bound and without dropping what is kept.
+    /// Number of bytes of output that can be appended now, in one piece, within the bound and without dropping
+    /// protected output.
     pub(crate) fn room_above_floor(&self) -> u64 {
         if self.room() >= SMALLEST_PIECE {
             return self.room();
@@ -247,13 +248,13 @@ impl JournalWriter {
         }
     }
 
-    /// Output bytes this writer was given that are not in the journal (any more).
+    /// Number of output bytes given to this writer that are not in the journal (any more).
     #[cfg(test)]
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped
     }
 
-    /// Appends output. What cannot be written is counted and dropped: readers get a gap.
+    /// Appends output. Output that cannot be written is counted and dropped: readers get a gap.
     pub(crate) fn append_output(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), AppendError> {
         let nanos = now_nanos();
         let mut left = bytes;
@@ -290,8 +291,8 @@ impl JournalWriter {
         })
     }
 
-    /// Appends an event. [`kind::ENDED`] and [`kind::CLOSED`] have spare room in the first segment's header, so
-    /// that a short one can be recorded on a full disk.
+    /// Appends an event. [`kind::ENDED`] and [`kind::CLOSED`] have a reserve in the first segment's header, so that a
+    /// short one can be recorded on a full disk.
     pub(crate) fn append_event(&mut self, kind: u8, payload: &[u8]) -> Result<(), AppendError> {
         if kind <= kind::SPEC {
             return Err(AppendError::BadKind(kind));
@@ -325,7 +326,7 @@ impl JournalWriter {
         self.segment.file.as_ref().unwrap_or(&self.first).as_fd()
     }
 
-    /// The largest payload that fits into this segment.
+    /// Maximum payload that fits into this segment.
     fn room(&self) -> u64 {
         self.segment.limit.saturating_sub(self.segment.offset + RECORD_HEAD_BYTES as u64)
     }

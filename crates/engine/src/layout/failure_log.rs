@@ -1,7 +1,7 @@
-//! The log of supervisors that failed: the one trace that such a process leaves.
+//! The log of failed supervisors.
 //!
-//! A line says when, which process, and why. The file and the one before it are bounded, so that a
-//! supervisor that fails again and again does not fill the disk.
+//! A line contains the time, the process and the reason. The file and its predecessor are bounded, so that repeated
+//! failures do not fill the disk.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,16 +11,16 @@ use rustix::fs::{OFlags, fstat, renameat};
 
 use crate::trusted::{TrustedDir, open_own};
 
-/// The name of the log, in the state directory.
+/// Name of the log in the state directory.
 pub(crate) const FAILURES: &str = "supervisor-failures.log";
-/// Where its lines are when it was full.
+/// Name of its predecessor.
 const OLDER_FAILURES: &str = "supervisor-failures.old.log";
-/// When it is full, in bytes.
+/// Maximum size of the log, in bytes.
 pub(crate) const MAX_FAILURE_LOG_BYTES: u64 = 64 << 10;
-/// The most bytes of one reason.
+/// Maximum length of one reason, in bytes.
 const MAX_REASON_BYTES: usize = 500;
 
-/// How many lines there are. A log that another user may have written to has none.
+/// Number of lines. A log that another user may have written to counts as empty.
 pub(crate) fn count_failures(state_dir: &TrustedDir) -> u64 {
     let lines = |name: &str| {
         let bytes = state_dir.read(name, 2 * MAX_FAILURE_LOG_BYTES).ok().flatten().unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn count_failures(state_dir: &TrustedDir) -> u64 {
     lines(FAILURES) + lines(OLDER_FAILURES)
 }
 
-/// Adds a line. `folder` is one of the state directory's folders.
+/// Appends a line. `folder` is one of the directories of the state directory.
 pub(crate) fn log_failure(folder: &OwnedFd, reason: &str) -> io::Result<()> {
     let path = |name: &str| format!("../{name}");
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND;
@@ -64,7 +64,7 @@ mod tests {
         assert!(text.ends_with(&format!("supervisor {}: first line\n", std::process::id())), "{text}");
         let state_dir = TrustedDir::open(dir.path()).unwrap();
         assert_eq!(count_failures(&state_dir), 1);
-        // What others can write to is neither written to nor believed.
+        // A file that others can write to is neither read nor written.
         let mode = |mode| {
             std::fs::set_permissions(dir.path().join(FAILURES), PermissionsExt::from_mode(mode)).unwrap();
         };

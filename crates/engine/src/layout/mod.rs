@@ -1,9 +1,9 @@
-//! The layout of a state directory: what the engine and its supervisors both know of it.
+//! The layout of a state directory, shared by the engine and its supervisors.
 //!
-//! - [`Folders`]: its folders, held open.
+//! - [`Folders`]: its directories, held open.
 //! - [`socket_name`], [`socket_address`]: the socket of a supervisor.
 //! - [`SnapshotFile`]: the saved state of a session.
-//! - [`log_failure`]: the log of supervisors that failed.
+//! - [`log_failure`]: the log of failed supervisors.
 
 mod failure_log;
 mod snapshot_file;
@@ -19,12 +19,12 @@ pub(crate) use snapshot_file::SnapshotFile;
 
 use crate::trusted::{TrustError, TrustedDir};
 
-/// The names of the folders.
+/// The names of the directories.
 pub(crate) const JOURNALS: &str = "journals";
 pub(crate) const SUPERVISORS: &str = "supervisors";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 
-/// The folders of a state directory, held open so that no path is ever too long or moved away.
+/// The directories of a state directory, held open so that no path is too long or can be replaced.
 #[derive(Debug)]
 pub(crate) struct Folders {
     pub(crate) journals: Arc<OwnedFd>,
@@ -33,7 +33,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Opens them, and makes those that are missing; none of them may be another user's.
+    /// Opens them, and creates missing ones. They must not belong to another user.
     pub(crate) fn open(state_dir: &TrustedDir) -> Result<Self, TrustError> {
         Ok(Self {
             journals: Arc::new(state_dir.folder(JOURNALS)?.into()),
@@ -43,13 +43,13 @@ impl Folders {
     }
 }
 
-/// The name of a supervisor's socket in its folder. The argument is the supervisor's nonce.
+/// The name of a supervisor's socket in its directory. The argument is the supervisor's nonce.
 pub(crate) fn socket_name(nonce: u64) -> String {
     format!("{nonce:012x}")
 }
 
-/// The address of a supervisor's socket: through the open folder, so that the length of the state
-/// directory's path does not matter (an address holds 108 bytes).
+/// The address of a supervisor's socket: through the open directory, so that the length of the state directory's path
+/// does not matter (an address has at most 108 bytes).
 pub(crate) fn socket_address(folder: &OwnedFd, nonce: u64) -> io::Result<SocketAddrUnix> {
     let path = format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), socket_name(nonce));
     Ok(SocketAddrUnix::new(path)?)

@@ -1,9 +1,9 @@
-//! A session's state on disk, for the case that its supervisor is killed.
+//! The saved state of a session on disk, in case its supervisor is killed.
 //!
-//! Two files that are written in turn, so that one is always whole; each starts with a number
-//! that counts up, a length and a checksum. They are named by the slot of the session's record, are
-//! written over and never renamed: on ext4 a new file costs up to 0.6 ms. The checksum is over the salt of that use of the
-//! slot too: what another session has left under the same name is nothing.
+//! Two files are written alternately, so that one is always complete. Each begins with an increasing number, a length
+//! and a checksum. They are named after the slot of the session's record. They are overwritten and never renamed: on
+//! ext4 a new file costs up to 0.6 ms. The checksum includes the salt of that use of the slot, so the state of
+//! another session with the same slot is not valid.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,12 +16,12 @@ use crate::journal::Salt;
 use crate::trusted::open_own;
 
 const HEADER: usize = 24;
-/// The last bytes of a header whose checksum is over a salt. Supervisors of version 3 wrote none.
+/// The last bytes of a header whose checksum includes a salt. Supervisors of version 3 wrote none.
 const SALTED: [u8; 4] = *b"salt";
-/// A state larger than this is not saved on disk.
+/// Maximum size of a state on disk, in bytes.
 const MAX_STATE: usize = 64 << 20;
 
-/// Where one session's state is saved.
+/// The files of one session's state.
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
     slot: u32,
@@ -54,15 +54,14 @@ impl SnapshotFile {
         Self { slot, salt, written: 0 }
     }
 
-    /// Saves a state of a certain age. The number is the time it is of, so that it counts up across
-    /// supervisors too.
+    /// Saves a state of the given age. Its number is its time, so that it increases across supervisors.
     pub(crate) fn write(&mut self, folder: &OwnedFd, text: &[u8], age: Duration) -> io::Result<()> {
         if text.len() > MAX_STATE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = micros(now.saturating_sub(age));
-        // A write that fails is tried again on the same file, so that the other one stays whole.
+        // A failed write is retried on the same file, so that the other one stays complete.
         let turn = self.written + 1;
         let file = open_own(folder.as_fd(), &name(self.slot, turn), OFlags::CREATE | OFlags::WRONLY)?;
         write_at(&file, text, HEADER)?;
@@ -77,8 +76,8 @@ impl SnapshotFile {
         Self::remove(folder, self.slot);
     }
 
-    /// The newest whole state of a session, and how old it is. One without a salt counts if it is younger than the
-    /// session.
+    /// The newest complete state of a session, and its age. A state without a salt is accepted if it is younger than
+    /// the session.
     pub(crate) fn read(
         folder: &OwnedFd,
         slot: u32,
@@ -96,7 +95,7 @@ impl SnapshotFile {
         Some((newest.text, age))
     }
 
-    /// Forgets a session's state; its slot may soon be another's.
+    /// Removes a session's state; its slot may be reused.
     pub(crate) fn remove(folder: &OwnedFd, slot: u32) {
         for turn in [0, 1] {
             let _ = unlinkat(folder, name(slot, turn), AtFlags::empty());
@@ -116,7 +115,7 @@ fn micros(since_epoch: Duration) -> u64 {
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A state as it was found.
+/// A state read from a file.
 struct Found {
     number: u64,
     is_salted: bool,

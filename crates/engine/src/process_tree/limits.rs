@@ -13,13 +13,13 @@ use crate::sys::{self, LimitValue, Resource};
 #[non_exhaustive]
 pub(crate) enum LimitError {
     /// A limit of zero, with which nothing could run.
-    #[error("a limit of 0 for {what} would let nothing run; leave it out for no limit")]
+    #[error("a limit of 0 for {what} is invalid; omit it for no limit")]
     Zero {
         /// The limit.
         what: &'static str,
     },
     /// A number that the kernel has no room for.
-    #[error("{value} is too much for {what}; the most is {most}, and leaving it out means no limit")]
+    #[error("{value} is too large for {what}; the maximum is {most}, omit it for no limit")]
     TooLarge {
         /// The limit.
         what: &'static str,
@@ -29,7 +29,7 @@ pub(crate) enum LimitError {
         most: u64,
     },
     /// A number with which no program starts.
-    #[error("{value} is too little for {what}; the minimum is {least}")]
+    #[error("{value} is too small for {what}; the minimum is {least}")]
     TooSmall {
         /// The limit.
         what: &'static str,
@@ -40,8 +40,8 @@ pub(crate) enum LimitError {
     },
     /// Processes of root are counted by cgroups only.
     #[error(
-        "a limit of processes needs a writable cgroup with the pids controller, since the kernel exempts root from \
-         the limit by user; run commands as another user, make such a cgroup available, or leave the limit out"
+        "a limit of processes requires a writable cgroup with the pids controller, because the kernel exempts root from \
+         the limit by user; run commands as another user, provide such a cgroup, or omit the limit"
     )]
     ProcessesOfRoot,
     /// The kernel said no.

@@ -1,4 +1,4 @@
-//! What is to run, as it goes over the wire.
+//! Commands and sessions as sent over the wire.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -37,7 +37,7 @@ pub(crate) struct Variable {
     pub(crate) value: Option<Bytes>,
 }
 
-/// What the program is.
+/// The program of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum WireProgram {
     #[n(0)]
@@ -46,7 +46,7 @@ pub(crate) enum WireProgram {
     Argv(#[n(0)] Vec<Bytes>),
 }
 
-/// Where standard input comes from.
+/// Source of standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum WireStdin {
     #[n(0)]
@@ -60,7 +60,7 @@ pub(crate) enum WireStdin {
     OpenWith(#[n(0)] Bytes),
 }
 
-/// A command for a supervisor: what to run, and the journal slot that has been claimed for it.
+/// A command for a supervisor, with the journal slot claimed for it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Command {
     #[n(0)]
@@ -86,20 +86,20 @@ pub(crate) struct Command {
     /// Shell text that runs first, unrecorded: a session's state for a process started from it.
     #[n(10)]
     pub(crate) prelude: Option<Bytes>,
-    /// Whether to record that it was taken before anything is done with it, so that a command that nobody ever had
-    /// can be told from one that is lost.
+    /// Whether to record that it was taken before it is processed, to distinguish a command that no supervisor took
+    /// from a lost one.
     #[n(11)]
     pub(crate) record_taken: Option<bool>,
-    /// That its journal, open, comes with it, and what is in it; else it is opened by its slot.
+    /// The content of its journal, if that is sent open with it; else the supervisor opens the journal by its slot.
     #[n(12)]
     pub(crate) journal: Option<NewJournalKey>,
-    /// That the supervisor will be needed again soon: few others are ready.
+    /// Whether the supervisor is needed again soon because few others are ready.
     #[n(13)]
     pub(crate) hurry: Option<bool>,
-    /// That it waits for its reader instead of having unread output dropped. Since version 4.
+    /// Whether it waits for its reader instead of dropping unread output. Since version 4.
     #[n(14)]
     pub(crate) waits_for_reader: Option<bool>,
-    /// As whom it runs; as the supervisor's other commands if there is none. Never given to a session's shell.
+    /// User that it runs as; the supervisor's default user if `None`. Not used with the shell of a session.
     #[n(90)]
     pub(crate) user: Option<User>,
 }
@@ -136,7 +136,7 @@ impl Command {
 }
 
 impl Command {
-    /// How many bytes its parts of any length have.
+    /// Total size of its variable-length parts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let program = match &self.program {
             WireProgram::Shell(text) => text.0.len(),
@@ -162,26 +162,26 @@ pub(crate) fn variables(env: &[(OsString, Option<OsString>)]) -> Vec<Variable> {
         .collect()
 }
 
-/// What a session is opened with.
+/// Options of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct OpenSession {
-    /// The slot that holds the session's record; its snapshots are filed under the same number.
+    /// The slot of the session's record; its snapshots have the same number.
     #[n(0)]
     pub(crate) slot: u32,
     #[n(1)]
     pub(crate) env: Vec<Variable>,
     #[n(2)]
     pub(crate) cwd: Option<Bytes>,
-    /// Shell text that brings the shell to an earlier state.
+    /// Shell text that restores an earlier state.
     #[n(3)]
     pub(crate) snapshot: Option<Bytes>,
-    /// How old that state is.
+    /// Age of that state.
     #[cbor(n(4), with = "wire::optional_micros", has_nil)]
     pub(crate) snapshot_age: Option<Duration>,
-    /// The salt of the record, which its snapshots carry. Engines of version 3 give none.
+    /// The salt of the record, which its snapshots carry. Engines of version 3 do not send it.
     #[n(5)]
     pub(crate) salt: Option<Salt>,
-    /// As whom its shell runs; as the supervisor's other commands if there is none.
+    /// User of its shell; the supervisor's default user if `None`.
     #[n(90)]
     pub(crate) user: Option<User>,
 }

@@ -1,10 +1,10 @@
-//! How it is sent: frames.
+//! Encoding of messages as frames.
 
 use minicbor::{Decode, Encode};
 
 use super::MAX_FRAME;
 
-/// One frame: a request number (0 for events) and what is said.
+/// One frame: a request number (0 for events) and a body.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Envelope<T> {
     #[n(0)]
@@ -13,7 +13,7 @@ pub(crate) struct Envelope<T> {
     pub(crate) body: T,
 }
 
-/// What can be read of an envelope whose body cannot.
+/// The readable part of an envelope whose body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 struct EnvelopeHead {
     #[n(0)]
@@ -23,12 +23,12 @@ struct EnvelopeHead {
 /// A frame that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("a frame of {0} bytes is longer than the protocol allows")]
+    #[error("a frame of {0} bytes exceeds the limit of the protocol")]
     TooLong(usize),
-    /// The body is of a kind this side does not know; the request number could be read.
-    #[error("a frame holds something this version does not know")]
+    /// The body is of a kind that this side does not support; the request number could be read.
+    #[error("a frame contains a message that this version does not support")]
     Unknown(u64),
-    #[error("a frame is not what the protocol says")]
+    #[error("invalid frame")]
     Malformed,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn frame<T: Encode<()>>(request: u64, body: &T) -> Vec<u8> {
     bytes
 }
 
-/// Collects bytes from a socket and hands out whole frames.
+/// Collects bytes from a socket and returns complete frames.
 #[derive(Debug, Default)]
 pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
@@ -52,7 +52,7 @@ pub(crate) struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Adds what was read.
+    /// Appends received bytes.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         if self.taken > 0 && (self.taken == self.bytes.len() || self.taken > 64 << 10) {
             self.bytes.drain(..self.taken);
@@ -64,7 +64,7 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if there is one.
+    /// The next complete frame, if available.
     pub(crate) fn next<T>(&mut self) -> Result<Option<Envelope<T>>, FrameError>
     where
         T: for<'b> Decode<'b, ()>,

@@ -1,9 +1,9 @@
-//! What engine, zygote and supervisors say to each other.
+//! The messages between engine, zygote and supervisors.
 //!
-//! Frames over unix stream sockets: a little-endian `u32` length, then one CBOR value. Every field and
-//! variant has a number that is never used again for something else. A newer side leaves out nothing
-//! an older one needs, and an older side skips fields it does not know; what it cannot read at all it
-//! answers with [`Answer::Refused`]. `Hello` settles the version: the lower of the two sides' speaks.
+//! Messages are frames over unix stream sockets: a little-endian `u32` length, then one CBOR value. Every field and
+//! variant has a number that is never reused. Fields are only added, and an older side skips unknown ones. A request
+//! that it cannot read is answered with [`Answer::Refused`]. `Hello` negotiates the version: the lower one of both
+//! sides.
 
 mod command;
 mod frames;
@@ -17,12 +17,12 @@ pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
 pub(crate) use supervisor::{Answer, Held, Inspection, Refusal, Request, Role, Stage, StreamLengths};
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
 
-/// The version this code speaks.
+/// The version of this code.
 pub(crate) const VERSION: u16 = 4;
-/// The oldest supervisor this engine can serve.
+/// The oldest supported version of supervisors.
 pub(crate) const OLDEST: u16 = 1;
-/// The longest frame: a command, its environment and its standard input at their limits.
+/// Maximum length of a frame, in bytes: a command, its environment and its standard input at their limits.
 pub(crate) const MAX_FRAME: usize = 96 << 20;
 
-/// A number that names a supervisor: its socket, its cgroup and the tags of its processes.
+/// A number that identifies a supervisor: its socket, its cgroup and the tags of its processes.
 pub(crate) type Nonce = u64;

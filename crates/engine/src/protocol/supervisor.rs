@@ -1,4 +1,4 @@
-//! Between the engine and its supervisors.
+//! Messages between the engine and its supervisors.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::wire;
 /// From engine to supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Request {
-    /// The first request of a connection. Answered by `Welcome`. Since version 4 it has to come with the key of the state
-    /// directory, or the connection is closed.
+    /// The first request of a connection. Answered by `Welcome`. Since version 4 it must contain the key of the state
+    /// directory; otherwise the connection is closed.
     #[n(0)]
     Hello(#[n(0)] u16, #[n(1)] Option<Bytes>),
-    /// Run this command: at once in a run, in its turn in a session. Answered by `Accepted` when it is
-    /// queued; then come `Started` or `NotStarted`, `Ended` and `Closed`.
+    /// Run this command: at once in a run, in queue order in a session. Answered by `Accepted` when it is queued;
+    /// then `Started` or `NotStarted`, `Ended` and `Closed` follow.
     #[n(1)]
     Start(#[n(0)] Box<Command>),
     /// Become a session. Answered by `Done` or `Refused`.
@@ -32,7 +32,7 @@ pub(crate) enum Request {
         #[cbor(n(2), with = "wire::micros")]
         grace: Duration,
     },
-    /// Send a signal and nothing more. Answered by `Done`.
+    /// Only send a signal. Answered by `Done`.
     #[n(4)]
     Signal {
         #[n(0)]
@@ -40,7 +40,7 @@ pub(crate) enum Request {
         #[n(1)]
         signal: i32,
     },
-    /// Write to standard input, then close it if asked. Answered by `Done` when all is written.
+    /// Write to standard input, then close it if requested. Answered by `Done` when everything is written.
     #[n(5)]
     WriteStdin {
         #[n(0)]
@@ -50,7 +50,7 @@ pub(crate) enum Request {
         #[n(2)]
         close: bool,
     },
-    /// Say `Grew` once when the journal goes beyond this position.
+    /// Send `Grew` once when the journal goes beyond this position.
     #[n(6)]
     Follow {
         #[n(0)]
@@ -64,13 +64,13 @@ pub(crate) enum Request {
     /// Take a snapshot now. Answered by `Snapshot`.
     #[n(8)]
     Snapshot,
-    /// End everything and go. Answered by `Receipt`.
+    /// End everything and exit. Answered by `Receipt`.
     #[n(9)]
     Quit,
     /// Replace the session's shell, with or without its state. Answered by `Done`.
     #[n(10)]
     Reset(#[n(0)] bool),
-    /// Make this process of an ended execution an execution of its own. Answered by `Done`.
+    /// Turn this process of an ended execution into an execution. Answered by `Done`.
     #[n(11)]
     Adopt {
         #[n(0)]
@@ -78,16 +78,16 @@ pub(crate) enum Request {
         #[n(1)]
         pid: u32,
     },
-    /// Change the session's environment, in its turn. Answered by `Done`.
+    /// Change the session's environment, in queue order. Answered by `Done`.
     #[n(12)]
     SetEnv(#[n(0)] Vec<Variable>),
-    /// Say `Ended` again, if the end of this execution is not recorded. Has no answer. Since version 4.
+    /// Send `Ended` again if the end of this execution is not recorded. No reply. Since version 4.
     #[n(40)]
     TellEnd(#[n(0)] u32),
-    /// The end of this execution, which the supervisor could not record, is recorded. Has no answer. Since version 4.
+    /// The end of this execution, which the supervisor could not record, is recorded. No reply. Since version 4.
     #[n(41)]
     EndRecorded(#[n(0)] u32),
-    /// How far the reader that a command waits for has read; `None` when none is attached. Has no answer. Since version 4.
+    /// Position of the reader for which a command waits; `None` if none is attached. No reply. Since version 4.
     #[n(60)]
     Reader {
         #[n(0)]
@@ -95,7 +95,7 @@ pub(crate) enum Request {
         #[n(1)]
         read: Option<u64>,
     },
-    /// End the command that the session runs, if one does. Answered by `Receipt`.
+    /// End the running command of the session, if there is one. Answered by `Receipt`.
     #[n(13)]
     Interrupt {
         #[n(0)]
@@ -105,7 +105,7 @@ pub(crate) enum Request {
     },
 }
 
-/// Where an execution stands with its supervisor.
+/// State of an execution in its supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub(crate) enum Stage {
@@ -115,12 +115,12 @@ pub(crate) enum Stage {
     Running,
     #[n(2)]
     Ended,
-    /// It is closed, and something that it left is running. Since version 4.
+    /// It is closed and has leftovers. Since version 4.
     #[n(70)]
     Left,
 }
 
-/// An execution a supervisor holds.
+/// An execution that a supervisor holds.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Held {
     #[n(0)]
@@ -131,27 +131,27 @@ pub(crate) struct Held {
     pub(crate) pid: Option<u32>,
 }
 
-/// What a supervisor is for.
+/// The role of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Role {
     #[n(0)]
     Ready,
     #[n(1)]
     Run,
-    /// A session, whose record is in this slot.
+    /// A session with its record in this slot.
     #[n(2)]
     Session(#[n(0)] u32),
 }
 
-/// Why something was not done.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Refusal {
-    /// A call of the kernel failed.
+    /// A system call failed.
     #[n(0)]
     Os {
         #[n(0)]
         errno: i32,
-        /// What was being done, as in "failed to …".
+        /// The failed operation, as in "failed to …".
         #[n(1)]
         doing: String,
     },
@@ -175,20 +175,20 @@ pub(crate) enum Refusal {
     NoShell(#[n(0)] String),
     #[n(10)]
     ArgumentsTooLong,
-    /// A command has lowered resource limits of the supervisor, or of the zygote, that it cannot raise again. Nothing was
-    /// done, and another process can do it. Since version 4.
+    /// A command has lowered resource limits of the supervisor or the zygote, which it cannot raise again. Nothing
+    /// was done, and another process can do it. Since version 4.
     #[n(40)]
     LimitsLowered,
 }
 
 impl Refusal {
-    /// A failed call of the kernel, and what it was for.
+    /// A failed system call and its purpose.
     pub(crate) fn os(error: &std::io::Error, doing: &str) -> Self {
         Self::Os { errno: error.raw_os_error().unwrap_or(libc::EIO), doing: doing.into() }
     }
 }
 
-/// From supervisor to engine: answers to requests, and events (with request number 0).
+/// From supervisor to engine: replies to requests, and events (with request number 0).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Answer {
     #[n(0)]
@@ -212,10 +212,10 @@ pub(crate) enum Answer {
     Receipt(#[n(0)] KillReceipt),
     #[n(5)]
     Inspected(#[n(0)] Inspection),
-    /// The state as shell text; `None` if the shell could not give it.
+    /// The state as shell text; `None` if the shell could not provide it.
     #[n(6)]
     Snapshot(#[n(0)] Option<Bytes>),
-    /// The shell of a supervisor kept ready is up.
+    /// The shell of a ready supervisor is up.
     #[n(7)]
     Ready,
     #[n(8)]
@@ -242,15 +242,15 @@ pub(crate) enum Answer {
         /// The position after its last byte.
         #[n(2)]
         position: u64,
-        /// The supervisor could not record the end, because its limit of file sizes was lowered, and does not write to the
-        /// journal any more: the engine is to record it, and then says `EndRecorded`. Since version 4.
+        /// The supervisor could not record the end, because its limit of file sizes was lowered, and no longer writes
+        /// to the journal. The engine must record it, and then sends `EndRecorded`. Since version 4.
         #[n(3)]
         unrecorded: Option<StreamLengths>,
-        /// How many of the bytes before that are of standard error. Since version 4.
+        /// Number of bytes of standard error among these. Since version 4.
         #[n(4)]
         stderr_bytes: Option<u64>,
     },
-    /// Nothing more will come; the supervisor has let go of the journal.
+    /// No more output follows; the supervisor has closed the journal.
     #[n(11)]
     Closed {
         #[n(0)]
@@ -265,13 +265,13 @@ pub(crate) enum Answer {
         #[n(1)]
         position: u64,
     },
-    /// A session's shell was replaced.
+    /// The shell of a session was replaced.
     #[n(13)]
     Restarted(#[n(0)] u32),
-    /// The run is over and nothing is left of it; another shell is up, for another run. Since version 2.
+    /// The run is finished and no process of it is left; another shell is ready for another run. Since version 2.
     #[n(14)]
     Renewed,
-    /// Nothing is left any more of an execution that left something when it ended. It comes after `Closed`. Since version 4.
+    /// The last leftover of an execution has ended. It comes after `Closed`. Since version 4.
     #[n(70)]
     Gone {
         #[n(0)]
@@ -279,7 +279,7 @@ pub(crate) enum Answer {
     },
 }
 
-/// How many bytes each stream has had, dropped ones included.
+/// Length of each stream, dropped bytes included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct StreamLengths {
     #[n(0)]
@@ -288,35 +288,35 @@ pub(crate) struct StreamLengths {
     pub(crate) stderr: u64,
 }
 
-/// A look at a running execution or session.
+/// Information on a running execution or session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Inspection {
-    /// Whether it waits for input; `None` if that may not be read.
+    /// Whether it waits for input; `None` if unknown.
     #[n(0)]
     pub(crate) waiting_for_input: Option<bool>,
-    /// The processes it has.
+    /// Its processes.
     #[n(1)]
     pub(crate) pids: Vec<u32>,
     /// The session's working directory.
     #[n(2)]
     pub(crate) cwd: Option<Bytes>,
-    /// Commands of the session that wait for their turn.
+    /// Number of queued commands of the session.
     #[n(3)]
     pub(crate) queued: u32,
-    /// How often the session's shell was replaced.
+    /// Number of replacements of the session's shell.
     #[n(4)]
     pub(crate) restarts: u32,
-    /// Whether a command of the session runs.
+    /// Whether a command of the session is running.
     #[n(5)]
     pub(crate) busy: bool,
-    /// What its processes have used so far. Since version 2.
+    /// Resource usage of its processes so far. Since version 2.
     #[n(6)]
     pub(crate) usage: Option<Usage>,
-    /// Whether the session's last command ended its shell, and none has run in another since. Of version 2,
-    /// though not of its first supervisors.
+    /// Whether the session's last command ended its shell, and none has run in another since. Since version 2, except
+    /// for its first supervisors.
     #[n(7)]
     pub(crate) shell_ended: Option<bool>,
-    /// What an execution that has ended left running, by a look; the first of them. Since version 4.
+    /// Leftovers of an ended execution, found by a scan; the first of them. Since version 4.
     #[n(8)]
     pub(crate) leftovers: Option<Vec<Leftover>>,
 }

@@ -1,4 +1,4 @@
-//! Between the engine and its zygote.
+//! Messages between the engine and its zygote.
 
 use minicbor::{Decode, Encode};
 
@@ -8,7 +8,7 @@ use crate::user::User;
 /// From engine to zygote.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum ZygoteRequest {
-    /// What supervisors forked from now on start from. Answered by `Configured`.
+    /// The settings of supervisors forked from now on. Answered by `Configured`.
     #[n(0)]
     Configure(#[n(0)] Box<Settings>),
     /// Fork a supervisor that listens under this nonce. Answered by `Forked` or `Refused`.
@@ -16,7 +16,7 @@ pub(crate) enum ZygoteRequest {
     Fork(#[n(0)] Nonce),
 }
 
-/// Which way of driving bash to use.
+/// The driver of bash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub(crate) enum DriverChoice {
@@ -28,7 +28,7 @@ pub(crate) enum DriverChoice {
     Portable,
 }
 
-/// Which cgroups to use.
+/// Use of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub(crate) enum CgroupSetting {
@@ -42,7 +42,7 @@ pub(crate) enum CgroupSetting {
     V2,
 }
 
-/// What supervisors start from.
+/// The settings of supervisors.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Settings {
     #[n(0)]
@@ -53,13 +53,13 @@ pub(crate) struct Settings {
     pub(crate) driver: DriverChoice,
     #[n(3)]
     pub(crate) cgroups: CgroupSetting,
-    /// The limit of open files that commands get (the engine raises its own).
+    /// The limit of open files of commands (the engine raises its own).
     #[n(4)]
     pub(crate) open_files: Option<u64>,
-    /// As whom commands run that name no user; the supervisor's own user if there is none.
+    /// Default user of commands; the supervisor's own user if `None`.
     #[n(90)]
     pub(crate) user: Option<User>,
-    /// What an engine has to know to be served by a supervisor.
+    /// The key that an engine must present to a supervisor.
     #[n(70)]
     pub(crate) key: Option<Bytes>,
 }
@@ -75,19 +75,19 @@ pub(crate) enum ZygoteAnswer {
     Refused(#[n(0)] Refusal),
 }
 
-/// What this machine offers.
+/// Capabilities of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Capabilities {
-    /// The path of bash, if there is one.
+    /// The path of bash, if installed.
     #[n(0)]
     pub(crate) bash: Option<Bytes>,
     /// The driver in use: `loaded`, `portable`, or `none`.
     #[n(1)]
     pub(crate) driver: String,
-    /// Why it is not the loaded one.
+    /// Reason why it is not the loaded driver.
     #[n(2)]
     pub(crate) driver_reason: Option<String>,
-    /// What cgroups are used for.
+    /// Use of cgroups.
     #[n(3)]
     pub(crate) cgroups: String,
 }

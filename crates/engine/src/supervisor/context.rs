@@ -1,4 +1,4 @@
-//! What every supervisor inherits from its zygote.
+//! [`Context`]: settings and resources that every supervisor inherits from its zygote.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,25 +14,25 @@ use crate::shell::{self, Driver};
 use crate::sys;
 use crate::user::User;
 
-/// What every supervisor inherits from its zygote.
+/// Settings and resources that every supervisor inherits from its zygote.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) folders: Folders,
-    /// Hangs up when the engine that started the zygote is gone.
+    /// Hangs up when the engine that started the zygote exits.
     pub(crate) lifeline: OwnedFd,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) open_files: Option<u64>,
-    /// As whom commands run that name no user.
+    /// Default user of commands.
     pub(crate) user: Option<User>,
-    /// What an engine has to know to be served.
+    /// The key that an engine must present.
     pub(crate) key: Option<Bytes>,
     pub(crate) bash: Option<PathBuf>,
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
     /// Whether processes can be forked into a new cgroup.
     pub(crate) fork_into_cgroup: bool,
-    /// Counts what the kernel killed for want of memory in the cgroup we are in.
+    /// Counts out-of-memory kills in the cgroup of this process.
     oom_counter: Option<OomCounter>,
 }
 
@@ -54,12 +54,12 @@ impl Context {
         }
     }
 
-    /// What the kernel has killed for want of memory in the cgroup we are in, so far.
+    /// Number of out-of-memory kills so far in the cgroup of this process.
     pub(crate) fn oom_kills(&self) -> u64 {
         self.oom_counter.as_ref().and_then(OomCounter::read).unwrap_or(0)
     }
 
-    /// Takes new settings, probing the machine for what they ask.
+    /// Applies new settings, and probes the capabilities that they need.
     pub(crate) fn configure(&mut self, settings: Settings) -> Capabilities {
         self.env = apply(Vec::new(), &settings.env);
         self.cwd = OsString::from(settings.cwd).into();
@@ -96,8 +96,8 @@ impl Context {
     }
 }
 
-/// Tries whether a process that is forked into a new cgroup lives. It does not if the cgroup we are in was ever
-/// killed: the kernel compares the two cgroups' counts of kills.
+/// Tests whether a process that is forked into a new cgroup survives. It does not if our own cgroup was ever killed:
+/// the kernel compares the kill counts of both cgroups.
 fn can_fork_into(cgroups: &Cgroups) -> io::Result<bool> {
     let mut cgroup = cgroups.create(Nonce::random(), "probe", &Limits::default())?;
     let Some(place) = cgroup.fork_target() else {
@@ -105,7 +105,7 @@ fn can_fork_into(cgroups: &Cgroups) -> io::Result<bool> {
         return Ok(false);
     };
     let is_possible = sys::lives_in(place.as_fd())?;
-    // It is empty in a moment; if that comes too late, it is swept with the next supervisor's.
+    // It is empty in a moment; if that takes too long, it is removed together with the next supervisor's.
     for _ in 0..20 {
         if cgroup.remove().is_ok() {
             break;
@@ -115,15 +115,15 @@ fn can_fork_into(cgroups: &Cgroups) -> io::Result<bool> {
     Ok(is_possible)
 }
 
-/// Says in an environment that has `_`, as one from a shell has, which program is started with it. What is there names the
-/// program that was started with it before: the server.
+/// Sets `_` in an environment to the program that is started, as a shell does, if `_` is set. Its previous value
+/// names the server.
 pub(crate) fn started_as(env: &mut [(OsString, OsString)], program: &Path) {
     if let Some((_, value)) = env.iter_mut().find(|(name, _)| name == "_") {
         *value = program.into();
     }
 }
 
-/// An environment with changes made to it; later ones win.
+/// Applies changes to an environment; later ones win.
 pub(crate) fn apply(mut env: Vec<(OsString, OsString)>, changes: &[Variable]) -> Vec<(OsString, OsString)> {
     for Variable { name, value } in changes {
         let name = OsString::from_vec(name.0.clone());

@@ -1,4 +1,4 @@
-//! What every supervisor has, whatever its role: its connection, its jobs, and the processes that are being ended.
+//! The state of every supervisor, independent of its role: its connection, its jobs, and kills in progress.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -26,23 +26,23 @@ use crate::spawn::ProcessSetup;
 use crate::sys::Credentials;
 use crate::user::User;
 
-/// How long the processes of a command have to die of SIGINT before they are killed, with the portable driver.
+/// Grace period between SIGINT and SIGKILL for the processes of a command, with the portable driver.
 const PORTABLE_GRACE: Duration = Duration::from_millis(15);
 
-/// How often, and how many times, a process that was just forked is looked at for the name of its program.
+/// Interval and number of checks for the program name of a process that was just forked.
 const NAME_INTERVAL: Duration = Duration::from_micros(500);
 const NAME_LOOKS: u32 = 60;
 
-/// Why processes are being ended, and so what follows when they are gone.
+/// Why processes are being ended, which decides what follows.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// A client asked; the receipt answers this request.
+    /// A client requested it; the receipt answers this request.
     Kill { request: u64 },
-    /// A deadline passed or a limit was reached.
+    /// A deadline expired or a limit was reached.
     Cause,
-    /// The command has returned, and what it left is to go; then it has ended.
+    /// The command has returned, and its leftovers are ended before it ends.
     Leftovers { slot: u32 },
-    /// Everything is to go; then the supervisor goes too.
+    /// Everything is ended, then the supervisor exits.
     Quit { request: u64 },
 }
 
@@ -51,19 +51,19 @@ pub(super) enum Purpose {
 pub(super) struct EndingTask {
     pub(super) ending: Ending,
     pub(super) purpose: Purpose,
-    /// The session's command they belong to: its shell may start more of them until it has come back.
+    /// The session's command to which they belong: its shell may start more of them until it has returned.
     pub(super) command: Option<u32>,
-    /// When it is to be looked at again.
+    /// Time of the next step.
     pub(super) wake_at: Instant,
 }
 
-/// How the processes of a running job are to be ended.
+/// Options for ending the processes of a running job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EndRequest {
     pub(super) slot: u32,
     pub(super) reason: EndReason,
     pub(super) signal: Signal,
-    /// How long they have between the signal and SIGKILL.
+    /// Grace period between the signal and SIGKILL.
     pub(super) grace: Duration,
     pub(super) purpose: Purpose,
 }
@@ -72,24 +72,24 @@ pub(super) struct EndRequest {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobProcesses {
     pub(super) scope: Scope,
-    /// The shell that runs it. It is not left over when the job has returned.
+    /// The shell that runs it. It is not a leftover when the job has returned.
     pub(super) shell: Option<Pid>,
-    /// The shell that shells are forked from.
+    /// The template from which shells are forked.
     pub(super) template: Option<Pid>,
 }
 
-/// Which environment a shell starts with.
+/// The initial environment of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShellEnv<'a> {
     /// That of the sandbox.
     Sandbox,
-    /// This one.
+    /// The given one.
     Own(&'a [(OsString, OsString)]),
-    /// None: a snapshot will set every variable.
+    /// Empty: a snapshot will set every variable.
     Empty,
 }
 
-/// What every supervisor has.
+/// The state of every supervisor.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) context: Context,
@@ -99,21 +99,21 @@ pub(super) struct Core {
     pub(super) endings: Vec<EndingTask>,
     /// The cgroup of everything below this supervisor.
     pub(super) cgroup: Option<Cgroup>,
-    /// Those of commands that are over, until nothing is left in them.
+    /// Cgroups of finished commands, until they are empty.
     pub(super) old_cgroups: Vec<Cgroup>,
-    /// What output is read into. It grows with the first command that writes much.
+    /// The buffer for output. It grows with the first command that writes much.
     pub(super) buffer: Vec<u8>,
     pub(super) supply: PipeSupply,
-    /// Everything is being ended, and then the supervisor ends.
+    /// Whether everything is being ended, after which the supervisor exits.
     pub(super) quitting: bool,
     leftover_probe: LeftoverProbe,
     pub(super) own_limits: OwnLimits,
-    /// Those of a shell that it has started.
+    /// The limits of a shell that it has started.
     shell_limits: OwnLimits,
-    /// What executions that are closed have left running.
+    /// Leftovers of closed executions.
     pub(super) remains: Vec<Remains>,
     tags: Tags,
-    /// As whom processes run; `None` for this process's own user.
+    /// User of processes; `None` for this process's own user.
     credentials: Option<Credentials>,
 }
 
@@ -153,7 +153,7 @@ impl Core {
         self.jobs.iter_mut().find(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)
     }
 
-    /// A cgroup of this supervisor, if cgroups serve anything here.
+    /// Creates a cgroup of this supervisor, if cgroups are used.
     pub(super) fn make_cgroup(&self, name: &str, limits: &Limits) -> std::io::Result<Cgroup> {
         let support = self.context.cgroups.support();
         if !support.kill && !limits.any_kernel_limit() {
@@ -162,12 +162,12 @@ impl Core {
         self.context.cgroups.create(self.nonce, name, limits)
     }
 
-    /// Has processes run as this user from now on. Says whether they did not before, so that a shell that is up is of no use.
+    /// Sets the user of processes. Returns whether it changed, so that an existing shell cannot be used.
     pub(super) fn run_as(&mut self, user: &User) -> bool {
         self.set_credentials(user.credentials())
     }
 
-    /// Has processes run as the sandbox's user from now on.
+    /// Resets the user of processes to the default.
     pub(super) fn run_as_default(&mut self) {
         self.set_credentials(self.context.user.as_ref().and_then(User::credentials));
     }
@@ -185,12 +185,12 @@ impl Core {
         self.credentials.as_ref()
     }
 
-    /// Whether commands run as root, which some limits do not hold for.
+    /// Whether commands run as root, for which some limits are not enforced.
     pub(super) fn commands_are_root(&self) -> bool {
         self.credentials.as_ref().map_or_else(is_root, |credentials| credentials.user == 0)
     }
 
-    /// What every process of this supervisor is from its start.
+    /// The initial state of every process of this supervisor.
     pub(super) fn process_setup(&self, tag: Tag) -> ProcessSetup<'_> {
         ProcessSetup {
             cgroup: self.cgroup.as_ref(),
@@ -205,7 +205,7 @@ impl Core {
     /// Starts a shell in the sandbox's working directory.
     pub(super) fn start_shell(&self, env: ShellEnv<'_>) -> Result<Shell, Refusal> {
         let (Some(bash), Some(driver)) = (&self.context.bash, self.context.driver) else {
-            return Err(Refusal::NoShell("there is no bash here".into()));
+            return Err(Refusal::NoShell("bash not found; install it".into()));
         };
         self.check_limits()?;
         let started = Shell::start(&ShellConfig {
@@ -225,23 +225,23 @@ impl Core {
         })
     }
 
-    /// Puts back all limits of this process that a command has changed. What it starts inherits them.
+    /// Restores all limits of this process that a command has changed. Its children inherit them.
     pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         if self.own_limits.restore_all() { Ok(()) } else { Err(Refusal::LimitsLowered) }
     }
 
-    /// Puts back the limits of a shell that waits for a command. Says whether they are as they are to be.
+    /// Restores the limits of a shell that waits for a command. Returns whether they are correct.
     pub(super) fn restore_shell_limits(&self, shell: Pid) -> bool {
         self.shell_limits.restore_on(shell)
     }
 
-    /// Leaves a trace of something that should not happen.
+    /// Writes an unexpected failure to the log.
     pub(super) fn log_failure(&self, reason: &str) {
-        // Without a disk there is no trace.
+        // On a full disk the line is lost.
         drop(log_failure(&self.context.folders.supervisors, &format!("{}: {reason}", self.nonce)));
     }
 
-    /// A new job, whose journal is opened if it did not come with it.
+    /// Creates a job. Its journal is opened if it was not sent with the command.
     pub(super) fn new_job(
         &mut self,
         command: Command,
@@ -267,7 +267,7 @@ impl Core {
         Ok(Job::new(command, tag, journal, now))
     }
 
-    /// The command could not be started: the engine is told why, the record says so for later.
+    /// The command could not be started: tells the engine the reason, and records it.
     pub(super) fn not_started(&mut self, slot: u32, why: Refusal, now: Instant) {
         let code = match why {
             Refusal::BadProgram(libc::ENOENT) => 127,
@@ -287,7 +287,7 @@ impl Core {
         self.link.send(0, &Answer::NotStarted { slot, why });
     }
 
-    /// Ends a command that no program runs for yet.
+    /// Ends a command that has no process yet.
     pub(super) fn end_unstarted(&mut self, slot: u32, reason: EndReason, exit: Exit, now: Instant) {
         let Ok(job) = self.job(slot) else { return };
         job.io.close_outputs();
@@ -296,12 +296,12 @@ impl Core {
         self.end_now(slot);
     }
 
-    /// Starts to end processes. `is_session` says that they are those of a session's command.
+    /// Starts to end processes. `is_session` is true for those of a session's command.
     pub(super) fn begin_ending(&mut self, request: EndRequest, scope: Scope, is_session: bool, now: Instant) {
         let EndRequest { slot, reason, signal, grace, purpose } = request;
         let Ok(job) = self.job(slot) else { return };
         job.cause.get_or_insert((reason, signal.as_raw()));
-        // An interactive bash goes on with the next command unless its child died of SIGINT.
+        // An interactive bash continues with the next command unless its child died of SIGINT.
         let ask_first = is_session && self.context.driver == Some(Driver::Portable);
         let (signal, grace) =
             if ask_first && grace.is_zero() { (Signal::INT, PORTABLE_GRACE) } else { (signal, grace) };
@@ -310,12 +310,12 @@ impl Core {
         self.endings.push(EndingTask { ending, purpose, command, wake_at: now });
     }
 
-    /// The cgroup that holds a scope and nothing else: a session's holds more than one command.
+    /// The cgroup that contains exactly a scope: that of a session contains more than one command.
     fn cgroup_of(&self, scope: Scope) -> Option<&Cgroup> {
         self.cgroup.as_ref().filter(|_| scope == Scope::Tree)
     }
 
-    /// The program has returned. What it wrote is in the pipes; what it left is in the tree. Says whether that is
+    /// The program has returned. Its output is in the pipes, its leftovers in the tree. Returns whether they are
     /// being killed first.
     pub(super) fn complete(
         &mut self,
@@ -324,7 +324,7 @@ impl Core {
         processes: JobProcesses,
         now: Instant,
     ) -> bool {
-        // A shell that has reported may still be there when what it left is ended; its death is not a second end.
+        // A shell that has reported may still exist when its leftovers are ended; its death is not a second end.
         if self.find(slot).is_none_or(|job| job.pending_end.is_some()) {
             return false;
         }
@@ -356,7 +356,7 @@ impl Core {
         kill
     }
 
-    /// Gives a job the end that was prepared for it.
+    /// Applies the pending end of a job.
     pub(super) fn end_now(&mut self, slot: u32) {
         let Ok(job) = self.job(slot) else { return };
         let Some(end) = job.pending_end.take() else {
@@ -370,48 +370,48 @@ impl Core {
         }
     }
 
-    /// Tells the engine of an end; and has the engine record it where this process cannot, nor will be able to.
+    /// Reports an end to the engine, which must record it if this process cannot.
     fn tell_end(&mut self, slot: u32, end: End) {
         let can_record = self.link.engine().is_none() || self.own_limits.restore_file_size();
         let Ok(job) = self.job(slot) else { return };
-        // One that was handed over stays so.
+        // Once handed over, the engine records it.
         let is_kept = can_record && !job.is_handed_over || job.retry_end();
         let unrecorded = (!is_kept).then(|| job.hand_over_end());
         let (position, stderr_bytes) = (job.position(), Some(job.stderr_bytes()));
         self.link.send(0, &Answer::Ended { slot, end, position, unrecorded, stderr_bytes });
     }
 
-    /// Tells an engine of an end that is not recorded, and that an earlier engine was told of, or none.
+    /// Reports an unrecorded end to an engine again.
     pub(super) fn tell_end_again(&mut self, slot: u32) {
         if let Some(end) = self.find(slot).and_then(Job::unwritten_end) {
             self.tell_end(slot, end);
         }
     }
 
-    /// What a job that has just returned has left running.
+    /// The leftovers of a job that has just returned.
     fn leftovers(&mut self, slot: u32, processes: JobProcesses) -> Vec<Leftover> {
         let JobProcesses { scope, shell, template } = processes;
         if !self.leftover_probe.any_besides(shell, template) {
             return Vec::new();
         }
         let mut members = scope.members();
-        // A shell whose only command is over is about to end.
+        // A shell whose only command has ended is about to exit.
         members.retain(|pid| Some(*pid) != shell);
         if self.find(slot).is_some_and(|job| job.cause.is_some()) {
-            // The others are being ended by us.
+            // The others are being ended by this supervisor.
             members.retain(|pid| test_kill_process(*pid) == Err(Errno::PERM));
         }
         self.wait_for_names(&members);
         members.into_iter().map(|pid| Leftover { pid: raw(pid), command: walk::command_line(pid) }).collect()
     }
 
-    /// A child that bash has just forked has bash's name until it has become another program. That is waited for a moment,
-    /// since the name is recorded for good; but not for a child that sleeps, which is a subshell.
+    /// Waits briefly until a child that bash has just forked has executed its program: until then it has bash's name,
+    /// and the name is recorded. Does not wait for a child that sleeps, which is a subshell.
     fn wait_for_names(&self, pids: &[Pid]) {
         let Some(bash) = self.context.bash.as_ref().and_then(|path| rustix::fs::stat(path).ok()) else {
             return;
         };
-        // In the middle of becoming another program it has no arguments.
+        // A process has no arguments during exec.
         let is_unnamed = |pid: &Pid| {
             let program = rustix::fs::stat(format!("/proc/{pid}/exe"));
             let is_bash =
@@ -443,7 +443,7 @@ impl Core {
         }
     }
 
-    /// Ends everything below and then the supervisor itself.
+    /// Ends everything below, then the supervisor itself.
     pub(super) fn quit(&mut self, request: u64) {
         self.quitting = true;
         for job in self.jobs.iter_mut().filter(|job| job.stage != Stage::Ended) {
@@ -454,12 +454,12 @@ impl Core {
         self.endings.push(EndingTask { ending, purpose, command: None, wake_at: Instant::now() });
     }
 
-    /// Whether this process has children besides one, ended but unreaped ones included.
+    /// Whether this process has other children, zombies included.
     pub(super) fn has_children_besides(&self, template: Option<Pid>) -> bool {
         self.leftover_probe.has_children([template, None])
     }
 
-    /// Makes a process that a command left behind an execution of its own.
+    /// Turns a leftover of a command into an execution.
     pub(super) fn adopt_process(&mut self, slot: u32, pid: u32, now: Instant) -> Result<(), Refusal> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Refusal::NoSuchExecution)?;
         let gone = |e: rustix::io::Errno| Refusal::os(&e.into(), "find the process");
@@ -497,7 +497,7 @@ impl Core {
     }
 }
 
-/// The processes of a job in a supervisor that has no other: everything below it, unless the job is an adopted process.
+/// The processes of the only job of a supervisor: everything below it, unless the job is an adopted process.
 pub(super) fn scope_in_tree(job: Option<&Job>, template: Option<Pid>) -> Scope {
     match job {
         Some(job) if job.adopted.is_some() => {
@@ -509,6 +509,6 @@ pub(super) fn scope_in_tree(job: Option<&Job>, template: Option<Pid>) -> Scope {
 
 /// Kills a child of this process.
 pub(super) fn kill_shell(shell: &Shell) {
-    // Our child, not reaped yet, so the number is its own.
+    // It is our child and not reaped, so the process id is valid.
     let _ = rustix::process::kill_process(shell.pid(), Signal::KILL);
 }

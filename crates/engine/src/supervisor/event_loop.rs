@@ -1,7 +1,7 @@
-//! One supervisor, from start to exit.
+//! The event loop of one supervisor, from start to exit.
 //!
-//! Single-threaded: wait for something to happen, deal with it, see what follows from it, wait
-//! again. There is no timer but the next deadline, so a supervisor with nothing to do sleeps.
+//! It is single-threaded: wait for events, handle them, handle their consequences, wait again. The only timer is the
+//! next deadline, so an idle supervisor sleeps.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -27,27 +27,27 @@ use crate::protocol::{Answer, Stage};
 use crate::shell::Shell;
 use crate::sys;
 
-/// How often an end that the disk had no room for is tried again.
+/// Interval between attempts to record an end on a full disk.
 const END_RETRY: Duration = Duration::from_millis(500);
-/// How often it looks at its descriptors if it cannot wait for them.
+/// Polling interval if it cannot wait for its descriptors.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// How often a supervisor without an engine looks whether one can still find it.
+/// Interval at which a supervisor without an engine checks whether an engine can still find it.
 const ORPHAN_CHECK: Duration = Duration::from_secs(30);
 
-/// A supervisor: what every one has, and what it is for.
+/// A supervisor: the common state and its role.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(super) core: Core,
     pub(super) role: Role,
-    /// Jobs that are over and still hold descriptors.
+    /// Finished jobs that still hold descriptors.
     finished: Vec<Job>,
     signals: OwnedFd,
-    /// When to look whether the socket is still there, while no engine is connected.
+    /// Time of the next check of the socket, while no engine is connected.
     orphan_check: Option<Instant>,
     leaving: bool,
 }
 
-/// What woke the loop.
+/// The source of an event.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Listener,
@@ -63,13 +63,13 @@ enum Source {
 }
 
 impl Source {
-    /// Whether it can be dealt with though nothing is known to have happened.
+    /// Whether it can be handled without a known event.
     fn can_be_tried(&self) -> bool {
         !matches!(self, Self::Adopted(_) | Self::Lifeline)
     }
 }
 
-/// Has a panic leave a trace in the state directory.
+/// Writes panics to the log in the state directory.
 fn log_panics(context: &Context) {
     let Ok(folder) = context.folders.supervisors.try_clone() else { return };
     let before = std::panic::take_hook();
@@ -80,7 +80,7 @@ fn log_panics(context: &Context) {
 }
 
 impl Supervisor {
-    /// Runs in a process just forked from the zygote, until the work is over.
+    /// Runs in a process just forked from the zygote, until its work is finished.
     pub(super) fn start(context: Context, nonce: u64, listener: OwnedFd) -> ! {
         let log = context.folders.supervisors.try_clone();
         log_panics(&context);
@@ -103,11 +103,11 @@ impl Supervisor {
 
     fn new(context: Context, nonce: u64, listener: OwnedFd) -> std::io::Result<Self> {
         sys::reset_signals();
-        // A command's `kill -1` or a closing terminal must not end the process that keeps its record.
+        // A command's `kill -1` or a closing terminal must not end the process that records it.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE, libc::SIGALRM]
             .into_iter()
             .chain([libc::SIGUSR1, libc::SIGUSR2, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU])
-            // Nor may a limit that a command sets on it.
+            // Neither must a limit that a command sets on it.
             .chain([libc::SIGXCPU, libc::SIGXFSZ])
         {
             sys::ignore_signal(signal);
@@ -125,7 +125,7 @@ impl Supervisor {
         Ok(Self { core, role, finished: Vec::new(), signals, orphan_check: None, leaving: false })
     }
 
-    /// One turn of the loop.
+    /// One iteration of the loop.
     fn turn(&mut self) {
         for source in self.wait() {
             let now = Instant::now();
@@ -134,7 +134,7 @@ impl Supervisor {
                     for incoming in self.core.link.accept() {
                         self.handle(incoming);
                     }
-                    // The readers of the engine before.
+                    // The readers of the previous engine.
                     self.detach_readers(now);
                     if let Role::Ready(ready) = &self.role {
                         ready.engine_connected(&mut self.core);
@@ -154,7 +154,7 @@ impl Supervisor {
                 Source::Output(slot, stream) => self.pump(slot, stream, now),
                 Source::Stdin(slot) => self.write_stdin(slot),
                 Source::Signals => self.reap(now),
-                // The step that follows every turn looks at it.
+                // Handled by the step that follows every iteration.
                 Source::Ending => {}
                 Source::Adopted(slot) => self.adopted_ended(slot, now),
                 Source::Remains(slot) => {
@@ -167,8 +167,8 @@ impl Supervisor {
         self.follow_up(Instant::now());
     }
 
-    /// Waits until something happens or a deadline passes. What has to be seen first comes first:
-    /// requests before the end of an engine, a shell's report before its death.
+    /// Waits until an event or a deadline. Returns events in the order in which they must be handled: requests before
+    /// the end of an engine, a shell's report before its death.
     fn wait(&self) -> Vec<Source> {
         let core = &self.core;
         let (mut sources, mut fds) = (Vec::new(), Vec::new());
@@ -227,12 +227,12 @@ impl Supervisor {
         }
         if seen == Ok(0) {
             match poll(&mut fds, timeout.as_ref()) {
-                // More descriptors than a command that lowered our limit of open files leaves us.
+                // A command lowered our limit of open files below the number of descriptors.
                 Err(Errno::INVAL) if !core.own_limits.restore_needed() => {
                     std::thread::sleep(LOOK_INTERVAL);
                     return sources.into_iter().filter(Source::can_be_tried).collect();
                 }
-                // Interrupted or out of memory: as good as a wake-up for nothing.
+                // Interrupted or out of memory: treated as a spurious wake-up.
                 _ => {}
             }
         }
@@ -257,7 +257,7 @@ impl Supervisor {
             .min()
     }
 
-    /// Everything that follows from what has happened.
+    /// Handles all consequences of events.
     fn follow_up(&mut self, now: Instant) {
         if self.role.shell().and_then(Shell::wake_at).is_some_and(|at| at <= now) {
             self.role.receive(&mut self.core, now);
@@ -280,9 +280,9 @@ impl Supervisor {
         self.tidy_up();
     }
 
-    /// Does what no client waits for: closes what is over, and makes what the next command needs. In a session that is
-    /// done while the shell is at the next command. Done when a command is over, it would hold up the process that
-    /// waits for it: the kernel likes to wake that on this core.
+    /// Does work for which no client waits: closes finished jobs, and prepares the next command. In a session this is
+    /// done while the shell runs the next command. Done at the end of a command, it would delay the process that
+    /// waits for it, because the kernel tends to wake that process on this core.
     fn tidy_up(&mut self) {
         let Housekeeping { close, prepare } = self.role.housekeeping();
         if close {
@@ -294,7 +294,7 @@ impl Supervisor {
         self.role.prepare();
     }
 
-    /// Without its socket no engine will ever find it again: the state directory was removed.
+    /// Exits if its socket is gone: the state directory was removed, and no engine can find it again.
     fn check_orphaned(&mut self, now: Instant) {
         if self.core.link.engine().is_some() || self.role.is_ready() || self.core.quitting {
             self.orphan_check = None;
@@ -355,13 +355,13 @@ impl Supervisor {
             }
         }
         if !self.core.endings.is_empty() {
-            // What was just killed may already be waiting to be reaped.
+            // Killed processes may already be zombies.
             self.reap(now);
         }
     }
 
-    /// Ends at once, for a reason that nothing can be done about. The zygote then ends everything below, which no process can
-    /// avoid, and the engine gives the executions the end `lost`.
+    /// Exits at once after an unrecoverable error. The zygote then ends all its descendants, and the engine ends the
+    /// executions as `lost`.
     fn fail(&self, reason: &str) -> ! {
         self.core.log_failure(reason);
         sys::exit_now(1)
@@ -370,9 +370,9 @@ impl Supervisor {
     fn ending_done(&mut self, purpose: Purpose, receipt: KillReceipt, now: Instant) {
         match purpose {
             Purpose::Kill { request } => {
-                // The leader's end is found by reaping; it is there when the receipt is.
+                // The end of the leader is found by reaping; it is available together with the receipt.
                 self.reap(now);
-                // So that the engine hears first of executions of which nothing is left.
+                // So that the engine first gets reports of executions without leftovers.
                 self.core.look_for_remains_soon(now);
                 self.core.check_remains(&self.role, now);
                 self.core.link.send(request, &Answer::Receipt(receipt));
@@ -401,7 +401,7 @@ impl Supervisor {
         }
     }
 
-    /// Without its engine a reader is gone too, until the next one says otherwise.
+    /// Without its engine, a reader counts as detached until the next engine reports otherwise.
     fn detach_readers(&mut self, now: Instant) {
         for job in &mut self.core.jobs {
             job.set_reader(None, now);
@@ -416,7 +416,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes out jobs that have ended and of which nothing more will come.
+    /// Removes jobs that have ended and cannot write any more.
     fn close_finished(&mut self, now: Instant) {
         let core = &mut self.core;
         let mut index = 0;
@@ -432,7 +432,7 @@ impl Supervisor {
             if job.has_left {
                 core.remains.push(Remains::of(&job, now));
             }
-            // One that is not empty yet is removed when a later command ends, or at the very end.
+            // A cgroup that is not empty yet is removed when a later command ends, or on exit.
             core.old_cgroups.extend(job.cgroup.take());
             core.old_cgroups.retain_mut(|cgroup| cgroup.remove().is_err());
             if core.jobs.is_empty() && core.buffer.capacity() > 4 << 10 {
@@ -452,9 +452,9 @@ impl Supervisor {
         }
     }
 
-    /// An adopted process has ended that is not our child: how is not known.
+    /// An adopted process that is not our child has ended; its exit status is unknown.
     fn adopted_ended(&mut self, slot: u32, now: Instant) {
-        // If it is our child after all, reaping tells more.
+        // If it is our child after all, reaping provides the status.
         self.reap(now);
         if self.core.find(slot).is_some_and(|job| job.stage == Stage::Running) {
             self.role.complete(&mut self.core, slot, Exit::default(), now);
@@ -495,12 +495,12 @@ impl Supervisor {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Last: it tells the engine that there is nothing to clean up.
+        // Last, because it tells the engine that nothing must be cleaned up.
         let socket = socket_name(core.nonce.value());
         let _ = unlinkat(&core.context.folders.supervisors, socket, AtFlags::empty());
     }
 
-    /// What a newly connected engine is told.
+    /// The reply to a newly connected engine.
     pub(super) fn welcome(&self) -> Answer {
         let held = self.core.jobs.iter().map(|job| crate::protocol::Held {
             slot: job.slot,

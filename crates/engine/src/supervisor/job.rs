@@ -16,11 +16,11 @@ use crate::shell::{Done, How};
 use crate::sys::Reaped;
 use crate::wire;
 
-/// How much the pipes of a command that waits for its reader may have in them at its end without unread output being
-/// dropped for it: as much as the kernel lets a pipe of a user without privileges have, and more.
+/// Maximum amount of data in the pipes of a command that waits for its reader, at its end, for which no unread output
+/// is dropped: more than the kernel's limit of a pipe for unprivileged users.
 const MAX_DRAIN_EXCESS: usize = 4 << 20;
 
-/// How the program itself came to its end.
+/// How the program ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Exit {
     pub(crate) code: Option<i32>,
@@ -28,14 +28,14 @@ pub(crate) struct Exit {
     pub(crate) user: Duration,
     pub(crate) system: Duration,
     pub(crate) max_rss_bytes: u64,
-    /// The session's shell ended with it.
+    /// Whether the session's shell ended with it.
     pub(crate) shell_ended: bool,
-    /// The kernel killed it for want of memory.
+    /// Whether the kernel killed it because memory was exhausted.
     pub(crate) out_of_memory: bool,
 }
 
 impl Exit {
-    /// The end of a command that its shell has reported.
+    /// The end of a command as reported by its shell.
     pub(crate) fn of(done: &Done) -> Self {
         let used = done.usage.unwrap_or_default();
         Self {
@@ -49,12 +49,12 @@ impl Exit {
         }
     }
 
-    /// Whether it was killed, or says that what it waited for was.
+    /// Whether it was killed, or its exit code says that its child was.
     pub(crate) fn is_killed(&self) -> bool {
         self.signal == Some(libc::SIGKILL) || self.code == Some(128 + libc::SIGKILL)
     }
 
-    /// Adds what others have used that belong to it.
+    /// Adds the resource usage of other processes of the command.
     pub(crate) fn add_usage(&mut self, other: &Self) {
         self.user += other.user;
         self.system += other.system;
@@ -76,12 +76,11 @@ impl From<&Reaped> for Exit {
     }
 }
 
-/// An end that is to be recorded.
+/// An end to be recorded.
 #[derive(Debug)]
 struct UnwrittenEnd {
     full: Vec<u8>,
-    /// Without the list of leftovers, whose length is the only one that others decide: for a disk that has room for
-    /// nothing more.
+    /// Without the list of leftovers, the only part whose length others determine: for a full disk.
     short: Vec<u8>,
 }
 
@@ -93,7 +92,7 @@ impl UnwrittenEnd {
     }
 }
 
-/// What reading a stream brought.
+/// Result of reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pumped {
     Open,
@@ -105,7 +104,7 @@ pub(crate) enum Pumped {
 /// A shell that was restored before a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Restored {
-    /// How old its state was.
+    /// Age of its state.
     pub(crate) age: Duration,
     pub(crate) from: StateSource,
 }
@@ -118,35 +117,35 @@ pub(crate) struct Job {
     pub(crate) stage: Stage,
     pub(crate) pid: Option<Pid>,
     pub(crate) tag: Tag,
-    /// Why the supervisor ended it, if it did, and with which signal.
+    /// The reason and signal, if the supervisor ended it.
     pub(crate) cause: Option<(EndReason, i32)>,
     pub(crate) restored: Option<Restored>,
-    /// When it started, in the kernel's reckoning.
+    /// Its start time, in clock ticks of the kernel.
     pub(crate) since: Option<StartTime>,
-    /// When its program returned, likewise.
+    /// The time at which its program returned, likewise.
     pub(crate) until: Option<StartTime>,
-    /// Something of it was running when its program returned.
+    /// Whether any of its processes ran when its program returned.
     pub(crate) has_left: bool,
-    /// A process that another command left behind, watched through this descriptor.
+    /// A leftover of another command, watched through this pidfd.
     pub(crate) adopted: Option<OwnedFd>,
-    /// A cgroup of this command alone, for its limits.
+    /// A cgroup of this command only, for its limits.
     pub(crate) cgroup: Option<Cgroup>,
-    /// What the kernel had killed for want of memory when it started: in its own cgroup, and around us.
+    /// Number of out-of-memory kills at its start: in its own cgroup, and in the enclosing one.
     oom_kills: (u64, u64),
-    /// The end it will have when its leftovers are gone.
+    /// Its end, pending until its leftovers are ended.
     pub(crate) pending_end: Option<End>,
-    /// The position beyond which the engine wants to hear of output.
+    /// The position beyond which the engine wants a report.
     pub(crate) follow: Option<u64>,
     pub(crate) io: JobIo,
     /// Its reader, if it waits for one.
     gate: Option<ReaderGate>,
-    /// Its pipes are not read, because its reader has to go on first.
+    /// Whether its pipes are not read because its reader is behind.
     is_blocked: bool,
     journal: JournalWriter,
     started: Instant,
     last_output: Instant,
     end_unwritten: Option<UnwrittenEnd>,
-    /// The engine is to record the end.
+    /// Whether the engine must record the end.
     pub(crate) is_handed_over: bool,
 }
 
@@ -181,12 +180,12 @@ impl Job {
         }
     }
 
-    /// Makes its pipes and returns the command's ends of them.
+    /// Creates its pipes and returns the command's ends.
     pub(crate) fn open_stdio(&mut self, supply: &mut PipeSupply) -> rustix::io::Result<Stdio> {
         self.io.open(&mut self.command.stdin, supply)
     }
 
-    /// Notes that the program runs.
+    /// The program has started.
     pub(crate) fn started(&mut self, pid: Pid, now: Instant) {
         self.stage = Stage::Running;
         self.pid = Some(pid);
@@ -194,19 +193,18 @@ impl Job {
         self.last_output = now;
     }
 
-    /// Records that the program runs. What it writes is recorded later, by the same hand. A shell is woken first, so
-    /// that this is done while it looks at the text.
+    /// Records the start of the program. A shell is woken first, so that this runs while it parses the text.
     pub(crate) fn record_start(&mut self, pid: Pid) {
-        // A journal that cannot take this still takes the end, which is what counts.
+        // If this cannot be recorded, the end can still be.
         drop(self.journal.append_event(kind::STARTED, &wire::to_bytes(&raw(pid))));
     }
 
-    /// Whether nothing more can be written to its journal.
+    /// Whether no more output can be written to its journal.
     pub(crate) fn is_silent(&self) -> bool {
         self.io.is_silent() && self.end_unwritten.is_none()
     }
 
-    /// How far its reader has read; `None` if none is attached.
+    /// Sets the position of its reader; `None` if none is attached.
     pub(crate) fn set_reader(&mut self, read: Option<u64>, now: Instant) {
         if let Some(gate) = &mut self.gate {
             match read {
@@ -217,7 +215,8 @@ impl Job {
         }
     }
 
-    /// Looks whether its pipes may be read. The time in which they are not does not count as silence of the command.
+    /// Updates whether its pipes may be read. The time in which they are not read does not count for the idle
+    /// timeout.
     pub(crate) fn update_gate(&mut self, now: Instant) {
         let is_blocked = self.output_room(now) == 0;
         if self.is_blocked {
@@ -226,7 +225,7 @@ impl Job {
         self.is_blocked = is_blocked;
     }
 
-    /// How much may be read from its pipes now.
+    /// Number of bytes that may be read from its pipes now.
     fn output_room(&mut self, now: Instant) -> usize {
         let Some(gate) = &self.gate else {
             return usize::MAX;
@@ -237,17 +236,17 @@ impl Job {
         room.and_then(|room| usize::try_from(room).ok()).unwrap_or(usize::MAX)
     }
 
-    /// Whether its pipes are to be read.
+    /// Whether its pipes may be read.
     pub(crate) fn is_readable(&self) -> bool {
         !self.is_blocked
     }
 
-    /// When to look again whether they may be read, if no reader is there to say so.
+    /// Time at which they may be read again without a reader.
     pub(crate) fn gate_expires_at(&self) -> Option<Instant> {
         self.gate.as_ref().filter(|_| self.is_blocked).and_then(ReaderGate::expires_at)
     }
 
-    /// Reads what is there on one stream into the journal.
+    /// Reads available data of one stream into the journal.
     pub(crate) fn pump(&mut self, stream: Stream, buffer: &mut Vec<u8>, now: Instant) -> Pumped {
         let mut left = BUSY_PIPE;
         loop {
@@ -292,26 +291,25 @@ impl Job {
         Pumped::Open
     }
 
-    /// Appends output; says whether the limit is reached.
+    /// Appends output. Returns whether the limit is reached.
     fn record(&mut self, stream: Stream, bytes: &[u8]) -> bool {
         let limit = self.command.limits.output_bytes.unwrap_or(u64::MAX);
         let room = limit.saturating_sub(self.journal.position());
         let kept = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
-        // What the disk has no room for is counted as a gap by the journal itself.
+        // On a full disk the journal counts the bytes as a gap.
         drop(self.journal.append_output(stream, &bytes[..kept]));
         kept < bytes.len() && self.stage == Stage::Running
     }
 
-    /// Reads what was in the pipes when the command came to its end: all it wrote itself is there.
-    /// Not more than that, or a child that floods the pipe could delay the end for ever. Says whether that reached
-    /// the output limit.
+    /// Reads the data that was in the pipes when the command ended, which includes all its own output. Reading more
+    /// would let a child that floods the pipe delay the end forever. Returns whether the output limit was reached.
     pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
         self.io.release_writers();
         let mut limited = false;
-        // What its reader has not read stays, and the journal grows beyond its bound by what is in the pipes.
+        // Unread output is kept, and the journal exceeds its bound by the content of the pipes.
         let _ = self.output_room(now);
         for stream in [Stream::Stdout, Stream::Stderr] {
-            // One look is enough for a pipe that is empty, or that no other process has.
+            // One read is enough for a pipe that is empty, or that no other process holds.
             limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
             let Some(most) = self.io.waiting(stream) else {
                 continue;
@@ -322,19 +320,19 @@ impl Job {
             if most > 0 {
                 limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
             }
-            // Behind the last byte there may be the end.
+            // End of file may follow the last byte.
             limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
         }
         limited
     }
 
-    /// The next moment at which a deadline may pass, and which.
+    /// The next deadline and its reason.
     pub(crate) fn deadline(&self) -> Option<(Instant, EndReason)> {
         if self.stage != Stage::Running || self.cause.is_some() {
             return None;
         }
         let wall = self.command.timeout.and_then(|t| self.started.checked_add(t));
-        // A command that waits for its reader is not silent by itself.
+        // A command that waits for its reader does not count as idle.
         let idle_timeout = self.command.idle_timeout.filter(|_| !self.is_blocked);
         let idle = idle_timeout.and_then(|t| self.last_output.checked_add(t));
         match (wall, idle) {
@@ -349,17 +347,17 @@ impl Job {
         self.cgroup.as_ref().map_or(0, Cgroup::oom_kills)
     }
 
-    /// Notes what the kernel has killed for want of memory so far, in its own cgroup and around us.
+    /// Stores the current number of out-of-memory kills, in its own cgroup and in the enclosing one.
     pub(crate) fn note_oom_kills(&mut self, around: u64) {
         self.oom_kills = (self.own_oom_kills(), around);
     }
 
-    /// Whether the kernel has killed anything for want of memory since.
+    /// Whether there were out-of-memory kills since.
     pub(crate) fn ran_out_of_memory(&self, around: u64) -> bool {
         self.own_oom_kills() > self.oom_kills.0 || around > self.oom_kills.1
     }
 
-    /// What its end is, given how the program came to it.
+    /// The end for an exit of the program.
     pub(crate) fn end_of(&self, exit: Exit, mut leftovers: Vec<Leftover>, now: Instant) -> End {
         let reason = match self.cause {
             Some((cause, _)) => cause,
@@ -369,7 +367,7 @@ impl Job {
         };
         let exit_code = match reason {
             EndReason::Timeout | EndReason::IdleTimeout => Some(124),
-            // Also if it was over before it could be killed: who is faster must not decide whether it succeeded.
+            // Also if it ended before it could be killed: the result must not depend on which was faster.
             EndReason::OutputLimit => Some(128 + libc::SIGKILL),
             EndReason::Lost => None,
             _ => exit.code.or_else(|| exit.signal.map(|s| 128 + s)),
@@ -395,7 +393,7 @@ impl Job {
         }
     }
 
-    /// Records the end. If the disk has no room for it, [`Job::retry_end`] tries again.
+    /// Records the end. If the disk is full, [`Job::retry_end`] tries again.
     pub(crate) fn finish(&mut self, end: &End) {
         self.stage = Stage::Ended;
         drop(self.io.close_stdin());
@@ -403,7 +401,7 @@ impl Job {
         self.retry_end();
     }
 
-    /// Tries to record an end that could not be recorded; says whether it is done.
+    /// Tries again to record an end. Returns whether it is recorded.
     pub(crate) fn retry_end(&mut self) -> bool {
         if !self.is_handed_over
             && let Some(UnwrittenEnd { full, short }) = &self.end_unwritten
@@ -414,17 +412,17 @@ impl Job {
         self.end_unwritten.is_none()
     }
 
-    /// Leaves it to the engine to record an end that cannot be recorded here, and does not write to the journal any more.
-    /// Returns how many bytes each stream has had.
+    /// Leaves the recording of the end to the engine, and stops writing to the journal. Returns the lengths of both
+    /// streams.
     pub(crate) fn hand_over_end(&mut self) -> StreamLengths {
         self.is_handed_over = true;
-        // What comes now would be written beside the engine.
+        // Further output would be written concurrently with the engine.
         self.io.close_outputs();
         let Position { stdout, stderr } = self.journal.lengths();
         StreamLengths { stdout, stderr }
     }
 
-    /// The engine has recorded the end that was left to it.
+    /// The engine has recorded the end.
     pub(crate) fn end_was_recorded(&mut self) {
         if self.is_handed_over {
             self.end_unwritten = None;
@@ -440,7 +438,7 @@ impl Job {
         self.end_unwritten.is_some()
     }
 
-    /// How long it has been running.
+    /// Its run time so far.
     pub(crate) fn running_for(&self) -> Duration {
         self.started.elapsed()
     }
@@ -449,12 +447,12 @@ impl Job {
         self.journal.position()
     }
 
-    /// How many bytes of standard error its journal has.
+    /// Number of bytes of standard error in its journal.
     pub(crate) fn stderr_bytes(&self) -> u64 {
         self.journal.lengths().stderr
     }
 
-    /// Whether the engine asked to hear of output up to here, and has not been told.
+    /// The new position, if the engine requested a report of it.
     pub(crate) fn take_growth(&mut self) -> Option<u64> {
         let position = self.position();
         self.follow.take_if(|seen| *seen < position).map(|_| position)

@@ -1,4 +1,4 @@
-//! The input and output of a job: its pipes. A terminal would be another kind of the same.
+//! [`JobIo`]: the pipes of a job. A terminal would be another kind.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use crate::journal::Stream;
 use crate::memory_file::memory_file;
 use crate::protocol::{Bytes, WireStdin};
 
-/// How much is read from a pipe at a time, and how large a busy pipe is made.
+/// Size of a read from a pipe, and of a busy pipe.
 const READ: usize = 256 << 10;
 pub(crate) const BUSY_PIPE: usize = 1 << 20;
-/// How much is read from a pipe that has not had more.
+/// Size of a read from a pipe that has had little data.
 pub(crate) const SMALL_READ: usize = 4 << 10;
-/// A read this long means the pipe was full: the writer is faster than we wake.
+/// A read of this size means that the pipe was full: the writer is faster than we wake.
 const FULL_PIPE: usize = 64 << 10;
-/// The most bytes given to standard input that wait for the command to read them.
+/// Maximum number of pending bytes for standard input.
 const MAX_STDIN_BACKLOG: usize = 64 << 20;
 
-/// The most requests that wait for their bytes to be written.
+/// Maximum number of pending write requests.
 const MAX_STDIN_REQUESTS: usize = 10_000;
 
 /// Standard input that is open for writing.
 #[derive(Debug, Default)]
 struct StdinPipe {
-    /// None as long as the command waits for its turn.
+    /// None while the command is queued.
     end: Option<OwnedFd>,
     unwritten: Vec<u8>,
     written: usize,
-    /// Requests to answer when so many bytes have been written.
+    /// Requests to answer when this many bytes have been written.
     waiting: Vec<(usize, u64)>,
     accepted: usize,
     close: bool,
 }
 
 impl StdinPipe {
-    /// The pipe of a standard input that stays open, with the bytes that come first taken out of the command.
+    /// The pipe of an open standard input. Moves the initial bytes out of the command.
     fn of(stdin: &mut WireStdin) -> Option<Self> {
         let unwritten = match stdin {
             WireStdin::Null | WireStdin::Bytes(_) => return None,
@@ -50,10 +50,10 @@ impl StdinPipe {
     }
 }
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadResult {
-    /// So many bytes, and whether more may be there already.
+    /// This many bytes, and whether more may be available.
     Bytes {
         count: usize,
         more: bool,
@@ -66,20 +66,20 @@ pub(crate) enum ReadResult {
 #[derive(Debug)]
 pub(crate) struct JobIo {
     outputs: [Option<OwnedFd>; 2],
-    /// Those that have come to their end, closed when there is time.
+    /// Streams at end of file, closed later.
     spent: [Option<OwnedFd>; 2],
-    /// The command's own ends of its pipes, held until it is over: so that a shell that closes
-    /// them does not wake us before it has reported.
+    /// The command's ends of its pipes, held until it has ended: so a shell that closes them does not wake us before
+    /// its report.
     writers: Option<(OwnedFd, OwnedFd)>,
-    /// The command's ends, if a shell could not be given it.
+    /// The command's ends, if they could not be passed to a shell.
     unused: Option<Stdio>,
-    /// The streams that have had more than a small read.
+    /// Streams that have had more than a small read.
     grown: [bool; 2],
     stdin: Option<StdinPipe>,
 }
 
 impl JobIo {
-    /// Nothing is open yet. Bytes that come first on an open standard input are taken out of the command.
+    /// Creates it without pipes. Moves the initial bytes of an open standard input out of the command.
     pub(crate) fn new(stdin: &mut WireStdin) -> Self {
         Self {
             outputs: [None, None],
@@ -91,7 +91,7 @@ impl JobIo {
         }
     }
 
-    /// Makes the pipes and returns the command's ends of them.
+    /// Creates the pipes and returns the command's ends.
     pub(crate) fn open(
         &mut self,
         stdin: &mut WireStdin,
@@ -106,7 +106,7 @@ impl JobIo {
             WireStdin::Bytes(Bytes(bytes)) => Arc::new(memory_file("stdin", &[&bytes])?),
             WireStdin::Open | WireStdin::OpenWith(_) => {
                 let (reader, end) = supply.input()?;
-                // What was written while it waited for its turn is there already.
+                // Data written while it was queued is already there.
                 self.stdin.get_or_insert_default().end = Some(end);
                 Arc::new(reader)
             }
@@ -120,17 +120,17 @@ impl JobIo {
         self.unused = Some(stdio);
     }
 
-    /// Holds the command's ends of its output until it is over.
+    /// Holds the command's ends of its output until it has ended.
     pub(crate) fn hold(&mut self, stdio: Stdio) {
         self.writers = Some((stdio.stdout, stdio.stderr));
     }
 
-    /// Lets go of them.
+    /// Closes them.
     pub(crate) fn release_writers(&mut self) {
         self.writers = None;
     }
 
-    /// Writes something to its standard error, where there is room.
+    /// Writes a message to its standard error, if there is room.
     pub(crate) fn tell_reader(&self, text: &[u8]) {
         if let Some((_, stderr)) = &self.writers
             && rustix::event::poll(&mut [PollFd::new(stderr, PollFlags::OUT)], Some(&Timespec::default()))
@@ -146,18 +146,18 @@ impl JobIo {
         streams.into_iter().zip(&self.outputs).filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
     }
 
-    /// Whether nothing more can come.
+    /// Whether no more output can follow.
     pub(crate) fn is_silent(&self) -> bool {
         self.outputs.iter().all(Option::is_none)
     }
 
-    /// How many bytes wait to be read on a stream; `None` if it has come to its end.
+    /// Number of available bytes of a stream; `None` at end of file.
     pub(crate) fn waiting(&self, stream: Stream) -> Option<usize> {
         let fd = self.outputs[stream as usize].as_ref()?;
         Some(usize::try_from(ioctl_fionread(fd).unwrap_or(0)).unwrap_or(usize::MAX))
     }
 
-    /// Reads from a stream into the buffer, which grows with a stream that has much.
+    /// Reads from a stream into the buffer, which grows for a stream with much data.
     pub(crate) fn read(&mut self, stream: Stream, buffer: &mut Vec<u8>, most: usize) -> ReadResult {
         let index = stream as usize;
         loop {
@@ -193,14 +193,14 @@ impl JobIo {
         }
     }
 
-    /// Closes the outputs: what a command left behind may go on writing, to nowhere.
+    /// Closes the outputs: later output of leftovers is discarded.
     pub(crate) fn close_outputs(&mut self) {
         self.outputs = [None, None];
         self.writers = None;
         self.unused = None;
     }
 
-    /// The descriptor to wait on before writing to standard input, if anything is to be written.
+    /// The descriptor to wait on before writing to standard input, if data is pending.
     pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
         self.stdin_end().filter(|_| self.stdin.as_ref().is_some_and(|s| !s.unwritten.is_empty() || s.close))
     }
@@ -210,7 +210,7 @@ impl JobIo {
         self.stdin.as_ref()?.end.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes bytes for standard input; `false` if it is not open or too much waits already.
+    /// Queues bytes for standard input; `false` if it is not open or too much is pending.
     pub(crate) fn queue_stdin(&mut self, request: u64, bytes: &[u8], close: bool) -> bool {
         let Some(stdin) = &mut self.stdin else {
             return false;
@@ -233,8 +233,8 @@ impl JobIo {
         waiting.into_iter().map(|(_, request)| request).collect()
     }
 
-    /// Writes what it can to standard input. Returns the requests that are done, and those that never
-    /// will be because the command has closed it.
+    /// Writes pending data to standard input. Returns the completed requests, and those that failed because the
+    /// command has closed it.
     pub(crate) fn write_stdin(&mut self) -> (Vec<u64>, Vec<u64>) {
         let Some(stdin) = &mut self.stdin else {
             return Default::default();

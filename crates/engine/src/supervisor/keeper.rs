@@ -1,8 +1,8 @@
-//! What the zygote does for the supervisors it has forked.
+//! Ends the orphaned processes of dead supervisors, in the zygote.
 //!
-//! The zygote is a child subreaper: what a supervisor leaves behind when it dies is given to the zygote by the kernel, whatever
-//! the process has done to its session, group, environment or limits. So each child of the zygote that is not a supervisor is
-//! what a dead supervisor left, and is ended. That is why a zygote outlives its engine for as long as it has children.
+//! The zygote is a child subreaper: the kernel gives it the processes of a dead supervisor, whatever they have done
+//! to their session, group, environment or limits. So each child of the zygote that is not a supervisor is such an
+//! orphan, and is ended. Therefore a zygote outlives its engine as long as it has children.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ use crate::process_tree::{Ending, Scope, Step};
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     supervisors: HashSet<Pid>,
-    /// What dead supervisors left is being ended, and when to go on with that.
+    /// The orphans that are being ended, and the time of the next step.
     ending: Option<(Ending, Instant)>,
 }
 
@@ -27,35 +27,36 @@ impl Keeper {
         self.supervisors.insert(pid);
     }
 
-    /// Whether there is nothing to look after.
+    /// Whether it has no children.
     pub(super) fn is_idle(&self) -> bool {
         self.supervisors.is_empty() && self.ending.is_none()
     }
 
-    /// When [`step`](Self::step) is to be called, if no child changes before.
+    /// The time for the next [`step`](Self::step), if no child changes before.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         self.ending.as_ref().map(|(_, at)| *at)
     }
 
-    /// Reaps children that have ended, and makes a supervisor go on that was stopped: a command may do that to its own,
-    /// which would then keep no deadline and answer nothing. `signals` tells of changes of children.
+    /// Reaps children, and continues a stopped supervisor: a command may stop its own, which would then neither meet
+    /// deadlines nor reply. `signals` reports changes of children.
     pub(super) fn reap(&mut self, signals: &BorrowedFd<'_>) {
         let mut discarded = [0; 128];
         while rustix::io::read(signals, &mut discarded).is_ok() {}
         let mut may_have_left = false;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             if status.stopped() {
-                // Our child, not reaped, so the number is its own.
+                // It is our child and not reaped, so the process id is valid.
                 if self.supervisors.contains(&pid) {
                     let _ = kill_process(pid, Signal::CONT);
                 }
             } else {
-                // One that goes by itself has ended what it had, and there may be thousands of others to look at.
+                // A supervisor that exits normally has ended its processes, and a scan may have to look at thousands
+                // of others.
                 let went = self.supervisors.remove(&pid) && status.exit_status() == Some(0);
                 may_have_left |= !went;
             }
         }
-        // The kernel has given away its children before a process can be reaped.
+        // The kernel reassigns the children of a process before it can be reaped.
         if may_have_left
             && self.ending.is_none()
             && children().iter().any(|pid| !self.supervisors.contains(pid))
@@ -65,13 +66,13 @@ impl Keeper {
         }
     }
 
-    /// Goes on ending what dead supervisors left.
+    /// Continues to end orphans.
     pub(super) fn step(&mut self, now: Instant) {
         let Some((ending, _)) = &mut self.ending else { return };
         ending.spare(self.supervisors.clone());
         match ending.step(now) {
             Step::Wait { until } => self.ending = self.ending.take().map(|(ending, _)| (ending, until)),
-            // What survived SIGKILL, or may not be signalled, is looked at again when a child ends.
+            // Processes that survived SIGKILL, or cannot be signalled, are handled again when a child ends.
             Step::Done(_) => self.ending = None,
         }
     }

@@ -1,4 +1,5 @@
-//! Whether a command may have left anything: asked after every command, so the kernel's lists are kept open.
+//! Checks whether a command may have leftovers. This runs after every command, so the kernel's lists of children are
+//! kept open.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +10,7 @@ use rustix::process::Pid;
 use crate::process_tree::walk::{self, ChildrenFile};
 use crate::procfs;
 
-/// The lists of the supervisor's children and of its shell's.
+/// The lists of children of the supervisor and of its shell.
 #[derive(Debug)]
 pub(super) struct LeftoverProbe {
     own: ChildrenFile,
@@ -21,20 +22,19 @@ impl LeftoverProbe {
         Ok(Self { own: ChildrenFile::open()?, of_shell: None })
     }
 
-    /// Whether there is any process besides this shell and the template of shells, ended but unreaped ones included.
-    /// Cheap, and nearly always no.
+    /// Whether any process exists besides this shell and the template, zombies included. Cheap; nearly always false.
     pub(super) fn any_besides(&mut self, shell: Option<Pid>, template: Option<Pid>) -> bool {
-        // In this order: the children of a shell that ends in between are ours by the second look.
+        // In this order: the children of a shell that exits in between are ours at the second check.
         shell.is_some_and(|shell| self.shell_has_children(shell)) || self.has_children([shell, template])
     }
 
-    /// Whether the supervisor has children besides these, ended but unreaped ones included.
+    /// Whether the supervisor has other children, zombies included.
     pub(super) fn has_children(&self, besides: [Option<Pid>; 2]) -> bool {
         self.own.any_besides(besides).unwrap_or(true)
     }
 
     fn shell_has_children(&mut self, shell: Pid) -> bool {
-        // A list that cannot be read is of a process that has gone: the one with this id now has another.
+        // A list that cannot be read is of an old process: the current one with this id has another.
         for _ in 0..2 {
             if self.of_shell.as_ref().is_none_or(|(pid, _)| *pid != shell) {
                 let opened = File::open(procfs::children_path(shell, shell));
@@ -46,7 +46,7 @@ impl LeftoverProbe {
                 Err(_) => self.of_shell = None,
             }
         }
-        // A kernel without such lists: look at every process.
+        // A kernel without such lists: scan all processes.
         !walk::descendants(shell).is_empty()
     }
 }

@@ -16,21 +16,21 @@ use rustix::process::geteuid;
 use crate::journal::NewJournal;
 use crate::protocol::{Answer, Bytes, Envelope, FrameBuffer, FrameError, Refusal, Request, frame};
 
-/// How long the news that a command was accepted and runs may wait for its end.
+/// Maximum delay of the reports that a command was accepted and started, to send them together with its end.
 const NEWS_DELAY: Duration = Duration::from_micros(300);
-/// The most bytes that wait to be read by an engine. One that does not read for so long is cut off;
-/// it may connect again and loses nothing, since everything is in the journals.
+/// Maximum number of unread bytes of an engine. An engine that does not read is disconnected; it may reconnect and
+/// loses nothing, since everything is in the journals.
 const MAX_BACKLOG: usize = 128 << 20;
 
-/// How long the last answers may take to be sent.
+/// Maximum time to send the last replies.
 const FINISH_TIME: Duration = Duration::from_secs(2);
-/// The most connections at a time that have not proved to be the engine's, and how long each may take to do so.
+/// Maximum number of unauthenticated connections, and the time that each has to authenticate.
 const MAX_STRANGERS: usize = 32;
 const STRANGER_TIME: Duration = Duration::from_secs(2);
-/// How long no connection is taken after there was no descriptor for one: it would be readable all the time.
+/// Delay before the next accept after a lack of descriptors: the listener would be readable all the time.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// A request, with the journal that came with it. Its number is the link's own, never used again: see
+/// A request, with its journal if one was sent. Its number is the link's own and never reused: see
 /// [`Link::unanswered`].
 #[derive(Debug)]
 pub(crate) struct Incoming {
@@ -38,38 +38,37 @@ pub(crate) struct Incoming {
     pub(crate) journal: Option<NewJournal>,
 }
 
-/// How far to read.
+/// When to stop reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// Until a read brings less than was asked for.
+    /// After a read that returns less than requested.
     Short,
-    /// Until nothing is left.
+    /// When no data is left.
     Empty,
 }
 
-/// The listener and the engine that is connected, if one is.
+/// The listener and the connected engine, if any.
 #[derive(Debug)]
 pub(crate) struct Link {
     listener: OwnedFd,
-    /// What the other side has to know to be the engine; `None` if anything that connects is, in tests.
+    /// The key that an engine must present; `None` accepts any connection, in tests.
     key: Option<Bytes>,
-    /// Connections that have not proved to be the engine's.
+    /// Unauthenticated connections.
     strangers: Vec<Stranger>,
     engine: Option<OwnedFd>,
     frames: FrameBuffer,
-    /// Files that came with requests, in their order; `None` for one that there was no descriptor for.
+    /// Files received with requests, in order; `None` for a file for which no descriptor was free.
     files: VecDeque<Option<OwnedFd>>,
     unsent: Vec<u8>,
-    /// Requests of this connection that have no answer yet: the number that the engine gave each, by the number that
-    /// it has here. Engines number their requests independently, so a late answer to one engine could pass for an
-    /// answer to the next. A number from here is in this map only as long as its connection is, and `send` drops
-    /// an answer whose number is not.
+    /// Requests of this connection without a reply: the engine's number by our own. Engines number their requests
+    /// independently, so a late reply for one engine could match a request of the next. A number is in this map only
+    /// as long as its connection, and `send` drops a reply whose number is not.
     unanswered: BTreeMap<u64, u64>,
     next_number: u64,
     connected: bool,
-    /// When what is unsent is to be sent; `None` if there is nothing, or no room.
+    /// Time to send unsent data; `None` without data, or without room.
     due: Option<Instant>,
-    /// No connection is taken before.
+    /// No connection is accepted before this time.
     accept_after: Option<Instant>,
 }
 
@@ -91,8 +90,8 @@ impl Link {
         }
     }
 
-    /// The descriptors that a new engine makes readable; [`accept`](Self::accept) deals with them. None while an engine is
-    /// connected: there is one at a time, and its connection ends with it.
+    /// The descriptors that a new engine makes readable; [`accept`](Self::accept) handles them. None while an engine
+    /// is connected: there is one at a time, and its connection ends with it.
     pub(crate) fn expected(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let is_expected = self.engine.is_none();
         let listener = (is_expected && self.accept_after.is_none()).then(|| self.listener.as_fd());
@@ -109,13 +108,13 @@ impl Link {
         self.connected
     }
 
-    /// Whether the loop should wait for room to send.
+    /// Whether the loop should wait until the socket is writable.
     pub(crate) fn is_blocked(&self) -> bool {
         self.due.is_none() && !self.unsent.is_empty()
     }
 
-    /// Takes the newest connection. Requests that were still on the old one are returned first: an
-    /// engine that was killed right after it sent them has promised their executions.
+    /// Accepts connections. Returns the remaining requests of the old connection first: an engine that was killed
+    /// right after it sent them has already claimed their journals.
     pub(crate) fn accept(&mut self) -> Vec<Incoming> {
         let mut requests = Vec::new();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -133,7 +132,7 @@ impl Link {
                 requests.append(&mut self.receive_until(Until::Empty));
                 self.serve(new, FrameBuffer::default(), VecDeque::new());
             } else if is_same_user(&new) {
-                // The engine says who it is at once, so the oldest is not it.
+                // An engine authenticates at once, so the oldest connection is not an engine.
                 if self.strangers.len() == MAX_STRANGERS {
                     self.strangers.remove(0);
                 }
@@ -144,7 +143,7 @@ impl Link {
         requests
     }
 
-    /// Turns to an engine.
+    /// Switches to an engine.
     fn serve(&mut self, engine: OwnedFd, frames: FrameBuffer, files: VecDeque<Option<OwnedFd>>) {
         self.disconnect();
         self.engine = Some(engine);
@@ -153,8 +152,8 @@ impl Link {
         self.connected = true;
     }
 
-    /// Listens to connections that have not proved to be the engine's. One that has is served; one that says anything else,
-    /// or says it too slowly, is closed.
+    /// Reads from unauthenticated connections. An authenticated one is served; one that sends anything else, or too
+    /// slowly, is closed.
     fn hear_strangers(&mut self) -> Vec<Incoming> {
         let Some(key) = self.key.clone() else { return Vec::new() };
         let mut requests = Vec::new();
@@ -172,8 +171,8 @@ impl Link {
         requests
     }
 
-    /// What the engine has sent so far, or the beginning of it: the rest makes the next poll return at once. Drops the
-    /// connection when it is over.
+    /// Returns the requests received so far, or the first of them: the rest makes the next poll return at once. Drops
+    /// the connection at its end.
     pub(crate) fn receive(&mut self) -> Vec<Incoming> {
         self.receive_until(Until::Short)
     }
@@ -187,7 +186,7 @@ impl Link {
                 Ok(0) => over = true,
                 Ok(n) => {
                     self.frames.extend(&chunk[..n]);
-                    // A file that comes with a request makes a read short, whatever is behind it.
+                    // A file received with a request makes a read short, even if more data follows.
                     more = until == Until::Empty || n == chunk.len();
                 }
                 Err(Errno::INTR) => continue,
@@ -203,7 +202,7 @@ impl Link {
         requests
     }
 
-    /// The requests that have come whole; and whether what follows cannot be read.
+    /// The complete requests received, and whether the following data is invalid.
     fn take_frames(&mut self) -> (Vec<Incoming>, bool) {
         let mut requests = Vec::new();
         loop {
@@ -223,7 +222,7 @@ impl Link {
         }
     }
 
-    /// The number that a request has here; 0 if it expects no answer.
+    /// Assigns a number to a request; 0 if it expects no reply.
     fn number(&mut self, engines: u64) -> u64 {
         if engines == 0 {
             return 0;
@@ -234,11 +233,11 @@ impl Link {
         number
     }
 
-    /// The journal that came with a request, if one did.
+    /// The journal received with a request, if any.
     fn journal_of(&mut self, request: &Request) -> Option<NewJournal> {
         let Request::Start(command) = request else { return None };
         let key = command.journal?;
-        // One that came with a request that could not be read is not its.
+        // A file of an unreadable request belongs to no other request.
         while let Some(file) = self.files.pop_front() {
             match file {
                 Some(file) if key.is_of(&file) => return Some(NewJournal { file, key }),
@@ -258,9 +257,9 @@ impl Link {
         self.due = None;
     }
 
-    /// Sends to the engine, if one is connected; request 0 is an event. An answer goes to the connection that its
-    /// request came from, or nowhere. What one turn of the loop has to say goes out together, at its end: each
-    /// write wakes the engine.
+    /// Sends to the engine, if connected; request 0 is an event. A reply goes to the connection of its request, or is
+    /// dropped. All messages of one iteration of the loop are sent together at its end, because each write wakes the
+    /// engine.
     pub(crate) fn send(&mut self, request: u64, answer: &Answer) {
         if self.engine.is_none() {
             return;
@@ -273,7 +272,7 @@ impl Link {
             },
         };
         self.unsent.extend_from_slice(&frame(request, answer));
-        // Most commands are over before anybody could do anything with the news that they run.
+        // Most commands end before the report of their start is useful.
         let can_wait = matches!(answer, Answer::Accepted | Answer::Started { .. });
         let due = if can_wait { Instant::now() + NEWS_DELAY } else { Instant::now() };
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
@@ -285,13 +284,13 @@ impl Link {
         }
     }
 
-    /// When the next thing is to be sent.
+    /// Time of the next send.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         let strangers = self.strangers.iter().map(|stranger| stranger.until);
         strangers.chain(self.due).chain(self.accept_after).min()
     }
 
-    /// Closes connections that have not proved in time to be the engine's, and takes connections again.
+    /// Closes connections that have not authenticated in time, and accepts connections again.
     pub(crate) fn close_strangers(&mut self, now: Instant) {
         self.strangers.retain(|stranger| stranger.until > now);
         self.accept_after.take_if(|after| *after <= now);
@@ -312,7 +311,7 @@ impl Link {
             match write(engine, &self.unsent[sent..]) {
                 Ok(n) => sent += n,
                 Err(Errno::INTR) => {}
-                // A connection that is over is found by the next read.
+                // The next read detects the end of the connection.
                 Err(_) => break,
             }
         }
@@ -322,11 +321,11 @@ impl Link {
         }
     }
 
-    /// Waits a moment for the last answers to be taken, before the supervisor goes.
+    /// Waits briefly for the last replies to be sent, before the supervisor exits.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if let Some(engine) = &self.engine {
             rustix::io::ioctl_fionbio(engine, false)?;
-            // An engine that was stopped reads nothing. What it misses is in the journals.
+            // A stopped engine does not read. Everything is in the journals.
             set_socket_timeout(engine, Timeout::Send, Some(FINISH_TIME))?;
             self.flush();
         }
@@ -334,7 +333,7 @@ impl Link {
     }
 }
 
-/// A connection that has not proved to be the engine's.
+/// An unauthenticated connection.
 #[derive(Debug)]
 struct Stranger {
     socket: OwnedFd,
@@ -343,7 +342,7 @@ struct Stranger {
     until: Instant,
 }
 
-/// What a stranger has said.
+/// Result of reading from an unauthenticated connection.
 enum Heard {
     Nothing,
     Key,
@@ -356,9 +355,9 @@ impl Stranger {
         Self { socket, frames: FrameBuffer::default(), files: VecDeque::new(), until }
     }
 
-    /// Reads the first request, which has to be a greeting with the key.
+    /// Reads the first request, which must be a `Hello` with the key.
     fn hear(&mut self, key: &Bytes) -> Heard {
-        // One read: a greeting is shorter than that, and what comes in more pieces is not the engine's.
+        // One read: a `Hello` is shorter, and an engine sends it in one piece.
         let mut chunk = [0; 4 << 10];
         match receive_some(&self.socket, &mut chunk, &mut self.files) {
             Ok(0) => return Heard::Wrong,
@@ -375,18 +374,18 @@ impl Stranger {
     }
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-/// Whether the other side is a process of this user, or of root.
+/// Whether the peer is a process of this user or of root.
 fn is_same_user(socket: &OwnedFd) -> bool {
     let user = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.uid);
     user.is_ok_and(|user| user == geteuid() || user.is_root())
 }
 
-/// Reads from the engine's socket. A file comes with the first bytes of its request, and ends the read.
+/// Reads from the engine's socket. A file arrives with the first bytes of its request, and ends the read.
 fn receive_some(
     engine: &OwnedFd,
     chunk: &mut [u8],

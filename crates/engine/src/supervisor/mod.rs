@@ -1,12 +1,14 @@
-//! The supervisor side: processes that own the work.
+//! The supervisor side: the processes that own executions.
 //!
 //! - [`zygote`]: forks supervisors; [`context`]: what each inherits from it.
-//! - [`event_loop`]: one supervisor, from start to exit; [`core`]: what every one has; [`requests`]: what it does on each
-//!   request.
-//! - [`role`]: what it is for: [`ready`], [`run`] or [`session`], each with its own fields, deadlines and end.
-//! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: the reader it may wait for; [`stdio`]: where pipes come from.
-//! - [`remains`]: what executions have left running; [`keeper`]: what supervisors have.
-//! - [`spin`]: when it stays awake for the end of a command; [`link`]: its connection to the engine.
+//! - [`event_loop`]: the event loop of a supervisor; [`core`]: the common state; [`requests`]: the handlers of
+//!   requests.
+//! - [`role`]: the role of a supervisor: [`ready`], [`run`] or [`session`], each with its own fields, deadlines and
+//!   end.
+//! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: backpressure by its reader; [`stdio`]: creation
+//!   of pipes.
+//! - [`remains`]: leftovers of executions; [`keeper`]: orphans of dead supervisors.
+//! - [`spin`]: busy-waiting for the end of a command; [`link`]: the connection to the engine.
 
 pub(crate) mod context;
 mod core;

@@ -1,8 +1,8 @@
-//! Resource limits of this process and of the shells it keeps, which a command of the same user can change with `prlimit`.
+//! Resource limits of this process and its shells, which a command of the same user can change with `prlimit`.
 //!
-//! A soft limit can be put back. A hard limit that was lowered can be raised by a process with `CAP_SYS_RESOURCE` only; what
-//! has such a limit does no further work: a shell is replaced by this process, a supervisor by its zygote, a zygote by its
-//! engine.
+//! A soft limit can be restored. Only a process with `CAP_SYS_RESOURCE` can raise a lowered hard limit. A process
+//! with a lowered hard limit does no further work: a shell is replaced by this process, a supervisor by its zygote, a
+//! zygote by its engine.
 
 use std::io;
 
@@ -11,19 +11,19 @@ use rustix::process::Pid;
 use crate::procfs;
 use crate::sys::{self, LimitValue, Resource};
 
-/// The limits without which a supervisor cannot do its work.
+/// The limits that a supervisor needs for its work.
 const NEEDED: [Resource; 4] =
     [Resource::OpenFiles, Resource::FileSize, Resource::Processes, Resource::AddressSpace];
 
-/// How many descriptors looking at a process and signalling it takes, and a few more.
+/// Number of descriptors needed to inspect and signal a process, with a reserve.
 const DESCRIPTORS_TO_KILL: usize = 8;
 
-/// The limits that a process is to have.
+/// The expected limits of a process.
 #[derive(Debug, Clone)]
 pub(super) struct OwnLimits(Vec<LimitValue>);
 
 impl OwnLimits {
-    /// Those that this process has.
+    /// The current limits of this process.
     pub(super) fn now() -> Self {
         let value = |resource| {
             let (soft, hard) = sys::limit(None, resource).ok()?;
@@ -32,7 +32,7 @@ impl OwnLimits {
         Self(Resource::ALL.into_iter().filter_map(value).collect())
     }
 
-    /// The same, but for these.
+    /// The same, with these replaced.
     pub(super) fn with(mut self, others: &[LimitValue]) -> Self {
         for limit in &mut self.0 {
             if let Some(other) = others.iter().find(|other| other.resource == limit.resource) {
@@ -42,13 +42,13 @@ impl OwnLimits {
         self
     }
 
-    /// Puts back the limit without which nothing can be recorded; cheap enough to be asked before each record. Says whether
-    /// the limit is as it was.
+    /// Restores the file size limit, without which nothing can be recorded. Cheap enough to be called before each
+    /// record. Returns whether the limit is correct.
     pub(super) fn restore_file_size(&self) -> bool {
         self.restore_some(|resource| resource == Resource::FileSize)
     }
 
-    /// Whether files and processes can be opened, after the limit of that was put back as far as possible.
+    /// Whether files and processes can be opened, after the limit was restored as far as possible.
     pub(super) fn can_open_files(&self) -> bool {
         if self.restore_some(|resource| resource == Resource::OpenFiles) {
             return true;
@@ -60,27 +60,27 @@ impl OwnLimits {
         (0..DESCRIPTORS_TO_KILL).map(copy).collect::<Result<Vec<_>, _>>().is_ok()
     }
 
-    /// Puts back what a supervisor needs for itself. Says whether it has that.
+    /// Restores the limits that a supervisor needs. Returns whether they are correct.
     pub(super) fn restore_needed(&self) -> bool {
         self.restore_some(|resource| NEEDED.contains(&resource))
     }
 
     fn restore_some(&self, is_meant: impl Fn(Resource) -> bool) -> bool {
         let restored = |limit: &&LimitValue| restore(None, limit).unwrap_or(true) || restore_soft(limit);
-        // Each of them, also behind one that cannot be put back.
+        // All of them, also after one that cannot be restored.
         self.0.iter().filter(|limit| is_meant(limit.resource)).filter(|limit| !restored(limit)).count() == 0
     }
 
-    /// Puts back all limits of this process. Says whether all are as they were, so that what it starts has them too.
+    /// Restores all limits of this process. Returns whether all are correct, so that its children inherit them.
     pub(super) fn restore_all(&self) -> bool {
         self.0.iter().filter(|limit| !restore(None, limit).unwrap_or(true)).count() == 0
     }
 
-    /// Puts back all limits of a child that has not been reaped. Says whether all are as they are to be.
+    /// Restores all limits of a child that has not been reaped. Returns whether all are correct.
     pub(super) fn restore_on(&self, pid: Pid) -> bool {
         match self.0.iter().map(|limit| restore(Some(pid), limit)).collect::<io::Result<Vec<_>>>() {
             Ok(restored) => restored.into_iter().all(|is_restored| is_restored),
-            // Another user's: they can be read, and not set.
+            // Limits of another user's process can be read but not set.
             Err(_) => self.has_all(pid).unwrap_or(false),
         }
     }
@@ -94,13 +94,13 @@ impl OwnLimits {
     }
 }
 
-/// Puts a limit back; whether it is as it was. An error if it cannot be read.
+/// Restores a limit. Returns whether it is correct; an error if it cannot be read.
 fn restore(pid: Option<Pid>, &LimitValue { resource, soft, hard }: &LimitValue) -> io::Result<bool> {
     let is_same = sys::limit(pid, resource)? == (soft, hard);
     Ok(is_same || sys::set_limit(pid, resource, soft, hard).is_ok())
 }
 
-/// Puts a soft limit of this process back where the hard limit, though lowered, allows it.
+/// Restores a soft limit of this process as far as the lowered hard limit allows.
 fn restore_soft(&LimitValue { resource, soft, .. }: &LimitValue) -> bool {
     sys::limit(None, resource)
         .is_ok_and(|(_, hard)| hard >= soft && sys::set_limit(None, resource, soft, hard).is_ok())

@@ -1,29 +1,29 @@
-//! [`ReaderGate`]: a command waits for its reader instead of having unread output dropped.
+//! [`ReaderGate`]: a command waits for its reader instead of dropping unread output.
 //!
-//! The engine says how far the attached reader that counts has read. As long as the journal is full of what it has not read, the
-//! supervisor does not read the command's pipes, and the command blocks when they are full. An engine that is gone counts as
-//! a reader that is gone.
+//! The engine reports the position of the reader that counts. While the journal is full of unread output, the
+//! supervisor does not read the command's pipes, so the command blocks. A disconnected engine counts as a detached
+//! reader.
 
 use std::time::{Duration, Instant};
 
 use crate::command::READER_GRACE;
 
-/// A command's reader, as far as the supervisor knows it.
+/// The supervisor's knowledge of a command's reader.
 #[derive(Debug)]
 pub(crate) struct ReaderGate {
-    /// How far the attached reader that counts has read.
+    /// Position of the attached reader that counts.
     read: u64,
-    /// Since when none is attached.
+    /// Time since which none is attached.
     detached: Option<Instant>,
 }
 
 impl ReaderGate {
-    /// No reader is there yet.
+    /// Creates it without a reader.
     pub(crate) fn new(now: Instant) -> Self {
         Self { read: 0, detached: Some(now) }
     }
 
-    /// A reader is attached and has read so far.
+    /// A reader is attached at this position.
     pub(crate) fn attach(&mut self, read: u64) {
         (self.read, self.detached) = (read, None);
     }
@@ -33,14 +33,14 @@ impl ReaderGate {
         self.detached.get_or_insert(now);
     }
 
-    /// The position from which on the journal must keep everything; `None` if it need not wait any more.
+    /// The position from which the journal must keep everything; `None` if it need not wait any more.
     pub(crate) fn floor(&self, now: Instant) -> Option<u64> {
         let is_waiting =
             self.detached.is_none_or(|since| now.saturating_duration_since(since) < READER_GRACE);
         is_waiting.then_some(self.read)
     }
 
-    /// When it stops waiting for a reader.
+    /// Time at which it stops waiting for a reader.
     pub(crate) fn expires_at(&self) -> Option<Instant> {
         self.detached.and_then(|since| since.checked_add(READER_GRACE + Duration::from_millis(1)))
     }

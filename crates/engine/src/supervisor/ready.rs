@@ -1,4 +1,4 @@
-//! A supervisor that waits for its first request, with a shell that is up already.
+//! A supervisor that waits for its first request, with a ready shell.
 
 use rustix::process::Pid;
 
@@ -12,26 +12,26 @@ use crate::shell::{Driver, Report, Shell};
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     template: Template,
-    /// The template takes commands.
+    /// Whether the template accepts commands.
     shell_is_up: bool,
-    /// How many runs it was for.
+    /// Number of runs so far.
     runs: u32,
-    /// The engine that started its zygote is gone.
+    /// Whether the engine that started its zygote has exited.
     engine_is_gone: bool,
-    /// It has refused work, and does none any more.
+    /// Whether it has refused work and exits.
     is_given_up: bool,
 }
 
 impl Ready {
-    /// Starts a shell before a command comes, if it can serve any.
+    /// Starts a shell in advance, if one can be used.
     pub(super) fn new(core: &Core) -> Self {
         let shell =
             (core.context.driver == Some(Driver::Loaded)).then(|| core.start_shell(ShellEnv::Sandbox));
         Self { template: Template::new(shell.and_then(Result::ok)), ..Self::default() }
     }
 
-    /// Is ready for another run, with the shell that the last one's was forked from, or else with another: everything of
-    /// the last run is gone.
+    /// Becomes ready for another run, with the template of the last run if possible: everything else of that run is
+    /// gone.
     pub(super) fn again(core: &mut Core, mut template: Template, runs: u32) -> Self {
         let shell_is_up = template.is_some();
         if !shell_is_up {
@@ -48,12 +48,12 @@ impl Ready {
         self.template.shell()
     }
 
-    /// Gives up its shells, and says how many runs it was for.
+    /// Returns its template and the number of runs.
     pub(super) fn into_parts(self) -> (Template, u32) {
         (self.template, self.runs)
     }
 
-    /// Prepares for the command that comes next, when nothing else is to be done.
+    /// Prepares for the next command when it is idle.
     pub(super) fn prepare(&mut self) {
         if self.shell_is_up {
             self.template.fork_ahead();
@@ -69,7 +69,7 @@ impl Ready {
         self.template.end();
     }
 
-    /// Takes no work, and ends.
+    /// Accepts no work, and exits.
     pub(super) fn give_up(&mut self) {
         self.is_given_up = true;
     }
@@ -85,7 +85,7 @@ impl Ready {
         }
     }
 
-    /// Whether to wait for the end of the engine that started the zygote.
+    /// Whether to wait for the exit of the engine that started the zygote.
     pub(super) fn watches_lifeline(&self) -> bool {
         !self.engine_is_gone
     }
@@ -94,7 +94,7 @@ impl Ready {
         self.engine_is_gone = true;
     }
 
-    /// Tells the engine that a command may come.
+    /// Tells the engine that it accepts a command.
     fn tell(&self, core: &mut Core) {
         let ready = if self.runs == 0 { Answer::Ready } else { Answer::Renewed };
         core.link.send(0, &ready);
@@ -110,7 +110,7 @@ impl Ready {
     }
 
     pub(super) fn child_ended(&mut self, core: &mut Core, pid: Pid) {
-        // A command that comes now starts a shell of its own.
+        // The next command starts a shell of its own.
         if self.template.has_ended(pid) && !self.shell_is_up {
             self.tell(core);
         }

@@ -1,8 +1,8 @@
-//! What executions that are over have left running.
+//! Leftovers of finished executions.
 //!
-//! A job is closed when its pipes are; a daemon that closed them may run on for days. The engine keeps the execution's record
-//! meanwhile, and can have what is left listed, signalled and ended. Nothing here asks the kernel again and again: one
-//! process of each execution is watched, and when it ends, the others are looked for.
+//! A job is closed when its pipes are; a daemon that closed them may run for days. Meanwhile the engine keeps the
+//! execution's record, and leftovers can be listed, signalled and ended. There is no polling: one process of each
+//! execution is watched, and when it ends, the others are scanned for.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -16,23 +16,24 @@ use crate::end::{Leftover, MAX_LEFTOVERS};
 use crate::process_tree::{Scope, StartTime, Tag, one_of_each, walk};
 use crate::protocol::{Answer, Stage};
 
-/// How often what is left is looked for where no process of it can be watched.
+/// Interval of scans for leftovers that cannot be watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The most executions of which a process is watched: each takes a descriptor. What others have left is looked for.
+/// Maximum number of executions with a watched process, because each needs a descriptor. Leftovers of others are
+/// scanned for.
 const MAX_WATCHED: usize = 64;
 
-/// What one execution has left running.
+/// The leftovers of one execution.
 #[derive(Debug)]
 pub(super) struct Remains {
     pub(super) slot: u32,
     processes: Left,
-    /// A process of it that lives, or lived when it was last looked for.
+    /// A process that was alive at the last scan.
     watched: Option<OwnedFd>,
-    /// When it is looked for, though nothing is known to have ended.
+    /// Time of the next scan without a known end.
     look_at: Option<Instant>,
 }
 
-/// What tells the processes that a job has left.
+/// Identifies the leftovers of a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Left {
     tag: Tag,
@@ -45,8 +46,8 @@ impl Left {
         Self { tag: job.tag, since: job.since, until: job.until }
     }
 
-    /// Which processes these are. A session's shell has run other commands since; in a run everything that is not another
-    /// execution's belongs to it.
+    /// The scope of these processes. A session's shell has run other commands since; in a run, everything that
+    /// belongs to no other execution belongs to it.
     pub(super) fn scope(self, role: &Role) -> Scope {
         let shell = role.shell().map_or_else(getpid, |shell| shell.pid());
         let (since, until) = match role {
@@ -58,7 +59,7 @@ impl Left {
 }
 
 impl Remains {
-    /// What a job has left that is closed; to be looked for.
+    /// The leftovers of a closed job, to be scanned for.
     pub(super) fn of(job: &Job, now: Instant) -> Self {
         Self { slot: job.slot, processes: Left::of(job), watched: None, look_at: Some(now) }
     }
@@ -71,7 +72,7 @@ impl Remains {
         self.look_at
     }
 
-    /// The process that was watched has ended.
+    /// The watched process has ended.
     pub(super) fn look_soon(&mut self, now: Instant) {
         self.watched = None;
         self.look_at = Some(now);
@@ -81,8 +82,8 @@ impl Remains {
         self.look_at.is_some_and(|at| at <= now)
     }
 
-    /// Notes what a look has found; whether there is anything. A process that ends between the look and this makes the next
-    /// look come at once.
+    /// Stores the result of a scan. Returns whether there are leftovers. If the process ends between the scan and
+    /// this call, the next scan follows at once.
     fn found(&mut self, one: Option<Pid>, role: &Role, may_watch: bool, now: Instant) -> bool {
         let Some(one) = one.or_else(|| self.processes.scope(role).members().into_iter().next()) else {
             return false;
@@ -94,13 +95,13 @@ impl Remains {
 }
 
 impl Core {
-    /// What an execution that has ended left running, if it is known here.
+    /// The leftovers of an ended execution, if known.
     pub(super) fn left_by(&self, slot: u32) -> Option<Left> {
         let ended = self.find(slot).filter(|job| job.stage == Stage::Ended).map(Left::of);
         ended.or_else(|| self.remains.iter().find(|left| left.slot == slot).map(|left| left.processes))
     }
 
-    /// Reports executions of which nothing is left any more. All that are due are looked for at once.
+    /// Reports executions without leftovers. Scans for all due ones at once.
     pub(super) fn check_remains(&mut self, role: &Role, now: Instant) {
         let due = self.remains.iter().filter(|left| left.is_due(now));
         let scopes: Vec<_> = due.map(|left| left.processes.scope(role)).collect();
@@ -123,13 +124,13 @@ impl Core {
         });
     }
 
-    /// Looks for everything that is left when the next turn begins.
+    /// Scans for all leftovers in the next iteration.
     pub(super) fn look_for_remains_soon(&mut self, now: Instant) {
         self.remains.iter_mut().for_each(|left| left.look_soon(now));
     }
 }
 
-/// Processes by their names; a bounded number of them.
+/// Leftovers with their command lines; a bounded number.
 pub(super) fn named(pids: &[Pid]) -> Vec<Leftover> {
     let first = pids.iter().take(MAX_LEFTOVERS);
     first.map(|pid| Leftover { pid: raw(*pid), command: walk::command_line(*pid) }).collect()

@@ -1,4 +1,4 @@
-//! What a supervisor does on each request of its engine.
+//! Handlers of the engine's requests.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::end::{EndReason, KillReceipt, Usage};
 use crate::process_tree::{Ending, Waiting, usage_of, waits_for_input};
 use crate::protocol::{Answer, Envelope, Inspection, Refusal, Request, Stage};
 
-/// The most kills under way at a time: each looks at every process below.
+/// Maximum number of concurrent kills: each scans every process below.
 const MAX_ENDINGS: usize = 64;
 
 impl Supervisor {
@@ -23,7 +23,7 @@ impl Supervisor {
         let Incoming { envelope: Envelope { request, body }, journal } = incoming;
         let now = Instant::now();
         let answer = match body {
-            // The greeting that only proves who connects expects no answer.
+            // A `Hello` that only authenticates expects no reply.
             Request::Hello(..) => (request != 0).then(|| self.welcome()),
             Request::Start(command) => self.role.start(&mut self.core, request, *command, journal, now),
             Request::OpenSession(open) => {
@@ -92,7 +92,7 @@ impl Supervisor {
         }
     }
 
-    /// Has the session deal with a request, which it answers itself unless it refuses.
+    /// Passes a request to the session, which replies itself unless it refuses.
     fn in_session(
         &mut self,
         deal: impl FnOnce(&mut Session, &mut Core) -> Result<(), Refusal>,
@@ -157,7 +157,7 @@ impl Supervisor {
             return Answer::Refused(Refusal::Unsupported);
         };
         match scope.signal(signal) {
-            // Of an execution that has ended there may be nothing.
+            // An ended execution may have no processes.
             Ok(0) if job.is_none() => Answer::Refused(Refusal::NoSuchExecution),
             Ok(0) => {
                 self.role.signal_shell(slot, signal);

@@ -1,5 +1,5 @@
-//! What a supervisor is for. Each role owns its fields, its descriptors, its deadlines, what the end of a child means
-//! to it, and when it is over; the rest is [`Core`].
+//! The role of a supervisor. Each role owns its fields, descriptors and deadlines, handles the exit of its children,
+//! and decides when it is finished; the rest is [`Core`].
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -17,10 +17,10 @@ use crate::protocol::{self, Answer, Command, OpenSession, Refusal};
 use crate::shell::Shell;
 use crate::sys::Reaped;
 
-/// What a supervisor is for.
+/// The role of a supervisor.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// It waits for its first request, with a shell that is up already.
+    /// It waits for its first request, with a ready shell.
     Ready(Box<Ready>),
     /// It owns one run: a stateless command or a background process.
     Run(Box<Run>),
@@ -28,27 +28,27 @@ pub(super) enum Role {
     Session(Box<Session>),
 }
 
-/// What follows when everything of a turn is done.
+/// What follows an iteration of the loop.
 #[derive(Debug)]
 pub(super) enum Next {
     Continue,
     /// It waits for another request.
     Become(Box<Ready>),
-    /// The supervisor ends.
+    /// The supervisor exits.
     End,
 }
 
-/// What may be done while no client waits for it.
+/// Work to do while no client waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Housekeeping {
-    /// Whether to close what ended jobs still hold.
+    /// Whether to close the descriptors of ended jobs.
     pub(super) close: bool,
-    /// Whether to make the pipes of the command that probably comes next.
+    /// Whether to create the pipes of the next command.
     pub(super) prepare: bool,
 }
 
 impl Role {
-    /// The role as the engine knows it.
+    /// The role in the protocol.
     pub(super) fn to_wire(&self) -> protocol::Role {
         match self {
             Self::Ready(_) => protocol::Role::Ready,
@@ -70,7 +70,7 @@ impl Role {
         matches!(self, Self::Ready(_))
     }
 
-    /// The session, if it is one.
+    /// The session, if the role is one.
     pub(super) fn session(&mut self) -> Result<&mut Session, Refusal> {
         match self {
             Self::Session(session) => Ok(session),
@@ -78,7 +78,7 @@ impl Role {
         }
     }
 
-    /// The slot of the command that a session runs.
+    /// The slot of the running command of a session.
     pub(super) fn current_slot(&self) -> Option<u32> {
         match self {
             Self::Session(session) => session.current(),
@@ -86,7 +86,7 @@ impl Role {
         }
     }
 
-    /// The descriptors to wait on for reading, beside those of jobs; [`Role::receive`] reads them.
+    /// The descriptors to poll for reading, besides those of jobs; [`Role::receive`] reads them.
     pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let more = match self {
             Self::Session(session) => session.dead_shell(),
@@ -95,7 +95,7 @@ impl Role {
         self.shell().into_iter().chain(more).flat_map(Shell::poll_fds)
     }
 
-    /// The next deadline of its own.
+    /// Its own next deadline.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         match self {
             Self::Ready(_) => None,
@@ -104,7 +104,7 @@ impl Role {
         }
     }
 
-    /// Whether to look again at once instead of sleeping.
+    /// Whether to poll again at once instead of sleeping.
     pub(super) fn spins(&self) -> bool {
         match self {
             Self::Ready(_) | Self::Run(_) => false,
@@ -120,7 +120,7 @@ impl Role {
         }
     }
 
-    /// Takes a command.
+    /// Accepts a command.
     pub(super) fn start(
         &mut self,
         core: &mut Core,
@@ -145,7 +145,7 @@ impl Role {
         }
     }
 
-    /// Becomes a session; it answers the request when its shell is up.
+    /// Becomes a session; it replies when its shell is ready.
     pub(super) fn open_session(
         &mut self,
         core: &mut Core,
@@ -163,7 +163,7 @@ impl Role {
         Ok(())
     }
 
-    /// Reads what its shells have to report, or the beginning of it: the rest makes the next poll return at once.
+    /// Reads the reports of its shells, or the first of them: the rest makes the next poll return at once.
     pub(super) fn receive_some(&mut self, core: &mut Core, now: Instant) {
         match self {
             Self::Ready(_) | Self::Run(_) => self.receive(core, now),
@@ -173,7 +173,7 @@ impl Role {
         }
     }
 
-    /// Reads what its shells have to report.
+    /// Reads the reports of its shells.
     pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
         match self {
             Self::Ready(ready) => ready.receive(core),
@@ -182,18 +182,18 @@ impl Role {
         }
     }
 
-    /// Called before children are reaped: what a shell reported comes before its death.
+    /// Called before children are reaped: the report of a shell is handled before its death.
     pub(super) fn before_reaping(&mut self, core: &mut Core, now: Instant) {
         self.receive(core, now);
         match self {
             Self::Ready(ready) => continue_stopped(ready.template().pids()),
-            // Not the shell of the run, which is the command.
+            // Not the shell of the run, which belongs to the command.
             Self::Run(run) => continue_stopped(run.template().pids()),
             Self::Session(session) => session.continue_stopped_shell(core),
         }
     }
 
-    /// A child has ended: a shell, a command, or an orphan that came to us.
+    /// A child has ended: a shell, a command, or an adopted orphan.
     pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
         match self {
             Self::Ready(ready) => ready.child_ended(core, reaped.pid),
@@ -220,7 +220,7 @@ impl Role {
         }
     }
 
-    /// Which processes belong to a job.
+    /// The scope of a job's processes.
     pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
         match self {
             Self::Ready(_) => scope_in_tree(job, None),
@@ -238,14 +238,14 @@ impl Role {
         }
     }
 
-    /// Signals the shell of a session that runs this command itself: there is no other process.
+    /// Signals the shell of a session that runs this command itself, without another process.
     pub(super) fn signal_shell(&self, slot: u32, signal: Signal) {
         if let Self::Session(session) = self {
             session.signal_shell(slot, signal);
         }
     }
 
-    /// Ends what belongs to no command, before everything is ended.
+    /// Ends processes that belong to no command, before everything is ended.
     pub(super) fn end_template(&mut self) {
         match self {
             Self::Ready(ready) => ready.end_template(),
@@ -254,14 +254,14 @@ impl Role {
         }
     }
 
-    /// Does what makes the next command faster, when nothing else is to be done.
+    /// Prepares the next command when idle.
     pub(super) fn prepare(&mut self) {
         if let Self::Ready(ready) = self {
             ready.prepare();
         }
     }
 
-    /// Whether the shell has not come back yet from this command, so that it may start more processes.
+    /// Whether the shell has not returned from this command yet, so that it may start more processes.
     pub(super) fn is_busy_with(&self, slot: u32) -> bool {
         match self {
             Self::Ready(_) | Self::Run(_) => false,
@@ -269,7 +269,7 @@ impl Role {
         }
     }
 
-    /// Processes that may read the standard input of a job beside its own.
+    /// A process that may read the standard input of a job besides its own.
     pub(super) fn readers(&self) -> Option<Pid> {
         match self {
             // The shell, with `read`.
@@ -278,18 +278,18 @@ impl Role {
         }
     }
 
-    /// What follows when nothing is left to do in this turn.
+    /// What follows when this iteration is complete.
     pub(super) fn next(&mut self, core: &mut Core) -> Next {
         match self {
             Self::Ready(ready) => ready.next(core),
             Self::Run(run) => run.next(core),
-            // A session ends by request.
+            // A session ends only by request.
             Self::Session(_) => Next::Continue,
         }
     }
 }
 
-/// Continues those children that a command has stopped, as `kill -STOP -1` does, though they are not the command's.
+/// Continues children that a command has stopped, for example with `kill -STOP -1`, although they are not its own.
 pub(super) fn continue_stopped(pids: impl IntoIterator<Item = Pid>) {
     for pid in pids {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;

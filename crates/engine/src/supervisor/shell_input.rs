@@ -1,4 +1,4 @@
-//! What a command's request becomes for a shell: variables, folders.
+//! Conversion of a command's request for a shell: variables, working directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,7 +16,7 @@ pub(super) fn is_root() -> bool {
     *ROOT.get_or_init(|| rustix::process::geteuid().is_root())
 }
 
-/// Changes to an environment, as a shell takes them.
+/// Changes to an environment, in the format of a shell.
 pub(super) fn shell_env(changes: &[Variable]) -> Vec<(OsString, Option<OsString>)> {
     changes.iter().map(|v| (v.name.clone().into(), v.value.clone().map(Into::into))).collect()
 }
@@ -25,19 +25,19 @@ pub(super) fn path_of(bytes: Bytes) -> PathBuf {
     OsString::from_vec(bytes.0).into()
 }
 
-/// Refuses a folder that a command could not run in, before it is handed to a shell.
+/// Refuses an unusable working directory before the command is given to a shell.
 pub(super) fn check_folder(cwd: Option<&Bytes>, user: Option<&Credentials>) -> Result<(), Refusal> {
     let Some(cwd) = cwd else { return Ok(()) };
     can_enter(&path_of(cwd.clone()), user)
         .map_err(|error| Refusal::BadCwd(error.raw_os_error().unwrap_or(libc::EACCES)))
 }
 
-/// Whether a user, or this process, can have a folder as its working directory.
+/// Whether a user, or this process, can enter a directory.
 pub(crate) fn can_enter(path: &Path, user: Option<&Credentials>) -> io::Result<()> {
     let enter = || {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         openat(CWD, path, flags, Mode::empty())?;
-        // Looking up an entry of the folder takes the permission that entering it does.
+        // Looking up an entry of the directory needs the same permission as entering it.
         openat(CWD, path.join(".").as_path(), flags, Mode::empty()).map(drop)
     };
     match user {
@@ -47,7 +47,7 @@ pub(crate) fn can_enter(path: &Path, user: Option<&Credentials>) -> io::Result<(
     Ok(())
 }
 
-/// Whether a shell that is up can take these changes as if it had started with them.
+/// Whether a running shell can apply these changes as if it had started with them.
 pub(super) fn takes_changes(changes: &[Variable]) -> bool {
     changes.iter().all(|change| {
         let value = change.value.as_ref().map(|value| OsStr::from_bytes(&value.0));

@@ -1,47 +1,47 @@
-//! Looking again and again for a short while before going to sleep.
+//! Busy-waiting for a short time before sleeping.
 //!
-//! Waking a process that sleeps on another core takes about as long as bash takes for `true`. So the supervisor of a
-//! session whose commands are short and come one right after the other stays awake for as long as the shell, or the
-//! engine, usually takes, and gives way to whoever needs this very core. Each time is a bet: where one is lost (the command
-//! takes longer, or no other comes), the next few are not made.
+//! Waking a process that sleeps on another core takes about as long as bash takes for `true`. So while a session gets
+//! short commands in quick succession, its supervisor busy-waits for as long as the shell or the engine usually
+//! takes, and yields its core to other processes. If the event does not come in time, the next few waits sleep at
+//! once.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use rustix::thread::sched_getaffinity;
 
-/// How long it stays awake at most for its shell: what a small command takes, with the time to wake bash.
+/// Maximum busy-wait for the shell: the time of a small command, including waking bash.
 pub(super) const FOR_SHELL: Duration = Duration::from_micros(100);
-/// The same for the engine: what a client of a server takes to send the next command.
+/// Maximum busy-wait for the engine: the time in which a client sends the next command.
 pub(super) const FOR_ENGINE: Duration = Duration::from_micros(300);
-/// After a lost bet this many are not made; twice as many after the next, up to the limit.
+/// Number of waits that sleep at once after a busy-wait in vain; doubled each time, up to the limit.
 const FEWEST_SKIPPED: u32 = 4;
 const MOST_SKIPPED: u32 = 256;
 
-/// How long to stay awake at most. Where there is only one core, whoever is waited for needs it.
+/// Maximum busy-wait. Zero on a machine with one core, which the awaited process needs.
 pub(super) fn awake_for(longest: Duration) -> Duration {
     let is_only_one = sched_getaffinity(None).is_ok_and(|cores| cores.count() == 1);
     if is_only_one { Duration::ZERO } else { longest }
 }
 
-/// Whether and until when to stay awake for something.
+/// Whether and how long to busy-wait for an event.
 #[derive(Debug)]
 pub(super) struct Spin {
     longest: Duration,
     until: Cell<Option<Instant>>,
-    /// How many bets are not made yet.
+    /// Number of waits that still sleep at once.
     skip: Cell<u32>,
-    /// How many were not made after the last lost one.
+    /// Number of waits that slept after the last busy-wait in vain.
     skipped: Cell<u32>,
 }
 
 impl Spin {
-    /// Stays awake for so long at most.
+    /// Creates one with this maximum.
     pub(super) fn new(longest: Duration) -> Self {
         Self { longest, until: Cell::new(None), skip: Cell::new(0), skipped: Cell::new(FEWEST_SKIPPED / 2) }
     }
 
-    /// It may come in a moment.
+    /// The event may come soon.
     pub(super) fn begin(&self) {
         match self.skip.get() {
             0 => self.until.set(Some(Instant::now() + self.longest)),
@@ -49,7 +49,7 @@ impl Spin {
         }
     }
 
-    /// Whether to look once more instead of sleeping.
+    /// Whether to poll again instead of sleeping.
     pub(super) fn goes_on(&self) -> bool {
         let Some(until) = self.until.get() else { return false };
         if Instant::now() < until {
@@ -61,7 +61,7 @@ impl Spin {
         false
     }
 
-    /// It has come; if it was waited for awake, the bet is won.
+    /// The event has come; a busy-wait for it was successful.
     pub(super) fn end(&self) {
         if self.until.take().is_some() {
             self.skipped.set(FEWEST_SKIPPED / 2);

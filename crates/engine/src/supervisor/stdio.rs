@@ -1,7 +1,7 @@
-//! The standard streams of a command, and what those of the next one are made from.
+//! The standard streams of commands.
 //!
-//! Making two pipes and opening `/dev/null` takes longer than running `true`. So the one file is opened once, and the
-//! pipes are made while the command before runs.
+//! Creating two pipes and opening `/dev/null` takes longer than running `true`. So `/dev/null` is opened once, and
+//! the pipes of the next command are created while the current one runs.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::sys::Credentials;
 
-/// The ends of a command's streams that the command gets.
+/// The command's ends of its streams.
 #[derive(Debug)]
 pub(crate) struct Stdio {
     pub(crate) stdin: Arc<OwnedFd>,
@@ -20,10 +20,10 @@ pub(crate) struct Stdio {
     pub(crate) stderr: OwnedFd,
 }
 
-/// The two pipes that a command's output goes through.
+/// The two output pipes of a command.
 #[derive(Debug)]
 pub(crate) struct Pipes {
-    /// Our ends, which never block: of standard output and of standard error.
+    /// Our ends, which are non-blocking: standard output and standard error.
     pub(crate) readers: [OwnedFd; 2],
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
@@ -41,16 +41,16 @@ impl Pipes {
     }
 }
 
-/// What the streams of commands are made from.
+/// Creates the streams of commands.
 #[derive(Debug)]
 pub(crate) struct PipeSupply {
     null: Arc<OwnedFd>,
-    /// Made ahead of time. Pipes are used once: what a command left behind may hold its own for ever.
+    /// Created in advance. Pipes are used once: leftovers of a command may hold them without limit.
     next: Option<Pipes>,
     owner: Option<Owner>,
 }
 
-/// The user that pipes belong to: it can open them again through `/dev/stdout`, which only the owner may.
+/// The owner of pipes: only the owner can open them again through `/dev/stdout`.
 type Owner = (Uid, Gid);
 
 fn give(pipe: impl AsFd, owner: Option<Owner>) -> rustix::io::Result<()> {
@@ -81,21 +81,21 @@ impl PipeSupply {
         Ok((reader, writer))
     }
 
-    /// Has pipes belong to this user from now on.
+    /// Sets the owner of new pipes.
     pub(crate) fn set_owner(&mut self, owner: Option<&Credentials>) {
         self.owner = owner.map(|owner| (Uid::from_raw(owner.user), Gid::from_raw(owner.group)));
         self.release();
     }
 
-    /// Makes the pipes of the command that probably comes next. Without them it makes its own.
+    /// Creates the pipes of the next command in advance. Without them the command creates its own.
     pub(crate) fn prepare(&mut self) {
         if self.next.is_none() {
             self.next = Pipes::new(self.owner).ok();
         }
     }
 
-    /// Gives back what was prepared: the kernel allows a user so many pages of pipes, and thousands of idle
-    /// sessions must not use them up.
+    /// Closes prepared pipes: the kernel limits the pipe pages per user, and thousands of idle sessions must not
+    /// exhaust them.
     pub(crate) fn release(&mut self) {
         self.next = None;
     }

@@ -1,7 +1,6 @@
-//! The shell that the shells of stateless commands are forked from.
+//! The template shell, from which the shells of stateless commands are forked.
 //!
-//! It has run nothing and never will. Forking it takes a fraction of the time that starting a bash takes, and it serves
-//! one run after the other.
+//! It runs no commands. A fork takes a fraction of the time of starting bash, and one template serves many runs.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,18 +12,18 @@ use crate::process_tree::{Tag, walk};
 use crate::shell::{Birth, Job, Shell};
 use crate::sys;
 
-/// How long it is kept while its last fork runs: beside a command that takes long it only takes room.
+/// Maximum time for which it is kept while its last fork runs: besides a long command it only occupies memory.
 const KEPT_FOR: Duration = Duration::from_millis(500);
 
 /// A template, or none.
 #[derive(Debug, Default)]
 pub(super) struct Template {
     shell: Option<Shell>,
-    /// A fork of it that waits for a command.
+    /// A fork that waits for a command.
     fork: Option<Shell>,
-    /// When it is ended unless the run is over.
+    /// Time at which it is ended unless the run has finished.
     until: Option<Instant>,
-    /// Whether its forks live, as far as that has been seen. With a C library older than 2.25 none does.
+    /// Whether its forks run, as far as known. With glibc older than 2.25 they do not.
     forks_live: Option<bool>,
 }
 
@@ -37,7 +36,7 @@ impl Template {
         self.shell.as_ref().map(Shell::pid)
     }
 
-    /// Its process, and that of the fork that waits.
+    /// Its process id, and that of the waiting fork.
     pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
         self.shell.iter().chain(&self.fork).map(Shell::pid)
     }
@@ -46,13 +45,13 @@ impl Template {
         self.shell.is_some()
     }
 
-    /// Whether it forks shells for commands. One whose forks are not known to live runs a command itself.
+    /// Whether it can fork shells for commands. If its forks are not known to run, it runs a command itself.
     pub(super) fn can_fork(&self) -> bool {
         self.shell.is_some() && self.forks_live == Some(true)
     }
 
-    /// Ends the shell that would be used next unless its limits are sound: a command may have lowered them, and the next one
-    /// must neither have them nor fail because of them.
+    /// Ends the shell that would be used next if its limits are not correct: a command may have lowered them, which
+    /// must not affect the next one.
     pub(super) fn check(&mut self, is_sound: impl Fn(Pid) -> bool) {
         end(self.fork.take_if(|fork| !is_sound(fork.pid())));
         if self.fork.is_none() && self.pid().is_some_and(|pid| !is_sound(pid)) {
@@ -68,20 +67,20 @@ impl Template {
         self.shell.as_mut()
     }
 
-    /// Gives up the shell: for a command that it runs itself, or for a session.
+    /// Takes the shell: for a command that it runs itself, or for a session.
     pub(super) fn take(&mut self) -> Option<Shell> {
         self.until = None;
         end(self.fork.take());
         self.shell.take()
     }
 
-    /// Is kept for another run.
+    /// Keeps it for another run.
     pub(super) fn reuse(&mut self) -> Self {
         self.until = None;
         std::mem::take(self)
     }
 
-    /// Forks a shell for the next command, so that the command does not wait for it.
+    /// Forks a shell for the next command in advance.
     pub(super) fn fork_ahead(&mut self) {
         if self.fork.is_none()
             && self.forks_live != Some(false)
@@ -96,7 +95,7 @@ impl Template {
         }
     }
 
-    /// The fork that waits for a command, if there is one.
+    /// Takes the fork that waits for a command, if any.
     pub(super) fn take_fork(&mut self, now: Instant) -> Option<Shell> {
         let mut fork = self.fork.take()?;
         if !fork.is_born() {
@@ -109,25 +108,25 @@ impl Template {
         Some(fork)
     }
 
-    /// Forks a shell that runs the job as `bash -c` would. After a failure there is no fork, and perhaps no template
-    /// any more.
+    /// Forks a shell that runs the job like `bash -c`. After a failure there is no fork, and perhaps no template any
+    /// more.
     pub(super) fn fork(&mut self, job: Job<'_>, tag: Tag, now: Instant) -> io::Result<Shell> {
         let Some(shell) = &mut self.shell else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        // It is in the cgroup that its forks are to be in.
+        // It is already in the cgroup of its forks.
         let birth = Birth { tag: tag.limit_value().ok().map(|value| value.soft), cgroup: None };
         let forked = shell.fork(job, birth);
         match &forked {
             Ok(_) => self.until = Some(now + KEPT_FOR),
-            // The kernel refused: it can still run the job itself, unless it could not give it its tag.
+            // The kernel refused: the template can still run the job itself, unless setting its tag failed.
             Err(e) if e.raw_os_error().is_some_and(|errno| errno != libc::EPERM) => {}
             Err(_) => self.end_late(),
         }
         forked
     }
 
-    /// Ends it together with a fork that came too late to be heard of. This supervisor has no other children then.
+    /// Ends it together with a fork that was reported too late. This supervisor has no other children then.
     fn end_late(&mut self) {
         self.end();
         for pid in walk::children() {
@@ -149,14 +148,14 @@ impl Template {
     pub(super) fn has_ended(&mut self, pid: Pid) -> bool {
         let ended = |shell: &mut Shell| shell.pid() == pid;
         if let Some(mut fork) = self.fork.take_if(ended) {
-            // It was killed, or has never lived.
+            // It was killed, or never ran.
             self.forks_live = Some(fork.is_born());
             return true;
         }
         self.shell.take_if(ended).is_some()
     }
 
-    /// Ends it, so that everything below this supervisor is the command's.
+    /// Ends it, so that everything below this supervisor belongs to the command.
     pub(super) fn end(&mut self) {
         self.until = None;
         end(self.fork.take());

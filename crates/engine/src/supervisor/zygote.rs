@@ -1,9 +1,9 @@
 //! The zygote: a small single-threaded process that forks supervisors.
 //!
-//! It is the engine's own program, executed again and caught by [`crate::init`] before anything else
-//! has run, so that its heap is small and a fork of it cheap. Standard input is its socket to
-//! the engine, standard output the lifeline, a pipe whose other end only the engine holds. When its engine is gone it forks
-//! no more, and stays for as long as it has children: see [`Keeper`].
+//! It is the engine's own program, executed again and intercepted by [`crate::init`] before other code runs, so its
+//! heap is small and a fork cheap. Standard input is its socket to the engine, standard output the lifeline, a pipe
+//! whose other end only the engine holds. When its engine exits it forks no more, and stays as long as it has
+//! children: see [`Keeper`].
 
 use std::ffi::{CStr, OsString};
 use std::io::{self, Read, Write};
@@ -37,16 +37,16 @@ pub(crate) const ZYGOTE: &str = "sandcrab-zygote";
 
 /// The name of a supervisor's process.
 pub(crate) const SUPERVISOR: &CStr = c"sandcrab-super";
-/// The name of a zygote whose engine is gone.
+/// The name of a zygote whose engine has exited.
 const KEEPER: &CStr = c"sandcrab-keeper";
-/// How often what dead supervisors left is looked for while it is waited for.
+/// Polling interval while waiting for the orphans of dead supervisors to end.
 const ORPHAN_INTERVAL: Duration = Duration::from_millis(2);
-/// How long a supervisor that was killed is waited for.
+/// Maximum wait for a killed supervisor to end.
 const KILL_WAIT: Duration = Duration::from_secs(5);
-/// The flag of sockets in `/proc/net/unix` that take connections.
+/// The flag of listening sockets in `/proc/net/unix`.
 const LISTENING: &str = "00010000";
 
-/// What a supervisor is born with.
+/// The resources of a supervisor that was just forked.
 #[derive(Debug)]
 struct Newborn {
     context: Context,
@@ -69,18 +69,18 @@ pub(crate) fn enter_if_asked() {
     sys::exit_now(code);
 }
 
-/// Serves the engine until it is gone. Returns a newborn in each forked child, so that everything
-/// that is the zygote's own has been dropped there.
+/// Serves the engine until it exits. Returns the resources of the supervisor in each forked child, so that everything
+/// of the zygote has been dropped there.
 fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
-    // What the engine's program left open for its children is not meant for commands.
+    // Descriptors that the engine's program left open are not meant for commands.
     sys::close_on_exec_from(3);
-    // Above the first ten, which belong to commands, and closed in every program they run.
+    // Above the first ten, which belong to commands, and close-on-exec.
     let control = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 10)?;
     let lifeline = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 10)?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    // Of no terminal and no group: what ends the engine's group must not end the work.
+    // A separate session: signals to the engine's group must not end the supervisors.
     let _ = rustix::process::setsid();
     sys::reset_signals();
     for signal in [libc::SIGPIPE, libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
@@ -125,7 +125,7 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
                     Err(e) => ZygoteAnswer::Refused(Refusal::os(&e, "fork a supervisor")),
                 },
             };
-            // An engine that is gone is noticed by the next read.
+            // The next read detects an engine that has exited.
             drop(control.write_all(&frame(envelope.request, &answer)));
         }
     }
@@ -137,13 +137,13 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
     Ok(None)
 }
 
-/// Waits until something happens, and looks after the supervisors. The first descriptor tells of changes of children.
+/// Waits for events and handles changes of supervisors. The first descriptor reports changes of children.
 fn look_after(keeper: &mut Keeper, fds: &mut [PollFd<'_>]) {
     let timeout = keeper.wake_at().map(|at| {
         let wait = at.saturating_duration_since(Instant::now());
         Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() }
     });
-    // Interrupted: as good as a wake-up for nothing.
+    // Interrupted: treated as a spurious wake-up.
     let _ = poll(fds, timeout.as_ref());
     if !fds[0].revents().is_empty() {
         keeper.reap(&fds[0].as_fd());
@@ -156,7 +156,7 @@ enum Forked {
     Parent(Pid),
 }
 
-/// Binds the supervisor's socket before forking, so that whoever is told of the fork can connect.
+/// Binds the supervisor's socket before forking, so that the engine can connect as soon as the fork is reported.
 fn fork_supervisor(context: &Context, nonce: Nonce) -> io::Result<Forked> {
     let folder = &context.folders.supervisors;
     let listener = listen_as(folder, nonce)?;
@@ -174,28 +174,28 @@ fn listen_as(folder: &OwnedFd, nonce: Nonce) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     bind(&socket, &socket_address(folder, nonce)?)?;
-    // Fewer than a supervisor takes at once.
+    // Fewer than a supervisor accepts at once.
     listen(&socket, 16)?;
-    // Low numbers are for commands.
+    // Low numbers belong to commands.
     Ok(fcntl_dupfd_cloexec(&socket, 10)?)
 }
 
-/// The processes that serve a state directory: its zygote and its supervisors.
+/// The processes of a state directory: its zygote and its supervisors.
 pub(crate) fn supervisors_of(state_dir: &Path) -> Vec<u32> {
     let own = arguments_of(state_dir);
     let pids = procfs::ids_in("/proc").into_iter().filter(|pid| procfs::arguments(*pid) == own);
     pids.map(raw).collect()
 }
 
-/// Waits until the zygotes of a state directory have ended what dead supervisors left, though not for ever: a process
-/// that is stuck in the kernel stays. A supervisor that is about to end is waited for too: until it has, its
-/// children are its own.
+/// Waits until the zygotes of a state directory have ended the orphans of dead supervisors, with a timeout: a process
+/// that is stuck in the kernel stays. Also waits for a supervisor that is about to exit: until then its children are
+/// its own.
 pub(crate) fn wait_for_orphans(state_dir: &Path) {
     let own = arguments_of(state_dir);
     let is_supervisor = |pid: &Pid| name_of(*pid) == SUPERVISOR.to_bytes();
     let mut keepers: Vec<Pid> = supervisors_of(state_dir).into_iter().filter_map(pid_of).collect();
     keepers.retain(|pid| !is_supervisor(pid));
-    // The arguments of a process that is about to end are gone already.
+    // The arguments of an exiting process are already gone.
     let is_left =
         |pid: &Pid| Stat::of(*pid).is_some_and(|stat| !stat.ended) && procfs::arguments(*pid) != own;
     let begun = Instant::now();
@@ -212,20 +212,20 @@ fn pid_of(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// The name of a process; empty if there is none.
+/// The name of a process; empty if it does not exist.
 fn name_of(pid: Pid) -> Vec<u8> {
     let mut name = procfs::read_all(&format!("/proc/{pid}/comm")).unwrap_or_default();
     name.pop_if(|last| *last == b'\n');
     name
 }
 
-/// The arguments that a state directory's zygotes and supervisors have.
+/// The arguments of a state directory's zygotes and supervisors.
 fn arguments_of(state_dir: &Path) -> Vec<u8> {
     [ZYGOTE.as_bytes(), b"\0", state_dir.as_os_str().as_bytes(), b"\0"].concat()
 }
 
-/// Kills the processes that listen on a supervisor's socket: the supervisor, and a child of its that has not become another
-/// program yet. Waits for their end, though not for ever: a process that is stuck in the kernel stays.
+/// Kills the processes that listen on a supervisor's socket: the supervisor, and a child that has not executed its
+/// program yet. Waits for their end, with a timeout: a process that is stuck in the kernel stays.
 pub(crate) fn end_listeners(state_dir: &Path, nonce: Nonce) {
     let sockets = listening_as(nonce);
     if sockets.is_empty() {
@@ -234,7 +234,7 @@ pub(crate) fn end_listeners(state_dir: &Path, nonce: Nonce) {
     let mut ended = Vec::new();
     for number in supervisors_of(state_dir) {
         let Some(pid) = pid_of(number) else { continue };
-        // First the descriptor, then the look: so what is looked at is what is signalled.
+        // Open the pidfd first, then check, so that the checked process is the signalled one.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let Ok(files) = std::fs::read_dir(format!("/proc/{number}/fd")) else { continue };
         let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
@@ -250,7 +250,7 @@ pub(crate) fn end_listeners(state_dir: &Path, nonce: Nonce) {
     }
 }
 
-/// The sockets that listen under a supervisor's name, as `/proc/<pid>/fd` shows them.
+/// The sockets that listen under a supervisor's name, as shown in `/proc/<pid>/fd`.
 fn listening_as(nonce: Nonce) -> Vec<String> {
     let name = format!("/{}", socket_name(nonce));
     let text = std::fs::read("/proc/net/unix").unwrap_or_default();
@@ -264,11 +264,11 @@ fn listening_as(nonce: Nonce) -> Vec<String> {
     String::from_utf8_lossy(&text).lines().filter_map(socket_of).collect()
 }
 
-/// Makes those of these processes go on that are supervisors and have been stopped.
+/// Continues those of these processes that are stopped supervisors.
 pub(crate) fn continue_stopped(pids: &[u32]) {
     for number in pids {
         let Some(pid) = i32::try_from(*number).ok().and_then(Pid::from_raw) else { continue };
-        // First the descriptor, then the look: so what is looked at is what is signalled.
+        // Open the pidfd first, then check, so that the checked process is the signalled one.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let is_stopped = Stat::of(pid).is_some_and(|stat| stat.stopped);
         if is_stopped && procfs::arguments(pid).starts_with(ZYGOTE.as_bytes()) {

@@ -1,19 +1,19 @@
-//! [`TrustError`]: why a file or folder is not used.
+//! [`TrustError`]: why a file or directory is refused.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file or folder is not used. Every message says what to do.
+/// Why a file or directory is refused. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// Another user owns it, and could change it or has put it there.
+    /// Another user owns it, and can change it.
     #[error(
-        "{} belongs to user {owner}, not to user {user}, as whom this runs; choose another place, or, if you trust its \
+        "{} belongs to user {owner}, but this program runs as user {user}; choose another path, or, if you trust its \
          content, run `chown -R {user} {}`", path.display(), path.display()
     )]
     Owner {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// The user id of its owner.
         owner: u32,
@@ -22,57 +22,57 @@ pub enum TrustError {
     },
     /// Other users may write to it.
     #[error(
-        "other users can write to {} (mode {mode:04o}); choose another place, or, if you trust its content, run \
+        "other users can write to {} (mode {mode:04o}); choose another path, or, if you trust its content, run \
          `chmod {fix:o} {}`", path.display(), path.display()
     )]
     Writable {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
-        /// Those it should have.
+        /// The expected permission bits.
         fix: u32,
     },
     /// Other users may read it.
     #[error("other users can read {} (mode {mode:04o}); run `chmod {fix:o} {}`", path.display(), path.display())]
     Readable {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
-        /// Those it should have.
+        /// The expected permission bits.
         fix: u32,
     },
-    /// It is of another kind than it must be.
-    #[error("{} is not a {expected}; remove it or choose another place", path.display())]
+    /// It is of the wrong kind.
+    #[error("{} is not a {expected}; remove it or choose another path", path.display())]
     Kind {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// What it must be: a regular file or a directory.
+        /// The expected kind: a regular file or a directory.
         expected: &'static str,
     },
-    /// It is a symbolic link where none may be, or one of too many.
-    #[error("{} is a symbolic link that is not followed; give the path it leads to", .0.display())]
+    /// It is a symbolic link where none is allowed, or there are too many.
+    #[error("{} is a symbolic link, which is not followed here; give the path of its target", .0.display())]
     Link(PathBuf),
-    /// The operating system refused it.
+    /// A system call failed.
     #[error("failed to {doing} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The failed operation, as an infinitive.
         doing: &'static str,
-        /// To which path.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
 impl TrustError {
-    /// Makes an error of the operating system's, as `map_err` takes it.
+    /// Creates an error of a system call, for `map_err`.
     pub(super) fn io<E: Into<io::Error>>(doing: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source: source.into() }
     }
 
-    /// Whether there is no such file or folder.
+    /// Whether the file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -1,8 +1,8 @@
-//! Files and folders that no other user can change.
+//! Files and directories that no other user can change.
 //!
-//! The engine runs what its state directory says, as its own user. So a folder or file that another user owns, can write to,
-//! or can replace is refused. Every check looks at a descriptor that is open already (`O_NOFOLLOW`, then `fstat`):
-//! what was checked is what is used.
+//! The engine executes what its state directory contains, as its own user. So a directory or file that another user
+//! owns, can write to, or can replace is refused. Every check uses an open descriptor (`O_NOFOLLOW`, then `fstat`),
+//! so the checked file is the one that is used.
 
 mod error;
 #[cfg(test)]
@@ -25,14 +25,14 @@ use rustix::process::geteuid;
 pub use error::TrustError;
 use walk::{Last, Reached, is_owner_trusted, mode_of, walk};
 
-/// What other users must not have of a file: permission to write to it.
+/// Permission bits of other users that are refused: write.
 const OTHERS_WRITE: u32 = 0o022;
-/// What other users must not have of a secret.
+/// Permission bits of other users that are refused for a secret.
 const OTHERS: u32 = 0o077;
-/// The permissions of a file that is made here.
+/// The permissions of a new file.
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A folder of this user's that no other user can change.
+/// A directory of this user that no other user can change.
 #[derive(Debug)]
 pub struct TrustedDir {
     dir: OwnedFd,
@@ -40,15 +40,15 @@ pub struct TrustedDir {
 }
 
 impl TrustedDir {
-    /// Opens a folder that this user owns, through folders that no other user can change.
+    /// Opens a directory that this user owns, through directories that no other user can change.
     pub fn open(path: &Path) -> Result<Self, TrustError> {
         let this = Self::reopen(walk(path, Last::Enter)?)?;
         check(&this.stat()?, &this.path, FileType::Directory, OTHERS_WRITE)?;
         Ok(this)
     }
 
-    /// The same for a folder that no other user can even read. It is made if it is missing. One that is empty and belongs
-    /// to this user is made private, since container runtimes mount such.
+    /// The same for a directory that other users cannot read. It is created if it is missing. An empty directory of
+    /// this user is made private, because container runtimes mount such directories.
     pub fn open_private(path: &Path) -> Result<Self, TrustError> {
         let this = Self::reopen(walk(path, Last::Make)?)?;
         let stat = this.stat()?;
@@ -91,7 +91,7 @@ impl TrustedDir {
         Ok(names)
     }
 
-    /// Opens a folder within it, and makes it if it is missing.
+    /// Opens a directory in it, and creates it if it is missing.
     pub fn folder(&self, name: &str) -> Result<Self, TrustError> {
         let path = self.path.join(name);
         match mkdirat(&self.dir, name, Mode::RWXU) {
@@ -110,7 +110,7 @@ impl TrustedDir {
         Ok(this)
     }
 
-    /// Refuses the folder if anything within it belongs to another user, or is a file that others can write to.
+    /// Refuses the directory if an entry belongs to another user, or is a file that others can write to.
     pub(crate) fn check_entries(&self) -> Result<(), TrustError> {
         for name in self.names()? {
             let path = || self.path.join(OsStr::new(&*name.to_string_lossy()));
@@ -126,7 +126,7 @@ impl TrustedDir {
         Ok(())
     }
 
-    /// Opens a file within it; one that is made is for this user alone.
+    /// Opens a file in it; a new file is private.
     pub(crate) fn open_file(&self, name: &str, flags: OFlags) -> Result<File, TrustError> {
         let path = self.path.join(name);
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -139,7 +139,7 @@ impl TrustedDir {
         Ok(file.into())
     }
 
-    /// The content of a file within it, of at most so many bytes; `None` if there is no such file.
+    /// Reads a file in it, at most this many bytes; `None` if it does not exist.
     pub fn read(&self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, TrustError> {
         let file = match self.open_file(name, OFlags::RDONLY) {
             Err(error) if error.is_not_found() => return Ok(None),
@@ -148,7 +148,7 @@ impl TrustedDir {
         read_all(file, &self.path.join(name), max_bytes).map(Some)
     }
 
-    /// Replaces a file within it; the file is whole at every moment.
+    /// Replaces a file in it atomically.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<(), TrustError> {
         let draft = format!("{name}.new");
         let path = self.path.join(&draft);
@@ -159,14 +159,15 @@ impl TrustedDir {
             renameat(&self.dir, &draft, &self.dir, name).map_err(TrustError::io("rename", &path))
         });
         if renamed.is_err() {
-            // It may hold secrets, and the last bytes of a full disk. What went wrong is told, not this.
+            // The draft may contain secrets and occupy the last bytes of a full disk. The first error is reported,
+            // not this one.
             drop(self.remove(&draft));
         }
         renamed?;
         rustix::fs::fsync(&self.dir).map_err(TrustError::io("save", &self.path))
     }
 
-    /// How the folder and its file system are now.
+    /// The state of the directory and its file system.
     pub fn facts(&self) -> DirFacts {
         let is_same = |own: Stat| {
             let found = rustix::fs::stat(&self.path);
@@ -176,12 +177,12 @@ impl TrustedDir {
         DirFacts {
             is_there: fstat(&self.dir).is_ok_and(is_same),
             free_bytes: space.as_ref().map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
-            // Some file systems have no fixed number of them.
+            // Some file systems have no fixed number of inodes.
             free_inodes: space.filter(|space| space.f_files > 0).map(|space| space.f_favail),
         }
     }
 
-    /// Removes a file within it, if it is there.
+    /// Removes a file in it, if it exists.
     pub fn remove(&self, name: &str) -> Result<(), TrustError> {
         match unlinkat(&self.dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -190,14 +191,14 @@ impl TrustedDir {
     }
 }
 
-/// How a folder and its file system are.
+/// State of a directory and its file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirFacts {
     /// Whether its path still leads to it.
     pub is_there: bool,
-    /// The bytes that can be written.
+    /// Free bytes.
     pub free_bytes: u64,
-    /// The files that can be made, where there is a limit.
+    /// Free inodes, if limited.
     pub free_inodes: Option<u64>,
 }
 
@@ -213,7 +214,7 @@ impl From<TrustedDir> for OwnedFd {
     }
 }
 
-/// Refuses what is not of this kind, not this user's, or has one of these permission bits.
+/// Refuses a file of another kind or owner, or with one of these permission bits.
 fn check(stat: &Stat, path: &Path, kind: FileType, refused_mode: u32) -> Result<(), TrustError> {
     let (user, mode) = (geteuid().as_raw(), mode_of(stat));
     let path = || path.to_owned();
@@ -242,8 +243,8 @@ fn read_all(file: File, path: &Path, max_bytes: u64) -> Result<Vec<u8>, TrustErr
     Ok(bytes)
 }
 
-/// Opens a file in a folder that is trusted already: never follows a link, never waits for a fifo, and refuses with `EPERM`
-/// a regular file of another user, or one that other users can write to. A file is emptied only after it was checked.
+/// Opens a file in a trusted directory. It never follows a link and never waits for a fifo. It refuses with `EPERM` a
+/// regular file of another user, or one that other users can write to. A file is truncated only after the check.
 pub(crate) fn open_own(dir: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let safe = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = openat(dir, name, flags.difference(OFlags::TRUNC) | safe, PRIVATE_FILE)?;
@@ -259,16 +260,16 @@ pub(crate) fn open_own(dir: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result
     Ok(file)
 }
 
-/// How many other users may know the content of a file.
+/// Whether other users may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrecy {
-    /// All of them.
+    /// They may.
     Public,
-    /// None of them.
+    /// They must not.
     Secret,
 }
 
-/// Reads at most so many bytes of a file that no other user but root can change or replace.
+/// Reads at most this many bytes of a file that only this user and root can change or replace.
 pub fn read_trusted(path: &Path, secrecy: Secrecy, max_bytes: u64) -> Result<Vec<u8>, TrustError> {
     let Reached { dir, path: folder, name, is_magic } = walk(path, Last::Stop)?;
     let path = folder.join(&name);
@@ -289,13 +290,13 @@ pub fn read_trusted(path: &Path, secrecy: Secrecy, max_bytes: u64) -> Result<Vec
     read_all(file.into(), &path, max_bytes)
 }
 
-/// Makes a file for this user alone, whole or not at all. One that is there already stays, and `false` is returned.
+/// Creates a private file atomically. An existing file is kept, and `false` is returned.
 pub fn create_private(path: &Path, content: &[u8]) -> Result<bool, TrustError> {
     let Reached { dir, path: folder, name, .. } = walk(path, Last::Stop)?;
     let path = folder.join(&name);
     let draft = format!("{}.new-{}", name.to_string_lossy(), std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // What a process with this number left when it was killed.
+    // A draft of a killed process with the same process id.
     let _ = unlinkat(&dir, &draft, AtFlags::empty());
     let file = openat(&dir, &draft, flags, PRIVATE_FILE).map_err(TrustError::io("make", &path))?;
     let mut file = File::from(file);

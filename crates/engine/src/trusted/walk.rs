@@ -1,4 +1,4 @@
-//! Walking a path, one component at a time, through folders that no other user can change.
+//! Walks a path, one component at a time, through directories that no other user can change.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -14,34 +14,34 @@ use rustix::process::{getegid, geteuid};
 
 use super::error::TrustError;
 
-/// The most symbolic links of one path, as in the kernel.
+/// Maximum number of symbolic links in one path, as in the kernel.
 const MAX_LINKS: u32 = 40;
 const GROUP_WRITE: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 const PERMISSIONS: u32 = 0o7777;
 
-/// What a walk may do at its end.
+/// Treatment of the last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
-    /// Enter the last component, which is a folder.
+    /// Enter it; it is a directory.
     Enter,
-    /// The same, and make the folders that are missing, for this user alone.
+    /// The same, and create missing directories, private to this user.
     Make,
-    /// Stop before the last component, which is or will be a file.
+    /// Stop before it; it is or will be a file.
     Stop,
 }
 
-/// Where a walk has ended.
+/// Result of a walk.
 #[derive(Debug)]
 pub(super) struct Reached {
-    /// The last folder, opened with `O_PATH`.
+    /// The last directory, opened with `O_PATH`.
     pub(super) dir: OwnedFd,
     /// Its path, without symbolic links.
     pub(super) path: PathBuf,
-    /// With [`Last::Stop`], the name of the file within it.
+    /// With [`Last::Stop`], the name of the file in it.
     pub(super) name: OsString,
-    /// The file is a link of the proc file system, such as /dev/fd/3, which only the kernel can follow.
+    /// Whether the file is a link of the proc file system, such as /dev/fd/3, which only the kernel can follow.
     pub(super) is_magic: bool,
 }
 
@@ -50,13 +50,13 @@ pub(super) fn mode_of(stat: &Stat) -> u32 {
     stat.st_mode & PERMISSIONS
 }
 
-/// Whether this user or root owns it, or the owner of the root directory, who can replace everything below it. (In a user
-/// namespace that user may be one without a number of its own.)
+/// Whether it belongs to this user, to root, or to the owner of the root directory, which can replace everything
+/// below it. (In a user namespace that owner may have no id of its own.)
 pub(super) fn is_owner_trusted(owner: u32) -> bool {
     owner == geteuid().as_raw() || owner == 0 || rustix::fs::stat("/").is_ok_and(|root| root.st_uid == owner)
 }
 
-/// Refuses a folder in which another user could replace what this one looks for.
+/// Refuses a directory in which another user could replace an entry.
 fn check_folder(stat: &Stat, path: &Path) -> Result<(), TrustError> {
     let mode = mode_of(stat);
     if !is_owner_trusted(stat.st_uid) {
@@ -66,11 +66,11 @@ fn check_folder(stat: &Stat, path: &Path) -> Result<(), TrustError> {
             user: geteuid().as_raw(),
         });
     }
-    // In a sticky one entries belong to those who made them, and the next component's owner is checked.
+    // In a sticky directory, only their owners can replace entries, and the owner of the next component is checked.
     if mode & STICKY != 0 || mode & (GROUP_WRITE | OTHERS_WRITE) == 0 {
         return Ok(());
     }
-    // Where every user has a group of the same number, home folders are often writable for it.
+    // If every user has a group with the same id, home directories are often writable for it.
     let own = geteuid().as_raw();
     let is_private_group = own != 0 && own == getegid().as_raw() && stat.st_gid == own;
     if mode & OTHERS_WRITE == 0 && is_private_group {
@@ -84,7 +84,7 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter(|part| *part != Component::CurDir).map(|part| part.as_os_str().to_owned())
 }
 
-/// Walks along a path. Symbolic links are followed if this user or root has made them.
+/// Walks along a path. Symbolic links are followed if they belong to this user or root.
 pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
     let path = std::path::absolute(path).map_err(TrustError::io("find", path))?;
     let mut left: VecDeque<OsString> = components(&path).collect();
@@ -135,7 +135,7 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
             }
             _ if is_end => return Ok(Reached { dir: at, path: here, name, is_magic: false }),
             FileType::Directory => {
-                // The last one is for the caller to check, with stricter rules.
+                // The caller checks the last one, with stricter rules.
                 if !left.is_empty() {
                     check_folder(&stat, &full)?;
                 }

@@ -46,9 +46,9 @@ fn a_user_that_commands_cannot_run_as_is_refused() {
         assert_eq!(code, Some(2), "{said}");
         said
     };
-    assert!(refused(&["--run-as", "no-such-user"]).contains("there is no user \"no-such-user\""));
+    assert!(refused(&["--run-as", "no-such-user"]).contains("user \"no-such-user\" not found"));
     assert!(refused(&["--run-as", "54321"]).contains("give UID:GID"));
-    assert!(refused(&["--run-as", "root", "--workspace", "/"]).contains("name another user"));
+    assert!(refused(&["--run-as", "root", "--workspace", "/"]).contains("give another user"));
     if is_root() {
         let workspace = place.file("closed");
         fs::create_dir(&workspace).unwrap();

@@ -51,7 +51,7 @@ fn a_unix_socket_is_private_replaced_when_dead_and_removed_in_the_end() {
     let mut second = place.command();
     second.args(["--listen", &listen, "--state-dir"]).arg(place.file("other"));
     let (code, said) = place.refused(&mut second);
-    assert!(code == Some(2) && said.contains("stop who has it"), "{said}");
+    assert!(code == Some(2) && said.contains("stop the process that uses it"), "{said}");
     assert!(serve.answers());
     let server = serve.server();
     serve.child.kill().unwrap();

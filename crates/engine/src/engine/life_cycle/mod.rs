@@ -1,24 +1,25 @@
-//! An execution's life cycle. All changes of an execution's state are made here, and nowhere else.
+//! The life cycle of an execution. All changes of an execution's state are made here.
 //!
-//! | stage | what it means | entered by |
+//! | stage | meaning | entered by |
 //! |---|---|---|
-//! | claimed | its id and its journal are its own; nothing has run | [`Inner::claim_execution`], or [`Inner::restore_execution`] for one that was found on disk |
+//! | claimed | its id and its journal are reserved; nothing has run | [`Inner::claim_execution`], or
+//! [`Inner::restore_execution`] for an execution found on disk |
 //! | started | its program runs | [`Inner::execution_started`] |
 //! | refused | it never ran; its id and its journal are free again | [`Inner::execution_refused`] |
-//! | ended | it has its end; what it left running may still write | [`Inner::execution_ended`] |
+//! | ended | it has its end; its leftovers may still write | [`Inner::execution_ended`] |
 //! | closed | no supervisor writes to its journal; retention counts it | [`Inner::execution_closed`] |
-//! | retired | its record is gone, its slot free | [`Inner::forget`], or retention |
+//! | retired | its record is removed, its slot is free | [`Inner::forget`], or retention |
 //!
-//! A supervisor accepts a command between *claimed* and *started*; the engine learns nothing that it has to keep then.
+//! A supervisor accepts a command between *claimed* and *started*; the engine needs no state for that.
 //!
-//! Each function changes the state, the counts in the [`Table`], tells watchers and wakes retention. A change that was made
-//! already is not made again, so callers need not know what others have reported. Changes are made under the table's lock:
-//! a caller that has been told of an end finds it counted.
+//! Each function changes the state and the counts in the [`Table`], notifies watchers and wakes retention. A repeated
+//! change has no effect, so callers need not know what others have reported. Changes are made under the lock of the
+//! table: a caller that was notified of an end finds it counted.
 //!
-//! - `tracked.rs`: an execution as the engine keeps it.
+//! - `tracked.rs`: the engine's state of an execution.
 //! - `table.rs`: all of them, by id.
-//! - `readers.rs`: the readers that an execution waits for.
-//! - `retention.rs`: which finished ones go, and when.
+//! - `readers.rs`: the readers for which an execution waits.
+//! - `retention.rs`: removal of finished executions.
 
 mod readers;
 mod retention;
@@ -45,8 +46,8 @@ use crate::protocol::Refusal;
 use crate::record::{ExecutionRecord, Record};
 
 impl Inner {
-    /// Claims an id and a journal; or finds the execution of an identical request, which has its own. On a full disk, the
-    /// oldest finished executions go.
+    /// Claims an id and a journal; or returns the execution of an earlier identical request. On a full disk, removes
+    /// the oldest finished executions.
     pub(super) fn claim_execution(
         self: &Arc<Self>,
         nonce: u64,
@@ -94,7 +95,7 @@ impl Inner {
             return Err(in_use());
         }
         let (claimed, journal) = self.claim(&Record::Execution(record), spec.journal_bytes)?;
-        // It may have come into use in the meantime.
+        // It may have come into use meanwhile.
         if before.is_some_and(|before| !before.begin_removal()) {
             drop(table);
             self.retire(claimed);
@@ -109,8 +110,8 @@ impl Inner {
         Ok((tracked, Some(journal)))
     }
 
-    /// Enters an execution that was found on disk. One that has ended, and that no supervisor holds, is closed. `None` if
-    /// its record cannot be read or a later execution has its id: its slot is to be given back.
+    /// Adds an execution found on disk. If it has ended and no supervisor holds it, it is closed. `None` if its
+    /// record cannot be read or a later execution has its id: its slot must then be released.
     pub(super) fn restore_execution(
         &self,
         record: ExecutionRecord,
@@ -119,7 +120,7 @@ impl Inner {
     ) -> Option<Arc<Tracked>> {
         let tracked = Tracked::of_journal(record, journal, is_held)?;
         let mut table = lock(&self.executions);
-        // The same id twice: the later one replaced a finished one, and the clean-up was cut off.
+        // Two executions with the same id: the later one replaced a finished one, and the clean-up was interrupted.
         let is_later = |other: &Arc<Tracked>| other.fixed.created_at > tracked.fixed.created_at;
         if table.get(&tracked.fixed.id).is_some_and(is_later) {
             return None;
@@ -132,7 +133,7 @@ impl Inner {
         Some(tracked)
     }
 
-    /// An execution runs.
+    /// An execution has started.
     pub(super) fn execution_started(&self, tracked: &Tracked, pid: u32) {
         if tracked.set_started(pid) {
             tracing::debug!(execution = %tracked.fixed.id, pid, "started");
@@ -140,8 +141,8 @@ impl Inner {
         }
     }
 
-    /// An execution was not started and never will be. Its id and its journal are given back, and each caller that waits
-    /// for it is told why.
+    /// An execution was not started and never will be. Releases its id and its journal, and notifies callers of the
+    /// reason.
     pub(super) fn execution_refused(&self, tracked: &Arc<Tracked>, why: Refusal) {
         let mut table = lock(&self.executions);
         if tracked.set_refused(why) {
@@ -174,7 +175,7 @@ impl Inner {
         }
     }
 
-    /// Nothing more will come of an execution.
+    /// No more output of an execution can follow.
     pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
         if tracked.is_closed() {
             return;
@@ -188,7 +189,7 @@ impl Inner {
         }
     }
 
-    /// An execution has ended and left something running. Its supervisor reports when nothing is, unless it is of an older
+    /// An execution has ended and has leftovers. Its supervisor reports when none is left, unless it is of an older
     /// version.
     pub(super) fn execution_has_left(&self, tracked: &Tracked) {
         let reports = |link: &Arc<Link>| link.reports_leftovers() && !link.is_over();
@@ -197,7 +198,7 @@ impl Inner {
         }
     }
 
-    /// Nothing is left of what an execution left running.
+    /// The last leftover of an execution has ended.
     pub(super) fn execution_leftovers_gone(self: &Arc<Self>, tracked: &Arc<Tracked>) {
         tracked.set_leftovers_gone();
         if tracked.is_closed() {
@@ -205,7 +206,7 @@ impl Inner {
         }
     }
 
-    /// Removes the record of an execution of which nothing more will come.
+    /// Removes the record of a closed execution.
     pub(super) fn forget(&self, id: &ExecutionId) -> Result<(), ControlError> {
         let mut table = lock(&self.executions);
         let Some(tracked) = table.get(id).cloned() else {
@@ -223,8 +224,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes the records of finished background processes, and on a disk that is nearly full of all other finished
-    /// executions too, also of those that were just used: the one who asks wants the room. How many.
+    /// Removes the records of finished background processes. On a nearly full disk also removes those of all other
+    /// finished executions, without the grace period, to free space. Returns their number.
     pub(super) fn remove_finished(&self) -> usize {
         let all = journal::is_short_of_space(lock(&self.store).dir());
         let mut table = lock(&self.executions);
@@ -247,7 +248,7 @@ impl Inner {
         journal::disk_bytes(&dir, tracked.journal)
     }
 
-    /// Gives back the slot of an execution that is no longer in the table.
+    /// Releases the slot of an execution that is no longer in the table.
     fn retire_execution(&self, tracked: &Tracked) {
         self.retire(tracked.journal);
         self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });

@@ -1,8 +1,8 @@
-//! Readers that a command waits for: see [`Overflow::Wait`](crate::Overflow).
+//! Readers for which a command waits: see [`Overflow::Wait`](crate::Overflow).
 //!
-//! One reader counts at a time. The stream of the command itself counts before streams that only look on, and of two
-//! streams of one kind the later one: a client that connects again takes over from its old connection, which may be dead
-//! without anyone having noticed.
+//! One reader counts at a time. The stream of the command itself has priority over observers, and a later stream over
+//! an earlier one of the same kind: a client that reconnects replaces its old connection, which may be dead without
+//! having been detected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use super::Tracked;
 use crate::engine::link::lock;
 use crate::protocol::Request;
 
-/// What a reader is to the command that it reads.
+/// The role of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReaderRole {
-    /// It is the stream of the client that started the command.
+    /// The stream of the client that started the command.
     Command,
-    /// It looks on. Where it goes on from a cursor that a stalled reader has passed, it is taken for the same client.
+    /// An observer. If it resumes from a cursor that a stalled reader has passed, it counts as the same client.
     Viewer,
 }
 
@@ -25,23 +25,23 @@ pub enum ReaderRole {
 pub(super) struct Readers {
     next: u64,
     attached: Vec<Attached>,
-    /// What the supervisor was told last.
+    /// The last position sent to the supervisor.
     told: Option<u64>,
 }
 
-/// One of them.
+/// An attached reader.
 #[derive(Debug)]
 struct Attached {
     key: u64,
     role: ReaderRole,
-    /// How far it has read.
+    /// Its position.
     position: Arc<AtomicU64>,
-    /// How far its supervisor may know that it has read.
+    /// The position that its supervisor may know.
     reported: u64,
 }
 
 impl Readers {
-    /// Adds a reader that goes on from a position of a journal that ends at `end`; `None` if it does not count.
+    /// Adds a reader that starts at position `from` of a journal that ends at `end`; `None` if it does not count.
     fn attach(&mut self, role: ReaderRole, from: u64, end: u64) -> Option<(u64, Arc<AtomicU64>)> {
         let mut role = role;
         if let Some(counted) = self.attached.last()
@@ -55,7 +55,7 @@ impl Readers {
             role = ReaderRole::Command;
         }
         if role == ReaderRole::Command {
-            // Those before it never count again: a dead connection must not hold the command up later.
+            // Earlier readers never count again: a dead connection must not block the command later.
             self.attached.clear();
         }
         let (key, position) = (self.next, Arc::new(AtomicU64::new(from)));
@@ -64,27 +64,27 @@ impl Readers {
         Some((key, position))
     }
 
-    /// How far the reader that counts has read, as it has reported it.
+    /// The reported position of the reader that counts.
     fn counted(&self) -> Option<u64> {
         self.attached.last().map(|counted| counted.reported)
     }
 }
 
-/// A reader that its execution waits for, until this is dropped.
+/// A reader for which its execution waits, until this is dropped.
 #[derive(Debug)]
 pub(in crate::engine) struct AttachedReader {
     tracked: Arc<Tracked>,
     key: u64,
     position: Arc<AtomicU64>,
-    /// What was reported last.
+    /// The last reported position.
     reported: u64,
-    /// How far the reader goes before its supervisor is told.
+    /// Number of bytes between two reports to the supervisor.
     step: u64,
 }
 
 impl AttachedReader {
-    /// Attaches a reader that goes on from a position of a journal that ends at `end`; `None` if it does not count. The
-    /// supervisor is told each time that it has read so much, and when it has read everything.
+    /// Attaches a reader that starts at position `from` of a journal that ends at `end`; `None` if it does not count.
+    /// Its position is sent to the supervisor after each step, and when it has read everything.
     pub(in crate::engine) fn new(
         tracked: &Arc<Tracked>,
         role: ReaderRole,
@@ -107,7 +107,7 @@ impl AttachedReader {
         }
     }
 
-    /// The reader has read all there is, up to this position.
+    /// The reader has read everything, up to this position.
     pub(in crate::engine) fn caught_up(&mut self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
         if position > self.reported {
@@ -134,18 +134,18 @@ impl Drop for AttachedReader {
 }
 
 impl Tracked {
-    /// Tells the supervisor how far the reader that counts has read, if that is new.
+    /// Sends the position of the reader that counts to the supervisor, if it has changed.
     fn report_readers(&self, readers: &mut Readers) {
         let counted = readers.counted();
         let link = lock(&self.link).clone();
         if let Some(link) = link.filter(|_| counted != readers.told) {
             readers.told = counted;
-            // A supervisor that is gone is noticed by its link.
+            // The link notices a dead supervisor.
             let _ = link.tell(&Request::Reader { slot: self.slot(), read: counted });
         }
     }
 
-    /// Tells a supervisor that is connected anew, which knows of no readers.
+    /// Reports to a newly connected supervisor, which knows of no readers.
     pub(in crate::engine) fn report_readers_again(&self) {
         let mut readers = lock(&self.readers);
         readers.told = None;
@@ -163,13 +163,14 @@ mod tests {
         let mut readers = Readers::default();
         let (_, first) = readers.attach(Command, 0, 0).unwrap();
         first.store(70, Ordering::Relaxed);
-        // Those that look on do not: from the start, beyond what the first has read, or while it has read all.
+        // Observers do not count: from the start, beyond the position of the first, or while that one has read
+        // everything.
         for (from, end) in [(0, 100), (71, 100), (50, 70)] {
             assert!(readers.attach(Viewer, from, end).is_none(), "{from} of {end}");
         }
         assert!(readers.attach(Command, 60, 100).is_some());
         assert_eq!((readers.counted(), readers.attached.len()), (Some(60), 1));
-        // The same client by another route: it has what the stalled one has passed.
+        // The same client on another route: it has what the stalled one has passed.
         assert!(readers.attach(Viewer, 55, 100).is_some());
         assert_eq!((readers.counted(), readers.attached.len()), (Some(55), 1));
         assert!(readers.attach(Viewer, 0, 100).is_none());

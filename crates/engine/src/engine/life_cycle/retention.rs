@@ -1,4 +1,4 @@
-//! Which finished executions go, and when. Their slots are used again.
+//! Retention: removes finished executions. Their slots are reused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,26 +11,26 @@ use crate::engine::tasks::blocking;
 use crate::engine::{Inner, MAX_RECORDS_IN_GRACE, StartError};
 use crate::journal;
 
-/// The shortest wait of the clean-up by age, so that it is not woken for each execution.
+/// Minimum delay of the clean-up by age, so that it does not run for each execution.
 const AGE_GRAIN: Duration = Duration::from_millis(100);
-/// How long a clean-up waits for records that are over the policy and in use.
+/// Delay before a clean-up looks again at records that exceed the policy and are in use.
 const IN_USE_GRAIN: Duration = Duration::from_millis(500);
 
-/// How many finished executions go at a time for the room of a new one on a full disk, and how often that is tried: what
-/// fills the disk may take the room at once, and the whole history must not go with it.
+/// Number of finished executions removed at a time for a start on a full disk, and the maximum number of rounds:
+/// another writer may fill the space at once, and the whole history must not be lost.
 const REMOVED_AT_ONCE: usize = 16;
 const MAX_ROUNDS_FOR_ROOM: usize = 4;
-/// How long a record that was just used stays on a full disk, if no other can go for the room of a new execution.
+/// Grace period of just used records on a full disk, if no other record can be removed.
 const FULL_DISK_GRACE: Duration = Duration::from_secs(2);
 
-/// When finished executions are removed.
+/// State of the clean-up of finished executions.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Cleanup {
     /// Notified when an execution was closed.
     closed: Arc<Notify>,
-    /// Notified when the count is so far over the policy that the grace period does not count.
+    /// Notified when the count exceeds the policy by so much that the grace period does not apply.
     urgent: Arc<Notify>,
-    /// A clean-up runs, or waits for records in use.
+    /// Whether a clean-up runs, or waits for records in use.
     is_active: AtomicBool,
 }
 
@@ -57,12 +57,12 @@ impl Inner {
         } else if is_urgent {
             self.cleanup.urgent.notify_one();
         }
-        // Everything else in the list may be kept for good, so that no clean-up was due before.
+        // Everything else in the list may be kept without limit, so that no clean-up was due before.
         self.cleanup.closed.notify_one();
     }
 
-    /// Cleans until nothing is over the policy. On a thread of its own: giving back many slots takes a millisecond that no
-    /// command should wait for.
+    /// Cleans until nothing exceeds the policy, on a thread: releasing many slots takes a millisecond, for which no
+    /// command should wait.
     fn clean_soon(self: &Arc<Self>) {
         let engine = Arc::downgrade(self);
         let urgent = Arc::clone(&self.cleanup.urgent);
@@ -72,7 +72,7 @@ impl Inner {
                 let weak = engine.clone();
                 let clean = move || {
                     let passed_over = weak.upgrade().map(|engine| engine.clean_finished());
-                    // The task that waits for it may be gone.
+                    // The waiting task may have ended.
                     let _ = done.send(passed_over);
                 };
                 blocking(clean).await;
@@ -94,20 +94,20 @@ impl Inner {
         });
     }
 
-    /// Retires what the policy no longer keeps; whether something else is over the policy and in use. Executions that
-    /// live are not in the list at all.
+    /// Retires executions that exceed the policy. Returns whether others exceed it and are in use. Running executions
+    /// are not in the list.
     fn clean_finished(&self) -> bool {
         let expired = lock(&self.executions).take_expired(&self.policy(), self.config.retention.grace);
         for tracked in expired.gone {
-            // A command that waits for this core does not wait for all of it.
+            // Commands need not wait for the whole clean-up to get this core.
             std::thread::yield_now();
             self.retire_execution(&tracked);
         }
         expired.passed_over
     }
 
-    /// Tries something; on a full disk gives back what free slots have, then the oldest finished executions, and tries
-    /// again.
+    /// Runs `attempt`. On a full disk frees the space of free slots, then of the oldest finished executions, and
+    /// retries.
     pub(in crate::engine) fn making_room<T>(
         self: &Arc<Self>,
         attempt: impl Fn(&Arc<Self>) -> Result<T, StartError>,
@@ -138,7 +138,7 @@ impl Inner {
         false
     }
 
-    /// Cleans by age: one timer, for the oldest, and none when there is nothing.
+    /// Starts the clean-up by age: one timer for the oldest execution, none without executions.
     pub(in crate::engine) fn start_retention(self: &Arc<Self>) {
         self.clean_finished();
         let engine = Arc::downgrade(self);
@@ -165,7 +165,7 @@ impl Inner {
                     }
                     None => {
                         let closed = Arc::clone(&strong.cleanup.closed);
-                        // Holding the engine here would keep it open for ever.
+                        // A strong reference here would keep the engine open forever.
                         drop(strong);
                         closed.notified().await;
                     }

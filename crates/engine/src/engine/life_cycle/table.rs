@@ -1,4 +1,4 @@
-//! [`Table`]: all executions, by id, and how many have not ended.
+//! [`Table`]: all executions by id, and the number of unfinished ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::engine::{MAX_RECORDS_IN_GRACE, StartError};
 use crate::id::ExecutionId;
 use crate::journal::{Excess, Expired, Finished, FinishedRecord, Retention};
 
-/// How many of the records that stay because they were just used go at a time when there are too many.
+/// Number of just used records removed at a time when too many are kept for the grace period.
 const REMOVED_FROM_GRACE: usize = 64;
 
 /// All executions of an engine.
@@ -18,7 +18,7 @@ const REMOVED_FROM_GRACE: usize = 64;
 pub(in crate::engine) struct Table {
     by_id: HashMap<ExecutionId, Arc<Tracked>>,
     unfinished: usize,
-    /// Those that are closed.
+    /// The closed executions.
     finished: Finished<Arc<Tracked>>,
 }
 
@@ -32,12 +32,12 @@ impl Table {
         self.by_id.values()
     }
 
-    /// How many have neither ended nor been refused.
+    /// Number of executions that have neither ended nor been refused.
     pub(in crate::engine) fn unfinished(&self) -> usize {
         self.unfinished
     }
 
-    /// Whether an id may be used: `Some` if an identical request has used it, an error if another has.
+    /// Checks an id: `Some` if an identical request has used it, an error if another request has.
     pub(in crate::engine) fn check_id(
         &self,
         spec: &CommandSpec,
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// Enters an execution, as it stands; the one that had its id before.
+    /// Adds an execution. Returns the previous one with the same id.
     pub(super) fn insert(&mut self, tracked: &Arc<Tracked>) -> Option<Arc<Tracked>> {
         let replaced = self.by_id.insert(tracked.fixed.id.clone(), Arc::clone(tracked));
         if let Some(replaced) = &replaced {
@@ -69,13 +69,13 @@ impl Table {
         replaced
     }
 
-    /// One that was unfinished no longer is.
+    /// Counts an execution as finished.
     pub(super) fn count_finished(&mut self) {
         debug_assert!(self.unfinished > 0, "each is counted once");
         self.unfinished = self.unfinished.saturating_sub(1);
     }
 
-    /// Hands an execution that is closed to retention, unless its id belongs to another by now.
+    /// Passes a closed execution to retention, unless another execution has its id by now.
     pub(super) fn finish(&mut self, tracked: &Arc<Tracked>) {
         if self.is_own(tracked) {
             let record = FinishedRecord {
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Takes out an execution.
+    /// Removes an execution.
     pub(super) fn remove(&mut self, tracked: &Arc<Tracked>) {
         self.finished.remove(tracked.journal);
         if self.is_own(tracked) {
@@ -95,9 +95,9 @@ impl Table {
         }
     }
 
-    /// Takes out what a policy does not keep, but for what is used or was just used.
+    /// Removes executions that exceed a policy, except those in use or just used.
     pub(super) fn take_expired(&mut self, policy: &Retention, grace: Duration) -> Expired<Arc<Tracked>> {
-        // Many at a time: under steady use there is one more with each command.
+        // Many at a time: under steady use, each command adds one.
         let is_over = self.finished.expiring() > policy.max_count.saturating_add(MAX_RECORDS_IN_GRACE);
         let in_grace = if is_over { MAX_RECORDS_IN_GRACE - REMOVED_FROM_GRACE } else { MAX_RECORDS_IN_GRACE };
         let may_go = |tracked: &Arc<Tracked>, excess: Excess| {
@@ -111,7 +111,7 @@ impl Table {
         expired
     }
 
-    /// Takes out the oldest that may go, for their room.
+    /// Removes the oldest executions that may be removed, to free space.
     pub(super) fn take_oldest(&mut self, count: usize, grace: Duration) -> Vec<Arc<Tracked>> {
         let max_count = self.finished.expiring().saturating_sub(count);
         let policy = Retention { max_age: Duration::MAX, max_count, max_total_bytes: u64::MAX };
@@ -122,7 +122,7 @@ impl Table {
         &self.finished
     }
 
-    /// Whether an execution has the id that it was claimed with.
+    /// Whether an execution still has the id with which it was claimed.
     fn is_own(&self, tracked: &Arc<Tracked>) -> bool {
         self.by_id.get(&tracked.fixed.id).is_some_and(|own| Arc::ptr_eq(own, tracked))
     }

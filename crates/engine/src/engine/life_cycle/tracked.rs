@@ -1,4 +1,4 @@
-//! [`Tracked`]: an execution as the engine keeps it.
+//! [`Tracked`]: the engine's state of an execution.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -18,45 +18,45 @@ use crate::journal::{Claimed, Found};
 use crate::protocol::{Refusal, Request};
 use crate::record::ExecutionRecord;
 
-/// What never changes about an execution.
+/// The immutable data of an execution.
 #[derive(Debug)]
 pub(in crate::engine) struct Fixed {
     pub(in crate::engine) id: ExecutionId,
     pub(in crate::engine) session: Option<SessionId>,
     pub(in crate::engine) command: String,
     pub(in crate::engine) argv: bool,
-    /// The program and the folder, for errors to name.
+    /// The program and the working directory, for error messages.
     pub(in crate::engine) program: String,
     pub(in crate::engine) cwd: PathBuf,
     pub(in crate::engine) background: bool,
     pub(in crate::engine) digest: Option<Vec<u8>>,
     pub(in crate::engine) keep: bool,
     pub(in crate::engine) on_session_end: SessionEndPolicy,
-    /// What it leaves running becomes executions of their own.
+    /// Whether its leftovers become executions.
     pub(in crate::engine) adopt: bool,
     pub(in crate::engine) created_at: SystemTime,
     pub(in crate::engine) note: Option<Arc<[u8]>>,
-    /// It waits for its readers instead of having unread output dropped.
+    /// Whether it waits for its readers instead of dropping unread output.
     pub(in crate::engine) waits_for_reader: bool,
-    /// The end of the execution that had its id before, and whose record it replaced.
+    /// The end of the previous execution with the same id, whose record it replaced.
     pub(in crate::engine) replaced: Option<Arc<End>>,
 }
 
 impl Fixed {
-    /// What it means that it was not started.
+    /// The error for a refused start.
     pub(in crate::engine) fn refused(&self, why: Refusal) -> StartError {
         StartError::refused(why, &self.program, self.cwd.clone())
     }
 }
 
-/// What changes, as one value that can be watched.
+/// The mutable state, as one value that can be watched.
 #[derive(Debug, Clone)]
 pub(in crate::engine) struct State {
     pub(in crate::engine) status: Status,
     pub(in crate::engine) pid: Option<u32>,
     pub(in crate::engine) started_at: Option<SystemTime>,
     pub(in crate::engine) ended_at: Option<SystemTime>,
-    /// No supervisor writes to its journal any more.
+    /// Whether its journal is final: no supervisor writes to it any more.
     pub(in crate::engine) closed: bool,
     pub(in crate::engine) refused: Option<Refusal>,
 }
@@ -68,37 +68,38 @@ impl State {
     }
 }
 
-/// An execution as the engine keeps it.
+/// The engine's state of an execution.
 #[derive(Debug)]
 pub(in crate::engine) struct Tracked {
     pub(in crate::engine) fixed: Fixed,
     pub(in crate::engine) journal: Claimed,
     state: watch::Sender<State>,
     pub(in crate::engine) link: Mutex<Option<Arc<Link>>>,
-    /// The position its journal is known to have reached.
+    /// The last known position of its journal.
     position: watch::Sender<u64>,
-    /// The supervisor was asked to report when the journal grows.
+    /// Whether the supervisor was asked to report when the journal grows.
     armed: AtomicBool,
-    /// The supervisor was asked to adopt its process, and has not answered.
+    /// Whether the supervisor was asked to adopt its process, and has not replied.
     pub(in crate::engine) adopting: AtomicBool,
     /// Held during a write to its standard input.
     pub(in crate::engine) writing: tokio::sync::Mutex<()>,
     bytes_on_disk: AtomicU64,
-    /// The bytes of standard error that it had written when it ended.
+    /// Number of bytes of standard error at its end.
     stderr_bytes: AtomicU64,
-    /// How many readers and waiters use its record; [`REMOVED`] when none ever will.
+    /// Number of readers and waiters that use its record; [`REMOVED`] if it is being removed.
     users: AtomicU32,
-    /// Something that it left is running, as far as is known. Its supervisor reports when nothing is.
+    /// Whether it has leftovers, as far as known. Its supervisor reports when the last one has ended.
     has_leftovers: AtomicBool,
-    /// When it was closed, or the last reader or waiter had done.
+    /// Time of its closing, or of the last use by a reader or waiter.
     last_used: Mutex<Option<Instant>>,
     pub(super) readers: Mutex<Readers>,
 }
 
-/// The number of users of a record that is being removed.
+/// Value of `users` for a record that is being removed.
 const REMOVED: u32 = u32::MAX;
 
-/// Keeps the record of an execution: what is read or waited for is not removed. Afterwards it stays for the grace period.
+/// Protects the record of an execution: a record that is read or waited for is not removed. Afterwards it is kept for
+/// the grace period.
 #[derive(Debug)]
 pub(in crate::engine) struct RecordGuard(Arc<Tracked>);
 
@@ -110,7 +111,7 @@ impl Drop for RecordGuard {
 }
 
 impl Tracked {
-    /// One that was just claimed.
+    /// Creates one that was just claimed.
     pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
         let state = State {
             status: Status::Starting,
@@ -142,7 +143,7 @@ impl Tracked {
         }
     }
 
-    /// One as its journal tells it.
+    /// Creates one from its journal.
     pub(super) fn of_journal(record: ExecutionRecord, journal: &Found, is_held: bool) -> Option<Arc<Self>> {
         let fixed = Fixed {
             id: record.id.parse::<ExecutionId>().ok()?,
@@ -182,7 +183,7 @@ impl Tracked {
         self.journal.slot.0
     }
 
-    /// Its state as it changes.
+    /// Its state, to be watched.
     pub(in crate::engine) fn states(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
@@ -207,17 +208,17 @@ impl Tracked {
         self.state.borrow().is_unfinished()
     }
 
-    /// The position its journal is known to have reached.
+    /// The last known position of its journal.
     pub(in crate::engine) fn position(&self) -> u64 {
         *self.position.borrow()
     }
 
-    /// That position as it grows.
+    /// That position, to be watched.
     pub(in crate::engine) fn positions(&self) -> watch::Receiver<u64> {
         self.position.subscribe()
     }
 
-    /// It has ended, with so many bytes of standard error.
+    /// Sets the number of bytes of standard error at its end.
     pub(in crate::engine) fn set_stderr_bytes(&self, bytes: u64) {
         self.stderr_bytes.store(bytes, Ordering::Release);
     }
@@ -226,7 +227,7 @@ impl Tracked {
         self.bytes_on_disk.load(Ordering::Acquire)
     }
 
-    /// It runs; whether that is new.
+    /// It has started. Returns whether that is new.
     pub(super) fn set_started(&self, pid: u32) -> bool {
         let mut news = false;
         self.state.send_modify(|state| {
@@ -240,7 +241,7 @@ impl Tracked {
         news
     }
 
-    /// It was not started and never will be; whether that is new.
+    /// It was not started and never will be. Returns whether that is new.
     pub(super) fn set_refused(&self, why: Refusal) -> bool {
         *lock(&self.link) = None;
         self.state.send_if_modified(|state| {
@@ -253,7 +254,7 @@ impl Tracked {
         })
     }
 
-    /// It has ended; whether that is new.
+    /// It has ended. Returns whether that is new.
     pub(super) fn set_ended(&self, end: End, position: u64) -> bool {
         self.grew(position);
         self.state.send_if_modified(|state| {
@@ -266,30 +267,30 @@ impl Tracked {
         })
     }
 
-    /// Keeps its record, unless that is being removed.
+    /// Protects its record, unless that is being removed.
     pub(in crate::engine) fn guard(self: &Arc<Self>) -> Option<RecordGuard> {
         let more = |users: u32| (users < REMOVED - 1).then(|| users + 1);
         self.users.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(RecordGuard(Arc::clone(self)))
     }
 
-    /// Makes sure that its record is not used any more; `false` if it is used now.
+    /// Blocks further use of its record; `false` if it is in use.
     pub(super) fn begin_removal(&self) -> bool {
         !self.has_leftovers()
             && self.users.compare_exchange(0, REMOVED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether its record is read or waited for, or something that it left is running.
+    /// Whether its record is read or waited for, or it has leftovers.
     pub(super) fn is_in_use(&self) -> bool {
         self.has_leftovers() || self.users.load(Ordering::Acquire) > 0
     }
 
-    /// Whether its record was used so recently.
+    /// Whether its record was used within this time.
     pub(super) fn was_used_within(&self, grace: Duration) -> bool {
         lock(&self.last_used).is_some_and(|at| at.elapsed() < grace)
     }
 
-    /// Nothing more will come; whether that is new.
+    /// No more output can follow. Returns whether that is new.
     pub(super) fn set_closed(&self, position: u64, bytes_on_disk: u64) -> bool {
         if !self.has_leftovers() {
             *lock(&self.link) = None;
@@ -300,7 +301,7 @@ impl Tracked {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
     }
 
-    /// Its supervisor is connected here. What followers asked of an earlier connection is forgotten: they ask again.
+    /// Sets its connection. Requests of followers on an earlier connection are forgotten: they are sent again.
     pub(in crate::engine) fn set_link(&self, link: &Arc<Link>) {
         *lock(&self.link) = Some(Arc::clone(link));
         self.report_readers_again();
@@ -309,17 +310,17 @@ impl Tracked {
         self.position.send_modify(|_| ());
     }
 
-    /// Whether something that it left is running, as far as is known.
+    /// Whether it has leftovers, as far as known.
     pub(in crate::engine) fn has_leftovers(&self) -> bool {
         self.has_leftovers.load(Ordering::Acquire)
     }
 
-    /// Something that it left is running, and its supervisor reports when nothing is.
+    /// It has leftovers, and its supervisor reports when the last one has ended.
     pub(super) fn set_has_leftovers(&self) {
         self.has_leftovers.store(true, Ordering::Release);
     }
 
-    /// Nothing that it left is running.
+    /// It has no leftovers any more.
     pub(super) fn set_leftovers_gone(&self) {
         self.has_leftovers.store(false, Ordering::Release);
         if self.is_closed() {
@@ -337,14 +338,14 @@ impl Tracked {
         });
     }
 
-    /// Asks to hear when the journal goes beyond a position. Not before it goes beyond the known one: on a full disk the
-    /// journal counts output that no reader will ever find, and growth that is known already wakes no follower.
+    /// Requests a report when the journal goes beyond a position, at least the known one: on a full disk the journal
+    /// counts output that readers never find, and known growth wakes no follower.
     pub(in crate::engine) fn watch_growth(&self, position: u64) {
         let position = position.max(self.position());
         if !self.armed.swap(true, Ordering::AcqRel) {
             let link = lock(&self.link).clone();
             if let Some(link) = link {
-                // A supervisor that is gone is noticed by its link, which ends the execution.
+                // The link notices a dead supervisor and ends the execution.
                 let _ = link.tell(&Request::Follow { slot: self.slot(), position });
             }
         }
@@ -372,7 +373,7 @@ impl Tracked {
     }
 }
 
-/// The end of an execution whose supervisor is gone.
+/// The end of an execution whose supervisor is dead.
 pub(in crate::engine) fn lost_end() -> End {
     End {
         reason: EndReason::Lost,

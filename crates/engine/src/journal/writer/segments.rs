@@ -1,4 +1,4 @@
-//! The writer's segments: beginning one, giving up old ones, and the room that is left on a full disk.
+//! The writer's segments: adding one, dropping old ones, and the reserve on a full disk.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,14 +11,14 @@ use crate::journal::files::{open_segment, unlink_segment, write_all_at};
 use crate::journal::format::{HEADER_BYTES, Header, RANGE_AT, RECORD_HEAD_BYTES, REPEAT, Range, SPARE_AT};
 use crate::journal::record::{RecordHead, Seal};
 
-/// How many segments one append may give up on a full disk: whoever fills the disk takes the room
-/// at once, and the whole history must not go with it.
+/// Maximum number of segments that one append may drop on a full disk: another writer may fill the space at once, and
+/// the whole history must not be lost.
 const MOST_DROPS: usize = 2;
-/// What part of the tail is kept behind a reader's position: it may be on its way to the reader, and be asked for again.
+/// The fraction of the tail that is kept behind a reader's position: it may be in transit, and be requested again.
 const KEPT_BEHIND_READER: u64 = 3;
 
 impl JournalWriter {
-    /// Tries something; on a full disk, gives up old segments for it.
+    /// Tries an operation; on a full disk, drops old segments and retries.
     pub(super) fn making_room<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Errno>,
@@ -34,17 +34,17 @@ impl JournalWriter {
         }
     }
 
-    /// How many segments there are besides the head.
+    /// Number of segments besides the head.
     pub(super) fn tail_segments(&self) -> usize {
         usize::try_from((self.segment.index + 1).saturating_sub(self.oldest)).unwrap_or(0)
     }
 
-    /// Begins a new segment, within the bound.
+    /// Starts a new segment, within the bound.
     pub(super) fn roll(&mut self) -> Result<(), Errno> {
-        // What a reader must not lose stays, even if that is one segment too many: who appends output asks before.
+        // Protected output is kept, even if that is one segment too many: callers that append output check before.
         while !self.is_within_bound() && self.drop_oldest() {}
         let index = self.segment.index + 1;
-        // What may be there under this name is from an earlier use of the slot.
+        // An existing file with this name is from an earlier use of the slot.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = open_segment(self.dir.as_fd(), self.slot, index, flags)?;
         let seal = Seal::new(&self.salt, index);
@@ -63,14 +63,14 @@ impl JournalWriter {
                 Ok(())
             }
             Err(errno) => {
-                // A failure to remove it changes nothing: the next attempt takes the same name.
+                // A failure to remove it has no effect: the next attempt uses the same name.
                 let _ = unlink_segment(self.dir.as_fd(), self.slot, index);
                 Err(errno)
             }
         }
     }
 
-    /// Writes the header of a new segment, and the end if there is one; where the first record goes.
+    /// Writes the header of a new segment, and the end if there is one. Returns the offset of the first record.
     fn write_start(&self, file: &OwnedFd, index: u64, seal: Seal) -> Result<u64, Errno> {
         let header = Header { salt: self.salt, bound: self.bound, segment: index, start: self.position };
         write_all_at(file.as_fd(), &[&header.encode(None)], 0)?;
@@ -89,13 +89,14 @@ impl JournalWriter {
         write_all_at(self.first.as_fd(), &[&range.encode(&self.salt)], RANGE_AT as u64)
     }
 
-    /// Whether there may be one segment more.
+    /// Whether one more segment is allowed.
     pub(super) fn is_within_bound(&self) -> bool {
         let head = (self.segment.index + 1).min(self.layout.head_segments);
         head + (self.tail_segments() as u64) < self.layout.max_segments
     }
 
-    /// Whether the oldest segment may go: it is neither of the head nor written to, nor kept for a reader.
+    /// Whether the oldest segment may be dropped: it is neither in the head nor the current one, nor kept for a
+    /// reader.
     pub(super) fn may_drop_oldest(&self) -> bool {
         if self.oldest >= self.segment.index {
             return false;
@@ -106,24 +107,24 @@ impl JournalWriter {
         self.starts.get(1 + on_its_way).is_some_and(|start| *start <= floor)
     }
 
-    /// Gives up the oldest segment, if it may go.
+    /// Drops the oldest segment, if allowed.
     pub(super) fn drop_oldest(&mut self) -> bool {
         if !self.may_drop_oldest() {
             return false;
         }
         self.starts.pop_front();
         self.oldest += 1;
-        // Said before it is done, so that a reader that misses the file finds out why. If it cannot be
-        // said, readers find the files that are there by themselves.
+        // Updated first, so that a reader that misses the file finds the reason. If the update fails, readers list
+        // the directory.
         let _ = self.write_range(self.segment.index);
-        // A file that cannot be removed is in nobody's way but the disk's.
+        // A file that cannot be removed only occupies disk space.
         let _ = unlink_segment(self.dir.as_fd(), self.slot, self.oldest - 1);
         self.dropped += self.recorded.pop_front().unwrap_or(0);
         true
     }
 
-    /// Writes a record into the spare room of the first segment's header; whether it fits and worked. The room
-    /// was allocated when the slot was claimed, so that it works on a full disk.
+    /// Writes a record into the reserve of the first segment's header. Returns whether it fits and succeeded. The
+    /// space was allocated when the slot was claimed, so this works on a full disk.
     pub(super) fn write_to_spare(&mut self, head: RecordHead, payload: &[u8]) -> bool {
         debug_assert!(self.spare >= SPARE_AT, "the spare room begins there");
         let end = self.spare + RECORD_HEAD_BYTES + payload.len();

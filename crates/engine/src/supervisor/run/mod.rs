@@ -23,29 +23,29 @@ use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
 use crate::sys::{self, Reaped};
 
-/// How many runs a supervisor is for, one after the other.
+/// Maximum number of runs of a supervisor.
 const MAX_RUNS: u32 = 200;
-/// How long a shell stays whose only command is over: as long as the news takes to its client. To end it, and to start
-/// the next, takes a core for longer than the command did.
+/// Time for which the shell stays after its only command has ended: until the report has reached the client. Ending
+/// it and starting the next occupies a core for longer than the command did.
 const SHELL_EXIT_DELAY: Duration = Duration::from_millis(1);
-/// How long it may then take to end. It may have been stopped.
+/// Maximum time for its exit after that. It may have been stopped.
 const SHELL_EXIT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A shell whose only command is over.
+/// A shell whose only command has ended.
 #[derive(Debug)]
 struct ShellExit {
-    /// When something is to be done about it.
+    /// Time of the next action.
     due: Instant,
-    /// Whether it was told to end.
+    /// Whether it was told to exit.
     is_told: bool,
 }
 
-/// A command that waits for its prelude to be over.
+/// A command that waits for its prelude to finish.
 #[derive(Debug)]
 struct PendingPrelude {
     slot: u32,
     stdio: Stdio,
-    /// When the shell must have run it.
+    /// Deadline of the prelude.
     until: Instant,
 }
 
@@ -55,21 +55,22 @@ pub(super) struct Run {
     /// The shell that runs the command.
     shell: Option<Shell>,
     template: Template,
-    /// The template takes requests. One that does not yet runs the command itself, which then has waited for one start.
+    /// Whether the template accepts requests. Otherwise it runs the command itself, which has then waited for one
+    /// start.
     template_is_up: bool,
     prelude: Option<PendingPrelude>,
-    /// The shell is about to end.
+    /// Set when the shell is about to exit.
     shell_exit: Option<ShellExit>,
-    /// What orphans that were reaped here have used.
+    /// Resource usage of reaped orphans.
     orphans: Exit,
-    /// Nothing was done to this supervisor that would show in the next run.
+    /// Whether nothing was done to this supervisor that affects the next run.
     reusable: bool,
-    /// How many runs there were before.
+    /// Number of earlier runs.
     runs: u32,
 }
 
 impl Run {
-    /// Starts the command this supervisor is for.
+    /// Starts the command of this supervisor.
     pub(super) fn start(
         core: &mut Core,
         ready: Ready,
@@ -91,11 +92,11 @@ impl Run {
         };
         let slot = command.slot;
         if command.user.as_ref().is_some_and(|user| core.run_as(user)) {
-            // It is another user's.
+            // It belongs to another user.
             run.template.end();
         }
         if let Err(why) = run.try_start(core, command, journal, now) {
-            // With a shell that no command uses it would never be over.
+            // With an unused shell the run would never finish.
             run.drop_shell();
             run.template.end();
             core.not_started(slot, why, now);
@@ -145,7 +146,7 @@ impl Run {
             } else if self.template.can_fork() && self.template_is_up {
                 match self.start_in_fork(core, slot, &mut stdio, now) {
                     Ok(()) => return Ok(()),
-                    // It may have begun to run, and must not run twice.
+                    // It may have started, and must not run twice.
                     Err(e) if e.kind() == io::ErrorKind::TimedOut => {
                         return Err(Refusal::os(
                             &io::Error::from_raw_os_error(libc::ETIMEDOUT),
@@ -159,7 +160,7 @@ impl Run {
                 let ready = self.template.take();
                 self.shell = ready.or_else(|| core.start_shell(ShellEnv::Sandbox).ok());
             }
-            // One that has died in the meantime is no reason not to run the command.
+            // The command does not need a shell that has died meanwhile.
             if self.start_in_shell(core, slot, &mut stdio, &plan, now).is_ok() {
                 return Ok(());
             }
@@ -191,7 +192,7 @@ impl Run {
         Ok(())
     }
 
-    /// A shell that is up already takes the command, as `bash -c` would have.
+    /// Gives the command to a running shell, which behaves like `bash -c`.
     fn start_in_shell(
         &mut self,
         core: &mut Core,
@@ -213,11 +214,12 @@ impl Run {
             let snapshot = Snapshot::from_bytes(prelude.0.clone()).map_err(io::Error::other)?;
             shell.restore(&snapshot)?;
             let until = now + STATE_TIMEOUT;
-            // The command is said to run when it does: a signal would reach a shell that is not the command's yet.
+            // The command is reported as started only when it runs: a signal would reach a shell that is not the
+            // command's yet.
             self.prelude = stdio.take().map(|stdio| PendingPrelude { slot, stdio, until });
             return Ok(());
         }
-        // It may have been stopped while it waited, by a command of another supervisor.
+        // A command of another supervisor may have stopped it while it waited.
         drop(sys::send_signal(pid, libc::SIGCONT));
         run_once(shell, job, stdio.as_ref().ok_or_else(gone)?)?;
         self.reusable = *plan == Plan::default() && job.command.user.is_none();
@@ -247,7 +249,7 @@ impl Run {
         }
     }
 
-    /// The shell cannot take the command, as with a state that has `ulimit -n 3`. The command ends with it.
+    /// The shell cannot accept the command, for example after `ulimit -n 3` in its state. The command ends with it.
     fn shell_refused(&mut self, core: &mut Core) {
         let Some(shell) = &self.shell else { return };
         let pid = shell.pid();
@@ -258,7 +260,7 @@ impl Run {
         }
     }
 
-    /// Goes on with the command when the state it starts from is there.
+    /// Continues with the command when its initial state is restored.
     fn prelude_done(&mut self, core: &mut Core, now: Instant) {
         let Some(PendingPrelude { slot, stdio, .. }) = self.prelude.take() else {
             return;
@@ -276,7 +278,7 @@ impl Run {
         }
     }
 
-    /// Ends a command whose prelude is still being run, as if the signal had ended it.
+    /// Ends a command during its prelude, as if the signal had ended it.
     pub(super) fn end_unstarted(&mut self, core: &mut Core, slot: u32, signal: Signal, now: Instant) {
         self.reusable = false;
         self.prelude = None;
@@ -285,7 +287,7 @@ impl Run {
         core.end_unstarted(slot, EndReason::Killed, exit, now);
     }
 
-    /// The only command of the shell is over; the shell is about to end.
+    /// The only command of the shell has ended; the shell is about to exit.
     fn command_done(&mut self, core: &mut Core, done: &Done, now: Instant) {
         let shell = self.shell.as_ref().map(Shell::pid);
         let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
@@ -297,8 +299,7 @@ impl Run {
         }
     }
 
-    /// Does what is due: lets a shell end whose only command is over, when its client has been told of it, and ends
-    /// one that takes too long.
+    /// Does what is due: lets a shell exit after its report has been sent, and kills one that takes too long.
     pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
         self.template.advance(now);
         if let Some(prelude) = self.prelude.take_if(|prelude| prelude.until <= now) {
@@ -348,13 +349,13 @@ impl Run {
 
     pub(super) fn end_processes(&mut self, core: &mut Core, request: EndRequest, now: Instant) {
         self.reusable = false;
-        // Everything below is the command's then, and can be ended with its cgroup.
+        // Everything below then belongs to the command, and can be ended with its cgroup.
         self.template.end();
         let scope = self.scope_of(core.find(request.slot));
         core.begin_ending(request, scope, false, now);
     }
 
-    /// Which processes belong to a job.
+    /// The scope of a job's processes.
     pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
         scope_in_tree(job, self.template.pid())
     }
@@ -367,7 +368,7 @@ impl Run {
         self.template.end();
     }
 
-    /// It is over when nothing is left of it. Then an engine may want another run of this supervisor.
+    /// It is finished when no process is left. The supervisor may then serve another run.
     pub(super) fn next(&mut self, core: &mut Core) -> Next {
         if !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children_besides(self.template.pid())
         {
@@ -389,7 +390,7 @@ impl Run {
     }
 }
 
-/// The shell has been given the command of a job.
+/// The command of a job was given to the shell.
 fn started(core: &mut Core, slot: u32, pid: Pid, stdio: Stdio, now: Instant) {
     if let Ok(job) = core.job(slot) {
         job.io.hold(stdio);
@@ -399,7 +400,7 @@ fn started(core: &mut Core, slot: u32, pid: Pid, stdio: Stdio, now: Instant) {
     }
 }
 
-/// Whether the shell of a single command is to end right after it.
+/// Whether the shell of a single command should exit right after it.
 fn hurry_of(job: &Job) -> Hurry {
     if job.command.hurry == Some(true) { Hurry::Yes } else { Hurry::No }
 }
@@ -408,7 +409,7 @@ fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
     with_single_job(job, stdio, |job| shell.run(job))
 }
 
-/// Hands a job to a shell, as its only one.
+/// Gives a job to a shell, as its only one.
 fn with_single_job<T>(
     job: &Job,
     stdio: &Stdio,

@@ -1,4 +1,4 @@
-//! A command in a process of its own: an argv, or `bash -c` where no ready shell can take the command.
+//! A command in its own process: an argv, or `bash -c` if no ready shell can run it.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::AsFd;
@@ -17,9 +17,9 @@ use crate::shell::Snapshot;
 use crate::spawn::{self, ProcessSetup, Spawn, environment, find_program};
 use crate::sys::{StartFailure, StartStep};
 
-/// A text longer than the kernel takes as one argument is read from a descriptor instead.
+/// Maximum length of a text that is passed as an argument; a longer one is read from a descriptor.
 const MAX_ARGUMENT: usize = 100 << 10;
-/// The descriptors it and a prelude are read from: high, so that the text may use the low ones.
+/// The descriptors of the text and of a prelude: high, so that the text may use the low ones.
 const TEXT_FD: i32 = 250;
 const PRELUDE_FD: i32 = 251;
 
@@ -69,7 +69,7 @@ pub(super) fn start(
         None => {
             let name = argv.first().ok_or(Refusal::BadProgram(libc::ENOENT))?;
             let find = || find_program(name, &env, &cwd);
-            // As the user who is to run it: others may not see the same folders.
+            // As the user of the command: other users may not see the same directories.
             let found = match core.credentials() {
                 Some(user) => {
                     user.look_at_files(find).map_err(|e| Refusal::os(&e, "look for the program"))?
@@ -112,7 +112,7 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Why a program could not be started, for the engine.
+/// The reason why a program could not be started, for the engine.
 fn refusal_of(failure: &StartFailure) -> Refusal {
     let errno = failure.source.raw_os_error().unwrap_or(libc::EIO);
     match failure.step {

@@ -1,5 +1,4 @@
-//! A supervisor as the owner of a session: one shell, one command at a time, and the means to bring
-//! the shell back.
+//! A supervisor as the owner of a session: one shell, one command at a time, and the restore of the shell.
 
 mod saved;
 mod state;
@@ -27,14 +26,14 @@ use crate::shell::{Driver, Shell, Snapshot};
 use crate::sys::Reaped;
 use saved::Saved;
 
-/// The most commands that wait for their turn.
+/// Maximum number of queued commands.
 const MAX_QUEUE: usize = 1000;
-/// The most bytes that may wait: texts, variables and standard input.
+/// Maximum number of queued bytes: texts, variables and standard input.
 const MAX_QUEUE_BYTES: usize = 256 << 20;
-/// How long a shell has for bringing its state up, or giving it.
+/// Maximum time for a shell to restore or send its state.
 pub(super) const STATE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the shell is doing.
+/// The activity of the shell.
 #[derive(Debug, Clone, Copy)]
 enum Activity {
     /// Waiting for a command.
@@ -44,7 +43,7 @@ enum Activity {
         slot: u32,
         unwinding: Option<Unwinding>,
     },
-    /// Running a text of ours: first its state, then perhaps changes to its environment.
+    /// Running a text of the supervisor: first its state, then perhaps changes to its environment.
     State {
         until: Instant,
     },
@@ -52,37 +51,37 @@ enum Activity {
         request: u64,
         until: Instant,
     },
-    /// The command is over, but the shell has not come back yet.
+    /// The command has ended, but the shell has not returned yet.
     Recovering {
         again: Instant,
         until: Instant,
     },
-    /// Giving its state, and nothing else meanwhile (portable driver).
+    /// Sending its state, and nothing else meanwhile (portable driver).
     Snapshot {
         until: Instant,
     },
-    /// On its way out; the next one starts when it has been reaped.
+    /// Exiting; the next one starts when it has been reaped.
     Dying,
-    /// Gone, but its last state is still being written by a child of it.
+    /// Exited, but a child still writes its last state.
     AwaitingSnapshot {
         until: Instant,
     },
-    /// There is no shell.
+    /// No shell.
     Down,
 }
 
 /// A command that is being interrupted.
 #[derive(Debug, Clone, Copy)]
 struct Unwinding {
-    /// When to interrupt again: a signal can come just before the shell begins to wait.
+    /// Time of the next interrupt: a signal can arrive just before the shell begins to wait.
     again: Instant,
-    /// When the command is over, whether or not the shell has come back.
+    /// Time at which the command counts as ended, even if the shell has not returned.
     over_by: Instant,
-    /// When a shell that has not come back is killed.
+    /// Time at which a shell that has not returned is killed.
     kill_at: Instant,
 }
 
-/// What waits for its turn.
+/// A queued request.
 #[derive(Debug)]
 enum Queued {
     Command(u32),
@@ -90,11 +89,11 @@ enum Queued {
     Snapshot { request: u64 },
 }
 
-/// A new shell was asked for.
+/// A request for a new shell.
 #[derive(Debug)]
 struct Reset {
     requests: Vec<u64>,
-    /// Whether it is to have the state of the old one.
+    /// Whether it gets the state of the old one.
     restore: bool,
 }
 
@@ -104,7 +103,7 @@ pub(super) struct Session {
     /// The slot of its record.
     slot: u32,
     shell: Option<Shell>,
-    /// Stays awake for the end of a command, and for the next one.
+    /// Busy-waiting for the end of a command, and for the next one.
     for_shell: Spin,
     for_engine: Spin,
     env: Vec<Variable>,
@@ -112,27 +111,27 @@ pub(super) struct Session {
     activity: Activity,
     queue: VecDeque<Queued>,
     saved: Saved,
-    /// A command was run a moment ago, and its client may send the next.
+    /// Time until which the next command may follow soon.
     warm_until: Option<Instant>,
-    /// The shell hands on its state when it ends.
+    /// Whether the shell hands over its state when it exits.
     is_caught: bool,
-    /// The last command came soon after another.
+    /// Whether the last command followed soon after another.
     is_rapid: bool,
-    /// The command that a shell could not be given, and that the next one is.
+    /// The command that a shell could not accept, and that the next one gets.
     handed_on: Option<u32>,
-    /// Requests that are answered by the snapshot on its way.
+    /// Requests that are answered by the pending snapshot.
     wanted: Vec<u64>,
-    /// The request that is answered when the shell is up.
+    /// The request that is answered when the shell is ready.
     opening: Option<u64>,
-    /// A shell that is gone while its last snapshot is not here yet.
+    /// A shell that has exited while its last snapshot is pending.
     dead_shell: Option<Shell>,
     restarts: u32,
-    /// The last command ended the shell, and none has run in the next one yet.
+    /// Whether the last command ended the shell, and none has run in the next one yet.
     shell_ended: bool,
     failed_starts: u32,
-    /// The last shell has died, and the next one is not up: where its state is from.
+    /// Source of the state, if the last shell has died and the next one is not ready.
     died: Option<StateSource>,
-    /// What the shell was brought back to, for the next command to say.
+    /// The restored state, to be reported with the next command.
     restored: Option<Restored>,
     reset: Option<Reset>,
 }
@@ -146,7 +145,7 @@ impl Session {
         self.shell.as_ref()
     }
 
-    /// A shell that has ended and whose last snapshot is not here yet.
+    /// A shell that has ended while its last snapshot is pending.
     pub(super) fn dead_shell(&self) -> Option<&Shell> {
         self.dead_shell.as_ref()
     }
@@ -181,7 +180,7 @@ impl Session {
 
     pub(super) fn housekeeping(&self) -> Housekeeping {
         let is_warm = matches!(self.activity, Activity::Idle) && self.warm_until.is_some();
-        // A command runs that came soon after another: so may the next.
+        // The running command followed soon after another: so may the next.
         Housekeeping { close: !is_warm, prepare: self.is_rapid && self.is_busy() }
     }
 
@@ -199,25 +198,25 @@ impl Session {
 }
 
 impl Session {
-    /// Whether the shell has not come back yet from this command.
+    /// Whether the shell has not returned from this command yet.
     pub(super) fn is_busy_with(&self, command: u32) -> bool {
         match self.activity {
             Activity::Command { slot, .. } => slot == command,
-            // From the last command, which is over already.
+            // From the last command, which has already ended.
             Activity::Recovering { .. } => true,
             _ => false,
         }
     }
 
-    /// Which processes belong to a job.
+    /// The scope of a job's processes.
     pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
         let Some(job) = job else { return Scope::Tree };
         let shell = self.shell.as_ref().map_or_else(rustix::process::getpid, Shell::pid);
         Scope::Command { tag: job.tag, shell, since: job.since, until: job.until }
     }
 
-    /// Signals the shell, which runs this command itself. A signal that it has no trap for ends the command and not the
-    /// shell; those that would end or stop the shell itself are not sent.
+    /// Signals the shell, which runs this command itself. A signal without a trap ends the command and not the shell;
+    /// signals that would end or stop the shell itself are not sent.
     pub(super) fn signal_shell(&self, slot: u32, signal: Signal) {
         const ENDS_COMMAND: [Signal; 11] = [
             Signal::HUP,
@@ -236,7 +235,7 @@ impl Session {
             && ENDS_COMMAND.contains(&signal)
             && let Some(shell) = &self.shell
         {
-            // Our child, not reaped yet, so the number is its own.
+            // It is our child and not reaped, so the process id is valid.
             let _ = rustix::process::kill_process(shell.pid(), signal);
         }
     }
@@ -270,7 +269,7 @@ impl Session {
     /// Why a session cannot be opened.
     pub(super) fn check(core: &Core, open: &OpenSession) -> Result<(), Refusal> {
         if core.context.driver.is_none() {
-            return Err(Refusal::NoShell("a session needs bash; install it".into()));
+            return Err(Refusal::NoShell("sessions require bash; install it".into()));
         }
         let Some(user) = &open.user else { return check_folder(open.cwd.as_ref(), core.credentials()) };
         let cwd = open.cwd.clone().unwrap_or_else(|| core.context.cwd.as_os_str().into());
@@ -283,7 +282,7 @@ impl Session {
         let taken = now.checked_sub(age).unwrap_or(now);
         let mut file = SnapshotFile::new(open.slot, open.salt);
         if let Some(snapshot) = &open.snapshot {
-            // The engine forgets its own copy once we are up, and we may be killed before the next is taken.
+            // The engine drops its own copy when we are ready, and we may be killed before the next one is taken.
             drop(file.write(&core.context.folders.snapshots, &snapshot.0, age));
         }
         let state = open.snapshot.and_then(|text| Snapshot::from_bytes(text.0).ok());
@@ -342,7 +341,7 @@ impl Session {
         }
     }
 
-    /// Why something of so many bytes cannot wait for its turn.
+    /// Why a request of this size cannot be queued.
     fn check_room(&self, core: &Core, bytes: usize) -> Result<(), Refusal> {
         let texts = self.queue.iter().map(|queued| match queued {
             Queued::Env { text, .. } => text.len(),
@@ -350,7 +349,7 @@ impl Session {
         });
         let jobs = core.jobs.iter().filter(|job| job.stage != Stage::Ended);
         let waiting: usize = texts.chain(jobs.map(|job| job.command.bytes())).sum();
-        // Alone it may be as large as a request may be.
+        // A single request may have the maximum size of a request.
         let full = self.queue.len() + self.wanted.len() >= MAX_QUEUE
             || (waiting > 0 && waiting + bytes > MAX_QUEUE_BYTES);
         if full { Err(Refusal::QueueFull) } else { Ok(()) }
@@ -374,7 +373,7 @@ impl Session {
         Ok(())
     }
 
-    /// Replaces the shell, with or without its state; the request is answered when the next one is up.
+    /// Replaces the shell, with or without its state; the request is answered when the next one is ready.
     pub(super) fn reset(
         &mut self,
         core: &mut Core,
@@ -382,16 +381,16 @@ impl Session {
         restore: bool,
         now: Instant,
     ) -> Result<(), Refusal> {
-        // Also with a full queue: it is the way out.
+        // Allowed with a full queue: it is the way out.
         if self.reset.as_ref().is_some_and(|reset| reset.requests.len() >= MAX_QUEUE) {
             return Err(Refusal::QueueFull);
         }
         let reset = self.reset.get_or_insert_with(|| Reset { requests: Vec::new(), restore });
-        // One that is under way serves this one too; whoever wants the state gone gets that.
+        // A reset in progress serves this request too; if any request drops the state, it is dropped.
         reset.requests.push(request);
         reset.restore &= restore;
         if !restore && self.saved.snapshot().is_some() && matches!(self.activity, Activity::State { .. }) {
-            // It is being brought to the very state that is to go.
+            // It is being restored to the very state that must be dropped.
             self.activity = Activity::Dying;
             self.kill_shell();
         } else if let Some(slot) = self.current() {
@@ -407,7 +406,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends a command that never had its turn.
+    /// Ends a command that is still queued.
     pub(super) fn end_unstarted(&mut self, core: &mut Core, slot: u32, signal: Signal, now: Instant) {
         self.queue.retain(|item| !matches!(item, Queued::Command(queued) if *queued == slot));
         let exit = Exit { code: Some(128 + signal.as_raw()), ..Exit::default() };

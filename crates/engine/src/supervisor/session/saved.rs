@@ -1,8 +1,8 @@
-//! The saved state of a session: which one it is, and when to save it again.
+//! The saved state of a session, and when to save it again.
 //!
-//! A shell that ends hands on its state, so a saved one is only for deaths without warning, and for forks and processes
-//! that start from the session. It is saved a moment after something may have changed it, or before the next command if that
-//! comes first, and not more often than every few seconds.
+//! A shell that exits hands over its state. So a saved state is needed only after SIGKILL and crashes, and for forks
+//! and processes that start from the session. It is saved shortly after a change, or before the next command if that
+//! comes first, and at most every few seconds.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use crate::layout::SnapshotFile;
 use crate::shell::Snapshot;
 
-/// How long after the first change that was not saved the state is saved: a burst of commands is one change...
+/// Delay between the first unsaved change and saving: a burst of commands is saved once.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
-/// ...and how long after the last time. So no change is unsaved for longer than this while commands are short.
+/// Minimum interval between two saves. No change is unsaved for longer than this while commands are short.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A shell's state, as text that brings it back.
+/// A shell's state, as text that restores it.
 #[derive(Debug)]
 struct State {
     snapshot: Snapshot,
     taken: Instant,
-    /// The change it is the state after.
+    /// The change after which it was taken.
     generation: u64,
 }
 
-/// A snapshot on its way.
+/// A pending snapshot.
 #[derive(Debug)]
 struct Pending {
     asked: Instant,
@@ -36,22 +36,22 @@ struct Pending {
 pub(super) struct Saved {
     state: Option<State>,
     file: SnapshotFile,
-    /// The last state that was to be on disk is there.
+    /// Whether the last state to be saved is on disk.
     is_on_disk: bool,
-    /// Counts commands and whatever else may have changed the shell's state.
+    /// Counts commands and other possible changes of the shell's state.
     generation: u64,
-    /// The first change that is neither saved nor on its way.
+    /// Time of the first change that is neither saved nor pending.
     unsaved_since: Option<Instant>,
     saved_last: Option<Instant>,
     pending: Option<Pending>,
-    /// The shell's last answer has come, so what it calls unchanged is what we have.
+    /// Whether the shell's last reply has arrived, so that "unchanged" refers to the state that we have.
     is_answered: bool,
-    /// When the session was opened: without a saved state it starts over as it was then.
+    /// Time at which the session was opened, whose state is restored without a saved one.
     opened: Instant,
 }
 
 impl Saved {
-    /// With a state to begin with, and when that is of.
+    /// Creates it with an initial state and its time.
     pub(super) fn new(file: SnapshotFile, state: Option<Snapshot>, taken: Instant) -> Self {
         let state = state.map(|snapshot| State { snapshot, taken, generation: 0 });
         Self {
@@ -71,7 +71,7 @@ impl Saved {
         self.state.as_ref().map(|state| &state.snapshot)
     }
 
-    /// When the shell was as it is brought back.
+    /// Time of the state that would be restored.
     pub(super) fn taken(&self) -> Instant {
         self.state.as_ref().map_or(self.opened, |state| state.taken)
     }
@@ -81,7 +81,7 @@ impl Saved {
         self.state.as_ref().is_some_and(|state| state.generation == self.generation)
     }
 
-    /// Whether the shell may say that nothing has changed, instead of giving its state: it means, since its last answer.
+    /// Whether the shell may reply "unchanged" (since its last reply) instead of sending its state.
     pub(super) fn may_be_unchanged(&self) -> bool {
         self.is_answered && (self.is_on_disk || self.state.is_none())
     }
@@ -90,7 +90,7 @@ impl Saved {
         self.pending.is_some()
     }
 
-    /// Whether the snapshot on its way is of the present state.
+    /// Whether the pending snapshot is of the current state.
     pub(super) fn is_present_pending(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.generation == self.generation)
     }
@@ -99,13 +99,13 @@ impl Saved {
         self.pending.as_ref().map(|pending| pending.asked)
     }
 
-    /// Something was done in the shell that may have changed its state.
+    /// The shell's state may have changed.
     pub(super) fn changed(&mut self, now: Instant) {
         self.generation += 1;
         self.unsaved_since.get_or_insert(now);
     }
 
-    /// When the state is to be saved. At once where a shell cannot be caught on its way out.
+    /// Time at which the state must be saved. At once if the shell's exit cannot be intercepted.
     pub(super) fn due(&self, is_caught: bool) -> Option<Instant> {
         let since = self.unsaved_since.filter(|_| self.pending.is_none())?;
         if !is_caught {
@@ -115,13 +115,13 @@ impl Saved {
         Some(next.map_or(since + SETTLE_TIME, |next| next.max(since + SETTLE_TIME)))
     }
 
-    /// Whether the state is to be saved before the next command, which may come before it is due.
+    /// Whether the state must be saved before the next command, which may come before it is due.
     pub(super) fn is_due_before_command(&self, is_caught: bool, now: Instant) -> bool {
         let is_unsaved = self.unsaved_since.is_some() && self.pending.is_none();
         is_unsaved && (!is_caught || self.saved_last.is_none_or(|last| last + SAVE_INTERVAL <= now))
     }
 
-    /// A snapshot was asked for; one that was asked for before is given up.
+    /// A snapshot was requested; an earlier pending one is abandoned.
     pub(super) fn begin(&mut self, now: Instant) {
         self.pending = Some(Pending { asked: now, generation: self.generation });
         self.is_answered = false;
@@ -129,8 +129,8 @@ impl Saved {
         self.unsaved_since = None;
     }
 
-    /// The snapshot that was asked for, if it could be had; the next attempt is after the next change: a shell of the portable
-    /// driver that cannot give its state is busy with each attempt.
+    /// The requested snapshot, if successful. The next attempt follows the next change: with the portable driver, a
+    /// shell that cannot provide its state is busy during each attempt.
     pub(super) fn arrived(&mut self, folder: &OwnedFd, snapshot: Option<Snapshot>, now: Instant) {
         let Some(Pending { asked, generation }) = self.pending.take() else {
             return;
@@ -141,7 +141,7 @@ impl Saved {
         }
     }
 
-    /// The shell has said that its state is the saved one, or the one it had when the session was opened.
+    /// The shell has replied that its state is the saved one, or the initial one.
     pub(super) fn unchanged(&mut self) {
         let Some(Pending { asked, generation }) = self.pending.take() else {
             return;
@@ -153,14 +153,14 @@ impl Saved {
         }
     }
 
-    /// The state that a shell has handed on when it ended.
+    /// The state that a shell has handed over on exit.
     pub(super) fn replace(&mut self, folder: &OwnedFd, snapshot: Snapshot, now: Instant) {
         self.pending = None;
         self.keep(folder, State { snapshot, taken: now, generation: self.generation }, now);
     }
 
     fn keep(&mut self, folder: &OwnedFd, state: State, now: Instant) {
-        // In memory it serves this supervisor; on disk, the engine should we be killed.
+        // The copy in memory is for this supervisor; the one on disk for the engine, if we are killed.
         let is_same = self.state.as_ref().is_some_and(|old| old.snapshot == state.snapshot);
         let age = now.saturating_duration_since(state.taken);
         if !is_same || !self.is_on_disk {
@@ -169,7 +169,7 @@ impl Saved {
         self.state = Some(state);
     }
 
-    /// A shell is brought to the saved state, or starts over.
+    /// A shell is restored to the saved state, or starts over.
     pub(super) fn restart(&mut self) {
         self.generation = self.state.as_ref().map_or(0, |state| state.generation);
         self.unsaved_since = None;
@@ -180,12 +180,12 @@ impl Saved {
         self.pending = None;
     }
 
-    /// A state that cannot be brought back must not keep the session from coming back.
+    /// Drops a state that cannot be restored, so that the session can start again.
     pub(super) fn drop_state(&mut self) {
         self.state = None;
     }
 
-    /// Forgets the state, here and on disk.
+    /// Removes the state from memory and disk.
     pub(super) fn clear(&mut self, folder: &OwnedFd) {
         self.state = None;
         self.is_on_disk = false;
@@ -219,7 +219,7 @@ mod tests {
         assert!(saved.is_due_before_command(true, at(900)));
         saved.begin(at(1000));
         assert_eq!(saved.due(true), None);
-        // A change while it is on its way is not in it.
+        // A change while it is pending is not in it.
         saved.changed(at(1001));
         saved.arrived(&folder, Some(snapshot("a")), at(1002));
         assert!(!saved.is_current());
@@ -234,7 +234,7 @@ mod tests {
         saved.arrived(&folder, Some(snapshot("b")), at(6001));
         assert!(saved.is_current());
         assert_eq!((saved.due(true), saved.taken()), (None, at(6000)));
-        // One that could not be had is tried again after the next change.
+        // After a failure the next attempt follows the next change.
         saved.changed(at(20_000));
         saved.begin(at(21_000));
         saved.arrived(&folder, None, at(21_001));
@@ -249,7 +249,7 @@ mod tests {
         let begin = Instant::now();
         let at = |s: u64| begin + Duration::from_secs(s);
         let mut saved = Saved::new(SnapshotFile::new(1, None), None, begin);
-        // A new shell's state is never saved; its age counts from the last time that it was said to be the same.
+        // The state of a new shell is never saved; its age counts from the last reply "unchanged".
         saved.changed(at(1));
         assert!(saved.may_be_unchanged());
         saved.begin(at(2));
@@ -263,7 +263,7 @@ mod tests {
         saved.begin(at(16));
         saved.unchanged();
         assert_eq!((saved.taken(), saved.is_current()), (at(16), true));
-        // The shell has given a state that did not arrive: what it calls unchanged is not what we have.
+        // The shell has sent a state that did not arrive: "unchanged" does not refer to the state that we have.
         saved.changed(at(22));
         saved.begin(at(23));
         saved.arrived(&folder, None, at(24));
@@ -279,7 +279,7 @@ mod tests {
         let mut saved = Saved::new(SnapshotFile::new(1, None), None, now);
         let read = || SnapshotFile::read(&folder, 1, None, SystemTime::UNIX_EPOCH).map(|(text, _)| text);
         saved.replace(&folder, snapshot("a"), now);
-        // In the place of the file of the next turn.
+        // In place of the file of the next write.
         std::fs::create_dir(dir.path().join("000001.a")).unwrap();
         saved.replace(&folder, snapshot("b"), now);
         saved.replace(&folder, snapshot("b"), now);

@@ -1,4 +1,4 @@
-//! The shell's state: saving it, and bringing a shell back with it.
+//! The shell's state: saving and restoring it.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,18 +18,18 @@ use crate::process_tree::{Tag, walk};
 use crate::protocol::{Answer, Bytes, Refusal, Variable};
 use crate::shell::{Driver, Hurry, Shell, Snapshot};
 
-/// How often in a row a shell may die while it comes up.
+/// Maximum number of consecutive deaths of a shell while it starts.
 const MAX_FAILED_STARTS: u32 = 3;
 
 impl Session {
-    /// Asks the shell for its present state.
+    /// Requests the current state from the shell.
     pub(super) fn take_snapshot(&mut self, core: &mut Core, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
         let asked = shell.snapshot(Hurry::Yes);
         self.snapshot_asked(core, &asked, now);
     }
 
-    /// Asks the shell for its state, unless it is what is saved already.
+    /// Requests the state from the shell, unless it is already saved.
     pub(super) fn save_changes(&mut self, core: &mut Core, hurry: Hurry, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
         let asked = if self.saved.may_be_unchanged() {
@@ -60,8 +60,8 @@ impl Session {
         self.snapshot_over(core, now);
     }
 
-    /// The state that is saved is the present one. A state that was never saved is that of a new shell, and one who asks
-    /// for it needs it as text.
+    /// The saved state is the current one. A state that was never saved is that of a new shell; a request for it
+    /// needs the text.
     pub(super) fn state_unchanged(&mut self, core: &mut Core, now: Instant) {
         self.saved.unchanged();
         if self.saved.is_current() {
@@ -92,11 +92,11 @@ impl Session {
         }
     }
 
-    /// The present state cannot be had, and an earlier one is not what was asked for. So a shell that was to be reset
-    /// with its state stays.
+    /// The current state is not available, and an earlier one was not requested. So a shell to be reset with its
+    /// state is kept.
     pub(super) fn refuse_wanted(&mut self, core: &mut Core) {
         let why = if core.own_limits.restore_needed() {
-            Refusal::NoShell("the shell did not give its state".into())
+            Refusal::NoShell("the shell did not send its state".into())
         } else {
             Refusal::LimitsLowered
         };
@@ -111,14 +111,13 @@ impl Session {
         self.shell.iter().for_each(kill_shell);
     }
 
-    /// A shell that stops itself would never answer again, nor would a fork of it that is stopped while it writes
-    /// the state.
+    /// Continues a shell that has stopped itself, or a stopped fork that writes the state; neither would ever reply.
     pub(in crate::supervisor) fn continue_stopped_shell(&self, core: &Core) {
         let forks = if self.saved.is_pending() { self.snapshot_forks(core) } else { Vec::new() };
         continue_stopped(self.shell.as_ref().map(Shell::pid).into_iter().chain(forks));
     }
 
-    /// The forks of the shell that write its state: the children of ours that are no command's.
+    /// The forks of the shell that write its state: our children that belong to no command.
     fn snapshot_forks(&self, core: &Core) -> Vec<Pid> {
         let shell = self.shell.as_ref().map(Shell::pid);
         let own =
@@ -129,12 +128,12 @@ impl Session {
     /// Ends the forks that have not written the state in time.
     pub(super) fn end_snapshot_forks(&self, core: &Core) {
         for pid in self.snapshot_forks(core) {
-            // Our child, not reaped yet, so the number is its own.
+            // It is our child and not reaped, so the process id is valid.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 
-    /// The shell has died, of whatever.
+    /// The shell has died.
     pub(in crate::supervisor) fn shell_ended(&mut self, core: &mut Core, exit: Exit, now: Instant) {
         let mut shell = self.shell.take();
         let last_state = shell.as_mut().and_then(Shell::last_state);
@@ -148,7 +147,7 @@ impl Session {
                 self.saved.drop_state();
             }
             Activity::Env { request, .. } => {
-                let why = Refusal::NoShell("it ended while its environment was changed".into());
+                let why = Refusal::NoShell("the shell ended while its environment was changed".into());
                 core.link.send(request, &Answer::Refused(why));
             }
             _ => {}
@@ -158,7 +157,7 @@ impl Session {
         }
         self.died = Some(StateSource::Snapshot);
         if let Some(snapshot) = last_state {
-            // It was caught on its way out: any other snapshot is older.
+            // Its exit was intercepted: any other snapshot is older.
             self.died = Some(StateSource::Exit);
             self.saved.replace(&core.context.folders.snapshots, snapshot.with_status(exit_status(exit)), now);
             self.answer_wanted(core);
@@ -171,18 +170,18 @@ impl Session {
         self.bring_up(core, now);
     }
 
-    /// Starts a shell if there is none, and gives it the session's state.
+    /// Starts a shell if there is none, and restores the session's state.
     pub(super) fn bring_up(&mut self, core: &mut Core, now: Instant) {
         if self.failed_starts >= MAX_FAILED_STARTS {
-            self.give_up(core, &Refusal::NoShell("bash ends before it has its state".into()), now);
+            self.give_up(core, &Refusal::NoShell("bash exits while its state is restored".into()), now);
             return;
         }
-        // However the last shell came to its end: a reset without the state is the end of the state, here and on disk.
+        // A reset without the state drops it in memory and on disk, however the last shell ended.
         if self.reset.as_ref().is_some_and(|reset| !reset.restore) {
             self.saved.clear(&core.context.folders.snapshots);
         }
         let first = self.opening.is_some() && self.failed_starts == 0;
-        // What bash reads only when it starts cannot be given to a shell that is up.
+        // Variables that bash reads only on start cannot be given to a running shell.
         let own_env = (self.saved.snapshot().is_none() && !takes_changes(&self.env))
             .then(|| apply(core.context.env.clone(), &self.env));
         let env = match &own_env {
@@ -193,7 +192,7 @@ impl Session {
         if env != ShellEnv::Sandbox
             && let Some(shell) = self.shell.take()
         {
-            // One that was kept ready has the sandbox's environment already.
+            // A ready shell already has the sandbox's environment.
             kill_shell(&shell);
         }
         if self.shell.is_none() {
@@ -236,8 +235,8 @@ impl Session {
         }
     }
 
-    /// What a shell without a saved state runs first: changes to its environment, but for those it has started with, and
-    /// the way to its folder.
+    /// The first text of a shell without a saved state: changes to its environment, except those with which it has
+    /// started, and the working directory.
     fn first_text(&self, core: &Core, has_env: bool) -> Vec<u8> {
         let is_option = |name: &[u8]| matches!(name, b"SHELLOPTS" | b"BASHOPTS");
         let of_sandbox = core.context.env.iter().filter(|(name, _)| is_option(name.as_bytes()));
@@ -249,11 +248,11 @@ impl Session {
         setup_text(&of_sandbox.chain(own).collect::<Vec<_>>(), self.cwd.as_ref())
     }
 
-    /// The shell is up and has its state.
+    /// The shell is ready and has its state.
     pub(super) fn shell_up(&mut self, core: &mut Core) {
         self.activity = Activity::Idle;
         let reset = self.reset.take();
-        // A shell that was asked for is nobody's loss.
+        // A requested reset does not count as a lost shell.
         self.shell_ended &= reset.is_none();
         let resets = reset.into_iter().flat_map(|reset| reset.requests);
         for request in self.opening.take().into_iter().chain(resets) {
@@ -261,7 +260,7 @@ impl Session {
         }
     }
 
-    /// No shell can be had: everything that waits for one is told, the next request tries again.
+    /// No shell can be started: waiting requests are refused, the next request tries again.
     fn give_up(&mut self, core: &mut Core, why: &Refusal, now: Instant) {
         core.log_failure(&format!("a session has no shell: {why:?}"));
         self.activity = Activity::Down;
@@ -281,7 +280,7 @@ impl Session {
     }
 }
 
-/// What `$?` is after a shell that has ended.
+/// The value of `$?` after a shell that has ended.
 fn exit_status(exit: Exit) -> i32 {
     exit.code.or_else(|| exit.signal.map(|signal| 128 + signal)).unwrap_or(0)
 }

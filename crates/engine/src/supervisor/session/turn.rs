@@ -1,4 +1,4 @@
-//! Turns: what the shell does next, and what follows when it is done.
+//! Scheduling: what the shell does next, and what follows when it has finished.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, WireProgram};
 use crate::shell::{self, Done, How, Hurry, Report, Shell, SnapshotError};
 
-/// How long after a command the next one may come at once.
+/// Time after a command in which the next one may follow at once.
 const WARM_TIME: Duration = Duration::from_millis(200);
-/// How long a shell has to come back after it was interrupted and its children are gone.
+/// Maximum time for a shell to return after it was interrupted and its children have ended.
 const SHELL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a shell that is to unwind is reminded.
+/// Interval between interrupts of a shell that should unwind.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(5);
-/// How long after a deadline the command is over, even if the shell has not come back yet.
+/// Time after a deadline at which the command counts as ended, even if the shell has not returned.
 const DEADLINE_SLACK: Duration = Duration::from_millis(30);
 
 impl Session {
-    /// Goes on with whatever is next, if the shell is free or has taken too long.
+    /// Continues with the next action, if the shell is free or has taken too long.
     pub(in crate::supervisor) fn advance(&mut self, core: &mut Core, now: Instant) {
         if core.quitting {
             return;
@@ -35,7 +35,7 @@ impl Session {
         }
         match self.activity {
             Activity::Idle => self.next_in_queue(core, now),
-            // No shell could be had the last time; perhaps now.
+            // No shell could be started the last time; try again.
             Activity::Down if !self.queue.is_empty() || self.reset.is_some() => self.bring_up(core, now),
             Activity::Command { slot, unwinding: Some(mut unwinding) } => {
                 if unwinding.over_by <= now {
@@ -73,7 +73,7 @@ impl Session {
 
     fn next_in_queue(&mut self, core: &mut Core, now: Instant) {
         if self.warm_until.take_if(|until| *until <= now).is_some() {
-            // Nothing comes next that is in a hurry.
+            // No urgent work follows.
             core.supply.release();
         }
         while matches!(self.activity, Activity::Idle) {
@@ -103,7 +103,7 @@ impl Session {
                     let request = *request;
                     if self.saved.is_pending() && !self.saved.is_present_pending() && !self.wanted.is_empty()
                     {
-                        // It is of an earlier state, for those who have asked for that.
+                        // It is an earlier state, for requests that want that one.
                         return;
                     }
                     self.queue.pop_front();
@@ -145,15 +145,15 @@ impl Session {
         let in_cgroup = Limits { output_bytes: job.command.limits.output_bytes, ..plan.in_cgroup };
         if in_cgroup != job.command.limits {
             return Err(Refusal::Limit(
-                "a single command of a session can be limited in memory and processes, where there is a cgroup \
-                 for it, and in output; for other limits run it without a session, or use ulimit in the session"
+                "a command of a session supports only limits of output, and of memory and processes if a cgroup is \
+                 available; for other limits run it without a session, or use ulimit in the session"
                     .into(),
             ));
         }
-        let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("it has gone".into()))?;
+        let shell = self.shell.as_mut().ok_or_else(|| Refusal::NoShell("the shell has ended".into()))?;
         let pid = shell.pid();
         if in_cgroup.any_kernel_limit() {
-            // A command that was handed on from a shell that had gone has it already.
+            // A command that was passed on from a shell that had ended already has it.
             let cgroup = match &mut job.cgroup {
                 Some(cgroup) => cgroup,
                 none => {
@@ -166,7 +166,7 @@ impl Session {
         }
         job.note_oom_kills(core.context.oom_kills());
         let stdio = job.open_stdio(&mut core.supply).map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
-        // Without a tag, ancestry and time still tell most of what belongs to the command.
+        // Without a tag, ancestry and start time still identify most processes of the command.
         drop(job.tag.set_on(pid));
         job.since = Some(StartTime::now());
         let text = match &job.command.program {
@@ -186,7 +186,7 @@ impl Session {
         });
         match given {
             Ok(()) => {}
-            // The last command has closed what it takes commands from: the next shell gets this one.
+            // The last command has closed the shell's connection: the next shell gets this one.
             Err(e) if is_hung_up(&e) && self.handed_on != Some(slot) => {
                 job.io.keep_unused(stdio);
                 self.handed_on = Some(slot);
@@ -211,7 +211,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a text of ours that nobody sees.
+    /// Runs a text of the supervisor that is not visible to the user.
     pub(super) fn run_hidden(&mut self, core: &Core, text: &[u8], activity: Activity) {
         let Some(shell) = &mut self.shell else { return };
         self.activity = activity;
@@ -223,12 +223,12 @@ impl Session {
         }
     }
 
-    /// Everything that shells have to report: the present one, and one whose last snapshot is awaited.
+    /// Reads all reports of shells: the current one, and one whose last snapshot is pending.
     pub(in crate::supervisor) fn receive(&mut self, core: &mut Core, now: Instant) {
         while self.receive_until_done(core, now) {}
     }
 
-    /// The same up to the end of a command, behind which there is hardly ever more; says whether that came.
+    /// The same up to the end of a command, after which there is hardly ever more. Returns whether that came.
     pub(in crate::supervisor) fn receive_until_done(&mut self, core: &mut Core, now: Instant) -> bool {
         loop {
             let report = match self.dead_shell.as_mut().and_then(|shell| shell.receive().ok().flatten()) {
@@ -255,7 +255,7 @@ impl Session {
         }
     }
 
-    /// The shell cannot take the command, as after `ulimit -n 3`: nothing can be done with it any more.
+    /// The shell cannot accept the command, for example after `ulimit -n 3`, and is not usable any more.
     fn shell_refused(&mut self, core: &mut Core) {
         let Some(slot) = self.current() else { return };
         if let Ok(job) = core.job(slot) {
@@ -296,7 +296,7 @@ impl Session {
         }
     }
 
-    /// The command has ended its shell, which goes on as the next one, with the state the command has left.
+    /// The command has ended its shell, which continues as the next one, with the state that the command left.
     fn shell_went_on(&mut self, core: &mut Core) {
         self.restarts += 1;
         self.restored = Some(Restored { age: Duration::ZERO, from: StateSource::Exit });
@@ -307,7 +307,7 @@ impl Session {
         if let Ok(job) = core.job(slot)
             && let Some((_, signal)) = job.cause
         {
-            // The shell says 130 whatever it was asked with.
+            // The shell reports 130 for any signal.
             exit.code = Some(128 + signal);
         }
         self.shell_ended = exit.shell_ended;
@@ -315,12 +315,12 @@ impl Session {
         self.complete(core, slot, exit, now);
     }
 
-    /// Takes the shell out of a cgroup that was for one command.
+    /// Removes the shell from a cgroup of one command.
     fn leave_limits(&self, core: &Core, slot: u32) {
         let Some(shell) = &self.shell else { return };
         let limited = core.jobs.iter().find(|job| job.slot == slot).and_then(|job| job.cgroup.as_ref());
         if let Some(limited) = limited {
-            // It is gone, then.
+            // It has exited.
             drop(limited.release(shell.pid()));
             drop(core.cgroup.as_ref().map(|cgroup| cgroup.add(shell.pid())));
         }
@@ -342,13 +342,13 @@ impl Session {
 
     fn interrupt_once(&mut self) {
         if let Some(shell) = &mut self.shell {
-            // If it is gone, reaping tells.
+            // If it has exited, reaping reports it.
             drop(shell.interrupt());
         }
     }
 }
 
-/// Whether the shell does not listen any more.
+/// Whether the shell no longer listens.
 fn is_hung_up(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
