@@ -98,7 +98,9 @@ class Comparison:
 
     def start_thread(self):
         self.each.server = Server(self.arguments.url, self.arguments.token, self.env)
-        self.each.plain = Plain(self.arguments.bash, self.each.server.environment())
+        # A program finds its own path in `_`; there it is that of the program that has listed the environment.
+        environment = self.each.server.environment() | {"_": self.arguments.bash}
+        self.each.plain = Plain(self.arguments.bash, environment)
         self.each.folder = os.path.join(self.arguments.folder, f"case-{os.urandom(4).hex()}", "work")
 
     def compare(self, case):

@@ -104,12 +104,14 @@ impl Target {
         self.shell(&state).await["exitCode"] == 0
     }
 
-    /// Waits until a request's answer is as wanted; the answer.
+    /// Waits until a request's answer is as wanted; the answer. What is asked for need not exist at first.
     pub async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let answer = self.send(Request::get(path)).await.ok();
-            if wanted(&answer) {
+            let answer = self.send(Request::get(path)).await;
+            let is_missing = answer.status() == 404;
+            let answer = if is_missing { Value::Null } else { answer.ok() };
+            if !is_missing && wanted(&answer) {
                 return answer;
             }
             assert!(Instant::now() < deadline, "not as wanted within {PATIENCE:?}: {path}: {answer}");

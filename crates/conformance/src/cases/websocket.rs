@@ -225,7 +225,7 @@ pub(super) async fn cancelling(target: Target) {
     }
     socket.send(&json!({"type": "cancel", "id": "nobody"})).await;
     assert_eq!(target.ended(&killed).await["end"]["reason"], "killed");
-    assert_eq!(target.process(&kept).await["status"], "running");
+    target.until(&format!("/api/process/{kept}"), |found| found["process"]["status"] == "running").await;
     socket.request("ping", "GET", "/api/ping", Value::Null).await;
     assert_eq!(socket.response("ping").await["status"], 200);
     target.kill(&kept).await;
