@@ -27,7 +27,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::Inner;
 use super::life_cycle::Tracked;
-use super::patience::Patience;
+use super::slow_replies::SlowReplies;
 use crate::end::EndReason;
 use crate::id;
 use crate::journal::NewJournal;
@@ -67,7 +67,7 @@ pub(super) struct Link {
     /// Process id of the supervisor; 0 if unknown.
     pid: AtomicU32,
     socket: AsyncFd<OwnedFd>,
-    patience: Arc<Patience>,
+    slow_replies: Arc<SlowReplies>,
     unsent: Mutex<Vec<u8>>,
     /// Notified when there is data to send, or when the link must end.
     wake: Notify,
@@ -106,7 +106,7 @@ impl Link {
         folder: &OwnedFd,
         nonce: u64,
         generation: u64,
-        patience: Arc<Patience>,
+        slow_replies: Arc<SlowReplies>,
         key: Option<&Bytes>,
     ) -> io::Result<Arc<Self>> {
         connect(&socket, &socket_address(folder, nonce)?)?;
@@ -116,7 +116,7 @@ impl Link {
             generation,
             pid: AtomicU32::new(0),
             socket,
-            patience,
+            slow_replies,
             unsent: Mutex::default(),
             wake: Notify::new(),
             next: AtomicU64::new(first_number()),
@@ -217,7 +217,7 @@ impl Link {
 
     /// Waits for a reply. It may take long, but not because a command has stopped the supervisor.
     pub(super) async fn answer(&self, answer: &mut oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
-        let _waiting = self.patience.wait_for(self.pid.load(Ordering::Acquire));
+        let _waiting = self.slow_replies.wait_for(self.pid.load(Ordering::Acquire));
         answer.await.map_err(|_| LinkError::Gone)
     }
 

@@ -3,7 +3,7 @@
 //! - [`Engine`]: this file; `start.rs`: the start of an execution.
 //! - `execution.rs`, `session.rs`: the handles; `session_life.rs`: creation, restore and deletion of sessions;
 //!   `output.rs`, `reader.rs`, `outcome.rs`: reading output.
-//! - `link.rs`: the connection to a supervisor; `patience.rs`: slow replies; `pool.rs`: ready supervisors;
+//! - `link.rs`: the connection to a supervisor; `slow_replies.rs`: slow replies; `pool.rs`: ready supervisors;
 //!   `zygote.rs`: the process that forks them.
 //! - `adopt.rs`: adopting the work of an earlier engine; `recover.rs`: a supervisor whose connection broke;
 //!   `sweep.rs`: ending the processes of a killed supervisor; `stop.rs`: ending everything.
@@ -21,12 +21,12 @@ mod life_cycle;
 mod link;
 mod outcome;
 mod output;
-mod patience;
 mod pool;
 mod reader;
 mod recover;
 mod session;
 mod session_life;
+mod slow_replies;
 mod start;
 mod state_dir;
 mod stop;
@@ -67,10 +67,10 @@ use events::Events;
 use health::Incidents;
 use life_cycle::{Cleanup, Table, Tracked};
 use link::lock;
-use patience::Patience;
 use pool::Pool;
 use recover::Recoveries;
 use session::SessionState;
+use slow_replies::SlowReplies;
 use state_dir::StateDir;
 use tasks::Tasks;
 use zygote::Zygote;
@@ -98,7 +98,7 @@ struct Inner {
     pool: Pool,
     recoveries: Recoveries,
     incidents: Incidents,
-    patience: Arc<Patience>,
+    slow_replies: Arc<SlowReplies>,
     events: Events,
     capabilities: Capabilities,
     /// The current environment that commands start from.
@@ -193,14 +193,14 @@ impl Engine {
             pool: Pool::default(),
             recoveries: Recoveries::default(),
             incidents: Incidents::default(),
-            patience: Arc::default(),
+            slow_replies: Arc::default(),
             events: Events::default(),
             capabilities,
             cleanup: Cleanup::default(),
             tasks: Tasks::default(),
             zygote: Arc::new(zygote),
         });
-        inner.tasks.spawn(Arc::clone(&inner.patience).watch());
+        inner.tasks.spawn(Arc::clone(&inner.slow_replies).watch());
         inner.adopt(found).await;
         inner.refill();
         inner.start_retention();

@@ -235,7 +235,7 @@ impl Inner {
         let folders = Arc::clone(&self.state.folders);
         let generation = self.pool.generation.load(Ordering::Acquire);
         let cgroups = self.config.cgroups.into();
-        let patience = Arc::clone(&self.patience);
+        let slow_replies = Arc::clone(&self.slow_replies);
         let key = self.state.key.clone();
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
@@ -243,7 +243,7 @@ impl Inner {
             // Created before the fork: without a descriptor for it, a supervisor would wait in vain.
             let socket = Link::socket().map_err(failed)?;
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
-            match Link::connect(socket, &folders.supervisors, nonce, generation, patience, key.as_ref()) {
+            match Link::connect(socket, &folders.supervisors, nonce, generation, slow_replies, key.as_ref()) {
                 Ok(link) => {
                     link.is_process(pid);
                     link.serve();

@@ -100,7 +100,14 @@ impl Inner {
     pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<Link>, Reached> {
         let folder = &self.state.folders.supervisors;
         let connect = |socket| {
-            Link::connect(socket, folder, nonce, ADOPTED, Arc::clone(&self.patience), self.state.key.as_ref())
+            Link::connect(
+                socket,
+                folder,
+                nonce,
+                ADOPTED,
+                Arc::clone(&self.slow_replies),
+                self.state.key.as_ref(),
+            )
         };
         let link = Link::socket().and_then(connect).map_err(|e| reached_by(&e))?;
         self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));

@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// The pending replies.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct SlowReplies {
     state: Mutex<State>,
     begin: Notify,
 }
@@ -37,14 +37,14 @@ struct Awaited {
 
 /// Registers a pending reply until it is dropped.
 #[derive(Debug)]
-pub(super) struct Waiting<'a> {
-    patience: &'a Patience,
+pub(super) struct PendingReply<'a> {
+    slow_replies: &'a SlowReplies,
     key: u64,
 }
 
-impl Patience {
+impl SlowReplies {
     /// Registers a pending reply of the supervisor with this process id.
-    pub(super) fn wait_for(&self, supervisor: u32) -> Waiting<'_> {
+    pub(super) fn wait_for(&self, supervisor: u32) -> PendingReply<'_> {
         let mut state = lock(&self.state);
         let key = state.next;
         state.next += 1;
@@ -52,7 +52,7 @@ impl Patience {
         if !std::mem::replace(&mut state.watched, true) {
             self.begin.notify_one();
         }
-        Waiting { patience: self, key }
+        PendingReply { slow_replies: self, key }
     }
 
     /// The task that checks pending replies.
@@ -82,9 +82,9 @@ impl Patience {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
-        lock(&self.patience.state).awaited.remove(&self.key);
+        lock(&self.slow_replies.state).awaited.remove(&self.key);
     }
 }
 
@@ -94,18 +94,18 @@ mod tests {
 
     #[test]
     fn the_late_are_looked_at_now_and_then_and_nobody_watches_for_nothing() {
-        let patience = Patience::default();
-        assert_eq!(patience.look(), None);
-        let first = patience.wait_for(7);
-        let seen: Vec<_> = (0..70).filter(|_| patience.look().unwrap() == [7]).collect();
+        let slow_replies = SlowReplies::default();
+        assert_eq!(slow_replies.look(), None);
+        let first = slow_replies.wait_for(7);
+        let seen: Vec<_> = (0..70).filter(|_| slow_replies.look().unwrap() == [7]).collect();
         assert_eq!(seen, [1, 2, 4, 8, 16, 32, 64]);
-        let second = patience.wait_for(8);
+        let second = slow_replies.wait_for(8);
         drop(first);
-        assert_eq!((patience.look(), patience.look()), (Some(vec![]), Some(vec![8])));
+        assert_eq!((slow_replies.look(), slow_replies.look()), (Some(vec![]), Some(vec![8])));
         drop(second);
-        assert_eq!(patience.look(), None);
-        assert!(!lock(&patience.state).watched);
-        drop(patience.wait_for(9));
-        assert!(lock(&patience.state).watched);
+        assert_eq!(slow_replies.look(), None);
+        assert!(!lock(&slow_replies.state).watched);
+        drop(slow_replies.wait_for(9));
+        assert!(lock(&slow_replies.state).watched);
     }
 }
