@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use super::environment::LEFT_OUT;
 use super::start::{high, start_bash};
-use super::{Birth, Done, How, Hurry, Job, Report, ShellConfig, ShellUsage};
+use super::{Birth, Done, How, Job, Report, ShellConfig, ShellUsage, Urgency};
 use crate::memory_file::sealed_file;
 use crate::sys;
 
@@ -35,7 +35,7 @@ const ONCE: u32 = 1;
 const IN_FILE: u32 = 2;
 const HAS_CWD: u32 = 4;
 const SET_STATUS: u32 = 8;
-const NO_HURRY: u32 = 16;
+const LOW_URGENCY: u32 = 16;
 const HAS_TAG: u32 = 32;
 const HAS_CGROUP: u32 = 64;
 const AHEAD: u32 = 128;
@@ -170,8 +170,8 @@ impl Link {
         self.last_state = None;
         let mut flags = match job.once {
             None => 0,
-            Some(Hurry::Yes) => ONCE,
-            Some(Hurry::No) => ONCE | NO_HURRY,
+            Some(Urgency::High) => ONCE,
+            Some(Urgency::Low) => ONCE | LOW_URGENCY,
         };
         if status.is_some() {
             flags |= SET_STATUS;
@@ -191,7 +191,7 @@ impl Link {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        let mut flags = if job.once == Some(Hurry::Yes) { ONCE } else { ONCE | NO_HURRY };
+        let mut flags = if job.once == Some(Urgency::High) { ONCE } else { ONCE | LOW_URGENCY };
         if birth.tag.is_some() {
             flags |= HAS_TAG;
         }
@@ -317,8 +317,13 @@ impl Link {
         sent
     }
 
-    pub(super) fn snapshot(&mut self, writer: &OwnedFd, hurry: Hurry, if_changed: bool) -> io::Result<()> {
-        let mut flags = if hurry == Hurry::No { NO_HURRY } else { 0 };
+    pub(super) fn snapshot(
+        &mut self,
+        writer: &OwnedFd,
+        urgency: Urgency,
+        if_changed: bool,
+    ) -> io::Result<()> {
+        let mut flags = if urgency == Urgency::Low { LOW_URGENCY } else { 0 };
         if if_changed {
             flags |= IF_CHANGED;
         }

@@ -111,9 +111,9 @@ pub(crate) struct Job<'a> {
     /// command has used `cd`.
     pub(crate) cwd: Option<&'a Path>,
     /// The shell's only command, as `bash -c` runs it: the shell ends with it. The status is that of the process;
-    /// [`Report::Done`] may say it before, when the shell has begun to end; without hurry, that it waits for
+    /// [`Report::Done`] may say it before, when the shell has begun to end; with low urgency, that it waits for
     /// [`Shell::disconnect`]. Loaded driver only.
-    pub(crate) once: Option<Hurry>,
+    pub(crate) once: Option<Urgency>,
 }
 
 /// How a fork of a shell is born.
@@ -125,11 +125,11 @@ pub(crate) struct Birth<'a> {
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// Whether somebody waits: for a snapshot, or for another shell in place of one whose command is over.
+/// Whether a client waits: for a snapshot, or for another shell after one whose command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hurry {
-    Yes,
-    No,
+pub(crate) enum Urgency {
+    High,
+    Low,
 }
 
 /// What a shell has to say.
@@ -318,20 +318,20 @@ impl Shell {
     /// Asks for a snapshot, for when no command is running. The loaded driver takes it in a fork, and
     /// commands need not wait for it; the fork is the caller's child, to be reaped like others. A snapshot asked for
     /// before is given up.
-    pub(crate) fn snapshot(&mut self, hurry: Hurry) -> io::Result<()> {
-        self.ask_for_snapshot(hurry, false)
+    pub(crate) fn snapshot(&mut self, urgency: Urgency) -> io::Result<()> {
+        self.ask_for_snapshot(urgency, false)
     }
 
     /// Asks for a snapshot as [`Shell::snapshot`] does. If the state is the same as in the last one, or as the shell's
     /// first, there is [`SnapshotError::Unchanged`] instead, where that can be told.
-    pub(crate) fn snapshot_if_changed(&mut self, hurry: Hurry) -> io::Result<()> {
-        self.ask_for_snapshot(hurry, true)
+    pub(crate) fn snapshot_if_changed(&mut self, urgency: Urgency) -> io::Result<()> {
+        self.ask_for_snapshot(urgency, true)
     }
 
-    fn ask_for_snapshot(&mut self, hurry: Hurry, if_changed: bool) -> io::Result<()> {
+    fn ask_for_snapshot(&mut self, urgency: Urgency, if_changed: bool) -> io::Result<()> {
         let (reader, writer) = snapshot::Reader::new()?;
         match &mut self.link {
-            Link::Loaded(link) => link.snapshot(&writer, hurry, if_changed)?,
+            Link::Loaded(link) => link.snapshot(&writer, urgency, if_changed)?,
             Link::Portable(link) => link.snapshot(writer)?,
         }
         self.snapshot = Some(reader);

@@ -12,7 +12,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::shell::{
-    Birth, Done, Driver, How, Hurry, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, find_bash,
+    Birth, Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, Urgency, find_bash,
 };
 use crate::sys;
 
@@ -203,7 +203,7 @@ impl Session {
             stderr: err_writer.as_fd(),
             env: how.env,
             cwd: how.cwd,
-            once: how.once.then_some(Hurry::No),
+            once: how.once.then_some(Urgency::Low),
         };
         let mut forked = how.forked.map(|birth| {
             let shell = self.shell.fork(job, birth).unwrap();
@@ -270,7 +270,7 @@ impl Session {
     }
 
     pub(super) fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
-        self.shell.snapshot(Hurry::Yes).unwrap();
+        self.shell.snapshot(Urgency::High).unwrap();
         match self.report(Duration::from_secs(10)) {
             Some(Report::Snapshot(result)) => result,
             other => panic!("{other:?} in place of a snapshot"),

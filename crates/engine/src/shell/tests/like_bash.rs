@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::harness::{Ended, Outcome, Run, Session, bash, path, set, unset};
 use super::table::bash_version;
-use crate::shell::{Birth, Driver, Hurry, Job, Report};
+use crate::shell::{Birth, Driver, Job, Report, Urgency};
 use crate::sys::{self, Resource};
 
 /// Everything a single command may do has to be what `bash -c` does, in a shell of its own or in a fork of a template.
@@ -271,7 +271,7 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
             stderr: fd,
             env: &[],
             cwd: None,
-            once: Some(Hurry::No),
+            once: Some(Urgency::Low),
         };
         // What it says must not be taken for what the next one says.
         let alone = template.shell.fork(Job { stdout: fd, ..job }, Birth::default()).unwrap();
@@ -333,7 +333,7 @@ fn a_single_command_that_is_over_holds_nothing_until_it_is_let_go() {
     let text = b"cd /usr; exec 3>&1 9</usr/bin/bash 500</usr/bin/env";
     session
         .shell
-        .run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: Some(Hurry::No) })
+        .run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: Some(Urgency::Low) })
         .unwrap();
     let report = session.report(std::time::Duration::from_secs(10));
     assert!(matches!(report, Some(Report::Done(_))), "{report:?}");
@@ -351,8 +351,15 @@ fn the_portable_driver_refuses_single_commands() {
     let mut session = Session::new(Driver::Portable);
     let null = std::fs::File::open("/dev/null").unwrap();
     let fd = null.as_fd();
-    let job =
-        Job { text: b"true", stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: Some(Hurry::No) };
+    let job = Job {
+        text: b"true",
+        stdin: fd,
+        stdout: fd,
+        stderr: fd,
+        env: &[],
+        cwd: None,
+        once: Some(Urgency::Low),
+    };
     assert_eq!(session.shell.run(job).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
     assert_eq!(session.run("echo a").out(), "a\n");
 }

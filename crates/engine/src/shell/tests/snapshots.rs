@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{BOTH, Session, begin};
 use super::table::bash_version;
-use crate::shell::{Driver, Hurry, Report, Snapshot};
+use crate::shell::{Driver, Report, Snapshot, Urgency};
 
 const RICH: &str = r#"
 plain=1; export exported='a b'; readonly ro=3; declare -i int=4; declare -l lower=ABC; declare -u upper=abc
@@ -140,7 +140,7 @@ fn snapshots_with_restricting_options() {
 fn snapshots_do_not_delay_commands_nor_show() {
     let mut session = Session::new(Driver::Loaded);
     session.run("for ((i = 0; i < 20000; i++)); do big[i]=$i; done; trap 'n=$((n + 1))' CHLD; n=0");
-    session.shell.snapshot(Hurry::Yes).unwrap();
+    session.shell.snapshot(Urgency::High).unwrap();
     let outcome = session.run("echo a; jobs; wait; echo \"$n [$!]\"");
     assert_eq!(outcome.out(), "a\n0 []\n");
     match session.report(Duration::from_secs(5)) {
@@ -176,7 +176,7 @@ fn a_snapshot_asked_for_during_a_command_comes_after_it() {
     for driver in BOTH {
         let mut session = Session::new(driver);
         begin(&mut session.shell, "sleep 0.1; x=1");
-        session.shell.snapshot(Hurry::Yes).unwrap();
+        session.shell.snapshot(Urgency::High).unwrap();
         assert!(matches!(session.report(Duration::from_secs(5)), Some(Report::Done(_))), "{driver:?}");
         match session.report(Duration::from_secs(5)) {
             Some(Report::Snapshot(Ok(snapshot))) => {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::harness::{Run, Session, set};
-use crate::shell::{Driver, Hurry, Report, Snapshot, SnapshotError};
+use crate::shell::{Driver, Report, Snapshot, SnapshotError, Urgency};
 
 impl Session {
     /// The state if it has changed since the last snapshot, or since the shell's first command.
     fn change(&mut self) -> Option<Snapshot> {
-        self.shell.snapshot_if_changed(Hurry::Yes).unwrap();
+        self.shell.snapshot_if_changed(Urgency::High).unwrap();
         match self.report(Duration::from_secs(10)) {
             Some(Report::Snapshot(Ok(snapshot))) => Some(snapshot),
             Some(Report::Snapshot(Err(SnapshotError::Unchanged))) => None,

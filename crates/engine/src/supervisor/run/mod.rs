@@ -20,7 +20,7 @@ use crate::end::EndReason;
 use crate::journal::NewJournal;
 use crate::process_tree::{Plan, Scope, limits};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
-use crate::shell::{self, Done, Driver, Hurry, Report, Shell, Snapshot};
+use crate::shell::{self, Done, Driver, Report, Shell, Snapshot, Urgency};
 use crate::sys::{self, Reaped};
 
 /// Maximum number of runs of a supervisor.
@@ -293,7 +293,7 @@ impl Run {
         let own = |job: &&Job| job.pid == shell && job.stage == Stage::Running;
         if let Some(job) = core.jobs.iter().find(own) {
             let slot = job.slot;
-            let delay = if hurry_of(job) == Hurry::Yes { Duration::ZERO } else { SHELL_EXIT_DELAY };
+            let delay = if exit_urgency(job) == Urgency::High { Duration::ZERO } else { SHELL_EXIT_DELAY };
             self.shell_exit = Some(ShellExit { due: now + delay, is_told: false });
             self.complete(core, slot, Exit::of(done), now);
         }
@@ -401,8 +401,8 @@ fn started(core: &mut Core, slot: u32, pid: Pid, stdio: Stdio, now: Instant) {
 }
 
 /// Whether the shell of a single command should exit right after it.
-fn hurry_of(job: &Job) -> Hurry {
-    if job.command.hurry == Some(true) { Hurry::Yes } else { Hurry::No }
+fn exit_urgency(job: &Job) -> Urgency {
+    if job.command.hurry == Some(true) { Urgency::High } else { Urgency::Low }
 }
 
 fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
@@ -427,6 +427,6 @@ fn with_single_job<T>(
         stderr: stdio.stderr.as_fd(),
         env: &env,
         cwd: cwd.as_deref(),
-        once: Some(hurry_of(job)),
+        once: Some(exit_urgency(job)),
     })
 }

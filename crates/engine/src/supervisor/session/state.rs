@@ -16,7 +16,7 @@ use super::{Activity, Queued, STATE_TIMEOUT, Session};
 use crate::end::StateSource;
 use crate::process_tree::{Tag, walk};
 use crate::protocol::{Answer, Bytes, Refusal, Variable};
-use crate::shell::{Driver, Hurry, Shell, Snapshot};
+use crate::shell::{Driver, Shell, Snapshot, Urgency};
 
 /// Maximum number of consecutive deaths of a shell while it starts.
 const MAX_FAILED_STARTS: u32 = 3;
@@ -25,17 +25,17 @@ impl Session {
     /// Requests the current state from the shell.
     pub(super) fn take_snapshot(&mut self, core: &mut Core, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
-        let asked = shell.snapshot(Hurry::Yes);
+        let asked = shell.snapshot(Urgency::High);
         self.snapshot_asked(core, &asked, now);
     }
 
     /// Requests the state from the shell, unless it is already saved.
-    pub(super) fn save_changes(&mut self, core: &mut Core, hurry: Hurry, now: Instant) {
+    pub(super) fn save_changes(&mut self, core: &mut Core, urgency: Urgency, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
         let asked = if self.saved.may_be_unchanged() {
-            shell.snapshot_if_changed(hurry)
+            shell.snapshot_if_changed(urgency)
         } else {
-            shell.snapshot(hurry)
+            shell.snapshot(urgency)
         };
         self.snapshot_asked(core, &asked, now);
     }

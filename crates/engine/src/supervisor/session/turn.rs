@@ -12,7 +12,7 @@ use crate::command::Limits;
 use crate::end::StateSource;
 use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, WireProgram};
-use crate::shell::{self, Done, How, Hurry, Report, Shell, SnapshotError};
+use crate::shell::{self, Done, How, Report, Shell, SnapshotError, Urgency};
 
 /// Time after a command in which the next one may follow at once.
 const WARM_TIME: Duration = Duration::from_millis(200);
@@ -93,8 +93,8 @@ impl Session {
             if self.saved.due(self.is_caught).is_some_and(|due| due <= now)
                 || (is_command && self.saved.is_due_before_command(self.is_caught, now))
             {
-                let hurry = if self.queue.is_empty() { Hurry::No } else { Hurry::Yes };
-                self.save_changes(core, hurry, now);
+                let urgency = if self.queue.is_empty() { Urgency::Low } else { Urgency::High };
+                self.save_changes(core, urgency, now);
                 continue;
             }
             match self.queue.front() {
