@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use super::environment::LEFT_OUT;
 use super::start::{high, start_bash};
-use super::{Birth, Done, How, Job, Report, ShellConfig, ShellUsage, Urgency};
+use super::{Done, ForkSetup, How, Job, Report, ShellConfig, ShellUsage, Urgency};
 use crate::memory_file::sealed_file;
 use crate::sys;
 
@@ -187,16 +187,21 @@ impl Link {
     /// Has a fork of this shell run the job, as `bash -c`. This one must have run nothing. An error that is an `errno`
     /// is of the fork, after which this shell can run the job itself; after [`io::ErrorKind::TimedOut`] the job may
     /// have begun.
-    pub(super) fn fork(&mut self, shell: Pid, job: &Job<'_>, birth: Birth<'_>) -> io::Result<(Pid, Self)> {
+    pub(super) fn fork(
+        &mut self,
+        shell: Pid,
+        job: &Job<'_>,
+        setup: ForkSetup<'_>,
+    ) -> io::Result<(Pid, Self)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
         let mut flags = if job.once == Some(Urgency::High) { ONCE } else { ONCE | LOW_URGENCY };
-        if birth.tag.is_some() {
+        if setup.tag.is_some() {
             flags |= HAS_TAG;
         }
-        let request = Request { kind: FORK, flags, status: 0, tag: birth.tag.unwrap_or(0) };
-        self.give(request, job, &[theirs.as_fd()], birth.cgroup)?;
+        let request = Request { kind: FORK, flags, status: 0, tag: setup.tag.unwrap_or(0) };
+        self.give(request, job, &[theirs.as_fd()], setup.cgroup)?;
         drop(theirs);
         let pid = self.wait_for_fork(shell)?;
         // What it reports is about the request that made it.
@@ -219,7 +224,7 @@ impl Link {
     }
 
     /// Waits until this fork says that it takes its job; whether it does.
-    pub(super) fn is_born(&mut self, shell: Pid) -> bool {
+    pub(super) fn is_fork_up(&mut self, shell: Pid) -> bool {
         let deadline = Instant::now() + FORK_PATIENCE;
         let mut tick = FIRST_FORK_TICK;
         loop {

@@ -116,12 +116,12 @@ pub(crate) struct Job<'a> {
     pub(crate) once: Option<Urgency>,
 }
 
-/// How a fork of a shell is born.
+/// The initial state of a fork of a shell.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Birth<'a> {
+pub(crate) struct ForkSetup<'a> {
     /// Its soft `RLIMIT_RTTIME`, from its first instruction on.
     pub(crate) tag: Option<u64>,
-    /// The cgroup (version 2) it is born in.
+    /// The cgroup (version 2) in which it starts.
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
 }
 
@@ -225,10 +225,10 @@ impl Shell {
 
     /// Forks a shell from this one, which has run nothing and never will, and has the fork run the job as `bash -c`
     /// does: [`Job::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
-    pub(crate) fn fork(&mut self, job: Job<'_>, birth: Birth<'_>) -> io::Result<Self> {
+    pub(crate) fn fork(&mut self, job: Job<'_>, setup: ForkSetup<'_>) -> io::Result<Self> {
         match &mut self.link {
             Link::Loaded(link) => {
-                let (pid, link) = link.fork(self.pid, &job, birth)?;
+                let (pid, link) = link.fork(self.pid, &job, setup)?;
                 Ok(Self { pid, link: Link::Loaded(link), snapshot: None })
             }
             Link::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -249,9 +249,9 @@ impl Shell {
 
     /// Waits until a shell that was [forked ahead](Self::fork_ahead) takes its job; whether it does. What a fork has to do
     /// first may fail, and then it ends.
-    pub(crate) fn is_born(&mut self) -> bool {
+    pub(crate) fn is_fork_up(&mut self) -> bool {
         match &mut self.link {
-            Link::Loaded(link) => link.is_born(self.pid),
+            Link::Loaded(link) => link.is_fork_up(self.pid),
             Link::Portable(_) => false,
         }
     }

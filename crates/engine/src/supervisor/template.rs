@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::core::kill_shell;
 use crate::process_tree::{Tag, walk};
-use crate::shell::{Birth, Job, Shell};
+use crate::shell::{ForkSetup, Job, Shell};
 use crate::sys;
 
 /// Maximum time for which it is kept while its last fork runs: besides a long command it only occupies memory.
@@ -98,7 +98,7 @@ impl Template {
     /// Takes the fork that waits for a command, if any.
     pub(super) fn take_fork(&mut self, now: Instant) -> Option<Shell> {
         let mut fork = self.fork.take()?;
-        if !fork.is_born() {
+        if !fork.is_fork_up() {
             self.forks_live = Some(false);
             end(Some(fork));
             return None;
@@ -115,8 +115,8 @@ impl Template {
             return Err(io::ErrorKind::NotFound.into());
         };
         // It is already in the cgroup of its forks.
-        let birth = Birth { tag: tag.limit_value().ok().map(|value| value.soft), cgroup: None };
-        let forked = shell.fork(job, birth);
+        let setup = ForkSetup { tag: tag.limit_value().ok().map(|value| value.soft), cgroup: None };
+        let forked = shell.fork(job, setup);
         match &forked {
             Ok(_) => self.until = Some(now + KEPT_FOR),
             // The kernel refused: the template can still run the job itself, unless setting its tag failed.
@@ -149,7 +149,7 @@ impl Template {
         let ended = |shell: &mut Shell| shell.pid() == pid;
         if let Some(mut fork) = self.fork.take_if(ended) {
             // It was killed, or never ran.
-            self.forks_live = Some(fork.is_born());
+            self.forks_live = Some(fork.is_fork_up());
             return true;
         }
         self.shell.take_if(ended).is_some()

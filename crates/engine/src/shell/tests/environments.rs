@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::harness::{Outcome, Run, Session, bash, path, set};
-use crate::shell::{Birth, Driver, is_plain, is_taken_at_start};
+use crate::shell::{Driver, ForkSetup, is_plain, is_taken_at_start};
 
 /// Names, with a value each, that mean something to bash.
 const VARIABLES: &[(&str, &str)] = &[
@@ -131,7 +131,7 @@ fn plain_variables_are_as_if_the_shell_had_started_with_them() {
     {
         let text = question(name);
         let env = [set(name, value)];
-        let run = Run { once: true, env: &env, forked: Some(Birth::default()), ..Run::default() };
+        let run = Run { once: true, env: &env, forked: Some(ForkSetup::default()), ..Run::default() };
         let ours = template.run_with(text.as_bytes(), run);
         differences.extend(difference(name, value, &ours, &plain(&template, name, value, &text)));
     }

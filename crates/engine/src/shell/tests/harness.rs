@@ -12,7 +12,8 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::shell::{
-    Birth, Done, Driver, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, Urgency, find_bash,
+    Done, Driver, ForkSetup, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, Urgency,
+    find_bash,
 };
 use crate::sys;
 
@@ -79,7 +80,7 @@ pub(super) struct Run<'a> {
     pub(super) cwd: Option<&'a Path>,
     pub(super) once: bool,
     /// By a fork of the shell; as the only command.
-    pub(super) forked: Option<Birth<'a>>,
+    pub(super) forked: Option<ForkSetup<'a>>,
     /// When to interrupt it.
     pub(super) interrupt: Option<Duration>,
     pub(super) patience: Duration,
@@ -205,8 +206,8 @@ impl Session {
             cwd: how.cwd,
             once: how.once.then_some(Urgency::Low),
         };
-        let mut forked = how.forked.map(|birth| {
-            let shell = self.shell.fork(job, birth).unwrap();
+        let mut forked = how.forked.map(|setup| {
+            let shell = self.shell.fork(job, setup).unwrap();
             Self { shell, directory: self.directory.clone(), reaped: None, arrived: None }
         });
         if forked.is_none() {

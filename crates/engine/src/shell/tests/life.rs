@@ -264,7 +264,7 @@ fn a_failing_start_is_visible() {
 #[expect(clippy::print_stdout, reason = "it is what the test is for")]
 fn fork_latency() {
     let mut template = Session::new(Driver::Loaded);
-    let run = Run { once: true, forked: Some(crate::shell::Birth::default()), ..Run::default() };
+    let run = Run { once: true, forked: Some(crate::shell::ForkSetup::default()), ..Run::default() };
     let mut forks: Vec<_> = (0..500).map(|_| template.run_with(b"true", run).took).collect();
     forks.sort_unstable();
     let mut starts: Vec<_> = (0..200)

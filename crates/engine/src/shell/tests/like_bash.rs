@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::harness::{Ended, Outcome, Run, Session, bash, path, set, unset};
 use super::table::bash_version;
-use crate::shell::{Birth, Driver, Job, Report, Urgency};
+use crate::shell::{Driver, ForkSetup, Job, Report, Urgency};
 use crate::sys::{self, Resource};
 
 /// Everything a single command may do has to be what `bash -c` does, in a shell of its own or in a fork of a template.
@@ -79,7 +79,7 @@ fn single_commands_are_as_with_dash_c() {
         let mut session = Session::new(Driver::Loaded);
         let own = session.run_with(text.as_bytes(), run);
         compare(&session, text, &own);
-        let fork = template.run_with(text.as_bytes(), Run { forked: Some(Birth::default()), ..run });
+        let fork = template.run_with(text.as_bytes(), Run { forked: Some(ForkSetup::default()), ..run });
         compare(&template, text, &fork);
     }
 }
@@ -211,8 +211,8 @@ fn forks_of_a_template_are_shells_of_their_own() {
     let of_template = template.shell.pid().as_raw_nonzero();
     let (_, hard) = crate::sys::limit(None, crate::sys::Resource::RealTime).unwrap();
     let tag = hard.min(0x1234_5678_9abc);
-    let birth = Birth { tag: Some(tag), cgroup: None };
-    let run = Run { once: true, forked: Some(birth), ..Run::default() };
+    let setup = ForkSetup { tag: Some(tag), cgroup: None };
+    let run = Run { once: true, forked: Some(setup), ..Run::default() };
     let ask = |template: &mut Session, text: &str| {
         let outcome = template.run_with(text.as_bytes(), run);
         assert_eq!(outcome.ended, Ended::Died(0), "{text}: {}", outcome.err());
@@ -274,11 +274,11 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
             once: Some(Urgency::Low),
         };
         // What it says must not be taken for what the next one says.
-        let alone = template.shell.fork(Job { stdout: fd, ..job }, Birth::default()).unwrap();
+        let alone = template.shell.fork(Job { stdout: fd, ..job }, ForkSetup::default()).unwrap();
         crate::sys::send_signal(alone.pid(), libc::SIGKILL).unwrap();
         rustix::process::waitpid(Some(alone.pid()), rustix::process::WaitOptions::empty()).unwrap();
         assert_eq!(template.died(), None);
-        let fork = template.shell.fork(job, Birth::default()).unwrap();
+        let fork = template.shell.fork(job, ForkSetup::default()).unwrap();
         // It runs: from then on it dies with this thread.
         let mut said = [0; 3];
         std::io::Read::read_exact(&mut &reader, &mut said).unwrap();
@@ -297,13 +297,13 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
 fn a_fork_that_cannot_live_is_given_no_command() {
     let mut template = Session::new(Driver::Loaded);
     let mut fork = template.shell.fork_ahead().unwrap();
-    assert!(fork.is_born());
+    assert!(fork.is_fork_up());
     end(&fork);
     // Below the number that its socket is to have.
     let (_, hard) = sys::limit(Some(template.shell.pid()), Resource::OpenFiles).unwrap();
     sys::set_limit(Some(template.shell.pid()), Resource::OpenFiles, 77, hard).unwrap();
     let mut fork = template.shell.fork_ahead().unwrap();
-    assert!(!fork.is_born());
+    assert!(!fork.is_fork_up());
     end(&fork);
 }
 
