@@ -48,7 +48,7 @@ const LISTENING: &str = "00010000";
 
 /// The resources of a supervisor that was just forked.
 #[derive(Debug)]
-struct Newborn {
+struct ForkedSupervisor {
     context: Context,
     nonce: Nonce,
     listener: OwnedFd,
@@ -61,7 +61,9 @@ pub(crate) fn enter_if_asked() {
         return;
     }
     let code = match arguments.next().map(|state_dir| serve(Path::new(&state_dir))) {
-        Some(Ok(Some(Newborn { context, nonce, listener }))) => Supervisor::start(context, nonce, listener),
+        Some(Ok(Some(ForkedSupervisor { context, nonce, listener }))) => {
+            Supervisor::start(context, nonce, listener)
+        }
         Some(Ok(None)) => 0,
         Some(Err(_)) => 1,
         None => 2,
@@ -71,7 +73,7 @@ pub(crate) fn enter_if_asked() {
 
 /// Serves the engine until it exits. Returns the resources of the supervisor in each forked child, so that everything
 /// of the zygote has been dropped there.
-fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
+fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
     // Descriptors that the engine's program left open are not meant for commands.
     sys::close_on_exec_from(3);
     // Above the first ten, which belong to commands, and close-on-exec.
@@ -116,7 +118,7 @@ fn serve(state_dir: &Path) -> io::Result<Option<Newborn>> {
                 }
                 ZygoteRequest::Fork(nonce) => match fork_supervisor(&context, nonce) {
                     Ok(Forked::Child(listener)) => {
-                        return Ok(Some(Newborn { context, nonce, listener }));
+                        return Ok(Some(ForkedSupervisor { context, nonce, listener }));
                     }
                     Ok(Forked::Parent(pid)) => {
                         keeper.forked(pid);
