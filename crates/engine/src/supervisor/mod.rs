@@ -7,7 +7,7 @@
 //!   end.
 //! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: backpressure by its reader; [`stdio`]: creation
 //!   of pipes.
-//! - [`remains`]: leftovers of executions; [`keeper`]: orphans of dead supervisors.
+//! - [`remains`]: leftovers of executions; [`orphan_reaper`]: orphans of dead supervisors.
 //! - [`spin`]: busy-waiting for the end of a command; [`link`]: the connection to the engine.
 
 pub(crate) mod context;
@@ -15,9 +15,9 @@ mod core;
 mod event_loop;
 mod job;
 mod job_io;
-mod keeper;
 mod leftover_probe;
 mod link;
+mod orphan_reaper;
 mod own_limits;
 mod reader_gate;
 mod ready;

@@ -3,7 +3,7 @@
 //! It is the engine's own program, executed again and intercepted by [`crate::init`] before other code runs, so its
 //! heap is small and a fork cheap. Standard input is its socket to the engine, standard output the lifeline, a pipe
 //! whose other end only the engine holds. When its engine exits it forks no more, and stays as long as it has
-//! children: see [`Keeper`].
+//! children: see [`OrphanReaper`].
 
 use std::ffi::{CStr, OsString};
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 use super::context::Context;
 use super::event_loop::Supervisor;
 use super::job::raw;
-use super::keeper::Keeper;
+use super::orphan_reaper::OrphanReaper;
 use super::own_limits::OwnLimits;
 use crate::layout::{Folders, socket_address, socket_name};
 use crate::process_tree::FORCE_LIMIT;
@@ -96,11 +96,11 @@ fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
     let mut context = Context::new(Folders::open(&TrustedDir::open(state_dir)?)?, lifeline);
     let mut frames = FrameBuffer::default();
     let mut chunk = vec![0; 16 << 10];
-    let mut keeper = Keeper::default();
+    let mut orphan_reaper = OrphanReaper::default();
     let limits = OwnLimits::now();
     loop {
         let mut fds = [PollFd::new(&children, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
-        look_after(&mut keeper, &mut fds);
+        look_after(&mut orphan_reaper, &mut fds);
         if fds[1].revents().is_empty() {
             continue;
         }
@@ -121,7 +121,7 @@ fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
                         return Ok(Some(ForkedSupervisor { context, nonce, listener }));
                     }
                     Ok(Forked::Parent(pid)) => {
-                        keeper.forked(pid);
+                        orphan_reaper.forked(pid);
                         ZygoteAnswer::Forked(raw(pid))
                     }
                     Err(e) => ZygoteAnswer::Refused(Refusal::os(&e, "fork a supervisor")),
@@ -133,24 +133,24 @@ fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
     }
     drop((control, context, frames, chunk));
     let _ = rustix::thread::set_name(KEEPER);
-    while !keeper.is_idle() {
-        look_after(&mut keeper, &mut [PollFd::new(&children, PollFlags::IN)]);
+    while !orphan_reaper.is_idle() {
+        look_after(&mut orphan_reaper, &mut [PollFd::new(&children, PollFlags::IN)]);
     }
     Ok(None)
 }
 
 /// Waits for events and handles changes of supervisors. The first descriptor reports changes of children.
-fn look_after(keeper: &mut Keeper, fds: &mut [PollFd<'_>]) {
-    let timeout = keeper.wake_at().map(|at| {
+fn look_after(orphan_reaper: &mut OrphanReaper, fds: &mut [PollFd<'_>]) {
+    let timeout = orphan_reaper.wake_at().map(|at| {
         let wait = at.saturating_duration_since(Instant::now());
         Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() }
     });
     // Interrupted: treated as a spurious wake-up.
     let _ = poll(fds, timeout.as_ref());
     if !fds[0].revents().is_empty() {
-        keeper.reap(&fds[0].as_fd());
+        orphan_reaper.reap(&fds[0].as_fd());
     }
-    keeper.step(Instant::now());
+    orphan_reaper.step(Instant::now());
 }
 
 enum Forked {
@@ -201,7 +201,7 @@ pub(crate) fn wait_for_orphans(state_dir: &Path) {
     let is_left =
         |pid: &Pid| Stat::of(*pid).is_some_and(|stat| !stat.ended) && procfs::arguments(*pid) != own;
     let begun = Instant::now();
-    while keepers.iter().any(|keeper| children_of(*keeper).iter().any(is_left)) {
+    while keepers.iter().any(|orphan_reaper| children_of(*orphan_reaper).iter().any(is_left)) {
         if begun.elapsed() >= FORCE_LIMIT {
             return;
         }

@@ -15,13 +15,13 @@ use crate::process_tree::{Ending, Scope, Step};
 
 /// The supervisors of a zygote.
 #[derive(Debug, Default)]
-pub(super) struct Keeper {
+pub(super) struct OrphanReaper {
     supervisors: HashSet<Pid>,
     /// The orphans that are being ended, and the time of the next step.
     ending: Option<(Ending, Instant)>,
 }
 
-impl Keeper {
+impl OrphanReaper {
     /// A supervisor was forked.
     pub(super) fn forked(&mut self, pid: Pid) {
         self.supervisors.insert(pid);
