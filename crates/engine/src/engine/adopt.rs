@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 use super::Inner;
 use super::life_cycle::{Tracked, lost_end};
 use super::link::{Link, LinkError, lock};
-use super::recover::{Living, Reached};
+use super::recover::{LiveSupervisor, Reached};
 use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
@@ -36,7 +36,7 @@ pub(super) const ADOPTED: u64 = u64::MAX;
 /// The supervisors of an earlier engine.
 #[derive(Default)]
 struct Supervisors {
-    living: Vec<Living>,
+    living: Vec<LiveSupervisor>,
     /// Those that may be alive and have not replied.
     unknown: HashSet<u64>,
 }
@@ -102,7 +102,7 @@ impl Inner {
             let dead: HashSet<u64> = lost.iter().map(|(nonce, _)| *nonce).collect();
             for nonce in dead {
                 if living.iter().all(|living| living.link.nonce != nonce) {
-                    self.bury(nonce).await;
+                    self.end_orphans_of(nonce).await;
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Inner {
             }
             match self.connect_to(nonce) {
                 Ok(link) => links.push(link),
-                Err(Reached::Dead) => self.bury(nonce).await,
+                Err(Reached::Dead) => self.end_orphans_of(nonce).await,
                 Err(_) => drop(found.unknown.insert(nonce)),
             }
         }
@@ -318,8 +318,8 @@ impl Inner {
     }
 
     /// Ends supervisors that hold nothing known to this engine.
-    pub(super) fn quit_idle(&self, living: &[Living]) {
-        for Living { link, role, .. } in living {
+    pub(super) fn quit_idle(&self, living: &[LiveSupervisor]) {
+        for LiveSupervisor { link, role, .. } in living {
             let idle = match role {
                 Role::Ready => true,
                 Role::Run => false,

@@ -9,7 +9,7 @@ use super::life_cycle::{RecordGuard, State, Tracked};
 use super::link::{Link, LinkError, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
-use super::recover::Fate;
+use super::recover::Liveness;
 use super::{ReadError, StartError};
 use crate::end::{End, EndReason, KillReceipt, Leftover, Usage};
 use crate::id::{ExecutionId, SessionId};
@@ -185,9 +185,9 @@ impl Execution {
         let may_run = || self.tracked.end().is_none() || self.tracked.has_leftovers();
         if answer == Err(LinkError::Gone) && may_run() {
             // Perhaps only the connection broke. A repeated kill has no further effect.
-            answer = match Inner::fate_of(&Arc::downgrade(&self.engine), link.nonce).await {
-                Some(Fate::Alive(living)) => living.link.ask(&request).await,
-                Some(Fate::Dead) | None => answer,
+            answer = match Inner::liveness_of(&Arc::downgrade(&self.engine), link.nonce).await {
+                Some(Liveness::Alive(living)) => living.link.ask(&request).await,
+                Some(Liveness::Dead) | None => answer,
             };
         }
         match heard(answer) {

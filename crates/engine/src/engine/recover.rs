@@ -33,7 +33,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
 /// A live supervisor and its executions.
 #[derive(Debug, Clone)]
-pub(super) struct Living {
+pub(super) struct LiveSupervisor {
     pub(super) link: Arc<Link>,
     pub(super) role: Role,
     pub(super) held: Arc<[Held]>,
@@ -41,9 +41,9 @@ pub(super) struct Living {
 
 /// The outcome of a recovery.
 #[derive(Debug, Clone)]
-pub(super) enum Fate {
+pub(super) enum Liveness {
     /// It replies on this connection.
-    Alive(Living),
+    Alive(LiveSupervisor),
     /// It is dead, and all its processes have ended.
     Dead,
 }
@@ -51,7 +51,7 @@ pub(super) enum Fate {
 /// Result of one attempt to reach a supervisor.
 #[derive(Debug)]
 pub(super) enum Reached {
-    Living(Living),
+    Alive(LiveSupervisor),
     /// No process listens on its socket.
     Dead,
     /// It listens but does not reply.
@@ -65,7 +65,7 @@ pub(super) enum Reached {
 #[derive(Debug, Default)]
 pub(super) struct Recoveries(Mutex<HashMap<u64, Arc<Recovery>>>);
 
-type Recovery = tokio::sync::Mutex<Option<Fate>>;
+type Recovery = tokio::sync::Mutex<Option<Liveness>>;
 
 impl Recoveries {
     fn of(&self, nonce: u64) -> Arc<Recovery> {
@@ -77,7 +77,7 @@ impl Recoveries {
         let mut all = lock(&self.0);
         let is_connected = |own: &Recovery| {
             let known = own.try_lock();
-            known.is_ok_and(|fate| matches!(&*fate, Some(Fate::Alive(living)) if !living.link.is_over()))
+            known.is_ok_and(|fate| matches!(&*fate, Some(Liveness::Alive(living)) if !living.link.is_over()))
         };
         if all.get(&nonce).is_some_and(|own| Arc::strong_count(own) == 1 && !is_connected(own)) {
             all.remove(&nonce);
@@ -115,7 +115,7 @@ impl Inner {
     }
 
     /// Handles the reply to `Hello`.
-    pub(super) fn welcomed(link: Arc<Link>, answer: Answer) -> Option<Living> {
+    pub(super) fn welcomed(link: Arc<Link>, answer: Answer) -> Option<LiveSupervisor> {
         let Answer::Welcome { version, pid, role, held } = answer else { return None };
         if version < OLDEST {
             return None;
@@ -123,7 +123,7 @@ impl Inner {
         link.is_process(pid);
         link.is_version(version);
         link.serve();
-        Some(Living { link, role, held: held.into() })
+        Some(LiveSupervisor { link, role, held: held.into() })
     }
 
     async fn reach(self: &Arc<Self>, nonce: u64) -> Reached {
@@ -132,7 +132,7 @@ impl Inner {
             Err(reached) => return reached,
         };
         match timeout(ANSWER_TIME, link.ask(&Request::Hello(VERSION, None))).await {
-            Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(Reached::Silent, Reached::Living),
+            Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(Reached::Silent, Reached::Alive),
             // It may have died meanwhile; the next attempt shows it.
             Ok(Err(_)) | Err(_) => {
                 link.close();
@@ -143,30 +143,30 @@ impl Inner {
 
     /// Determines whether a supervisor is alive. If it is dead, ends all its processes first. `None` if the engine
     /// closes meanwhile; this delays closing by at most one attempt.
-    pub(super) async fn fate_of(engine: &Weak<Self>, nonce: u64) -> Option<Fate> {
+    pub(super) async fn liveness_of(engine: &Weak<Self>, nonce: u64) -> Option<Liveness> {
         let recovery = engine.upgrade()?.recoveries.of(nonce);
         let mut known = recovery.lock().await;
         let fate = match &*known {
-            Some(Fate::Alive(living)) if !living.link.is_over() => Fate::Alive(living.clone()),
-            Some(Fate::Dead) => Fate::Dead,
+            Some(Liveness::Alive(living)) if !living.link.is_over() => Liveness::Alive(living.clone()),
+            Some(Liveness::Dead) => Liveness::Dead,
             _ => Self::find_fate_of(engine, nonce).await?,
         };
         *known = Some(fate.clone());
         drop(known);
         drop(recovery);
-        if matches!(fate, Fate::Dead) {
+        if matches!(fate, Liveness::Dead) {
             engine.upgrade()?.recoveries.forget(nonce);
         }
         Some(fate)
     }
 
-    async fn find_fate_of(engine: &Weak<Self>, nonce: u64) -> Option<Fate> {
+    async fn find_fate_of(engine: &Weak<Self>, nonce: u64) -> Option<Liveness> {
         let mut silent_since = None;
         let mut retry = FIRST_RETRY;
         loop {
             let engine = engine.upgrade()?;
             match engine.reach(nonce).await {
-                Reached::Living(living) => return Some(Fate::Alive(living)),
+                Reached::Alive(living) => return Some(Liveness::Alive(living)),
                 Reached::Dead => break,
                 Reached::Silent => {
                     let since = *silent_since.get_or_insert_with(Instant::now);
@@ -182,12 +182,12 @@ impl Inner {
             sleep(retry).await;
             retry = (retry * 2).min(LONGEST_RETRY);
         }
-        engine.upgrade()?.bury(nonce).await;
-        Some(Fate::Dead)
+        engine.upgrade()?.end_orphans_of(nonce).await;
+        Some(Liveness::Dead)
     }
 
     /// Ends all processes of a dead supervisor.
-    pub(super) async fn bury(self: &Arc<Self>, nonce: u64) {
+    pub(super) async fn end_orphans_of(self: &Arc<Self>, nonce: u64) {
         // Its socket may have been removed while it was alive.
         let path = self.state.path.clone();
         blocking(move || end_listeners(&path, nonce)).await;
@@ -236,13 +236,13 @@ impl Inner {
     pub(super) fn recover(self: &Arc<Self>, nonce: u64, unfinished: Vec<Arc<Tracked>>) {
         let weak = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            let fate = Self::fate_of(&weak, nonce).await;
+            let fate = Self::liveness_of(&weak, nonce).await;
             let (Some(fate), Some(engine)) = (fate, weak.upgrade()) else {
                 return;
             };
             match fate {
-                Fate::Alive(living) => engine.take_back(&living, unfinished).await,
-                Fate::Dead => {
+                Liveness::Alive(living) => engine.take_back(&living, unfinished).await,
+                Liveness::Dead => {
                     let lost = unfinished.into_iter().filter(|tracked| !engine.ended_by_itself(tracked));
                     let lost: Vec<_> = lost.collect();
                     engine.incidents.supervisor_lost(nonce, lost.len());
@@ -253,7 +253,7 @@ impl Inner {
     }
 
     /// Continues with a supervisor on a new connection.
-    async fn take_back(self: &Arc<Self>, living: &Living, unfinished: Vec<Arc<Tracked>>) {
+    async fn take_back(self: &Arc<Self>, living: &LiveSupervisor, unfinished: Vec<Arc<Tracked>>) {
         let slots: HashSet<u32> = unfinished.iter().map(|tracked| tracked.slot()).collect();
         for tracked in &unfinished {
             match living.held.iter().find(|held| held.slot == tracked.slot()) {
@@ -273,26 +273,26 @@ impl Inner {
     }
 
     /// The live supervisor of a session whose connection has ended or was never made.
-    pub(super) async fn living_supervisor_of(self: &Arc<Self>, session: &SessionState) -> Option<Arc<Link>> {
+    pub(super) async fn live_supervisor_of(self: &Arc<Self>, session: &SessionState) -> Option<Arc<Link>> {
         let place = lock(&session.place).clone();
         // After a reboot it has none.
         if place.link.is_none() && !self.state.same_instance {
             return None;
         }
         let nonce = session.supervisor_of(&place);
-        match Self::fate_of(&Arc::downgrade(self), nonce).await? {
-            Fate::Alive(living) => {
+        match Self::liveness_of(&Arc::downgrade(self), nonce).await? {
+            Liveness::Alive(living) => {
                 self.session_taken_back(&living);
                 let place = lock(&session.place);
                 place.link.clone().filter(|link| Arc::ptr_eq(link, &living.link))
             }
-            Fate::Dead => None,
+            Liveness::Dead => None,
         }
     }
 
     /// Assigns a supervisor to its session again, if that has no other by now. The slot alone is not sufficient: it
     /// may have belonged to another session before.
-    fn session_taken_back(&self, living: &Living) {
+    fn session_taken_back(&self, living: &LiveSupervisor) {
         let Role::Session(slot) = living.role else { return };
         for session in lock(&self.registry).sessions.values() {
             let mut place = lock(&session.place);

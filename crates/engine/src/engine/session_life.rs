@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::error::{SessionError, StartError};
 use super::events::EngineEvent;
 use super::link::{Link, LinkError, lock};
-use super::recover::Fate;
+use super::recover::Liveness;
 use super::session::{Place, Session, SessionSpec, SessionState};
 use super::{Inner, validate};
 use crate::command::SessionEndPolicy;
@@ -119,15 +119,17 @@ impl Inner {
             Err(LinkError::Busy) => (StartError::Lost, Some(Arc::clone(link))),
             // It may have become that session nevertheless, and write to the slot, which is released when it has
             // ended.
-            Ok(_) | Err(LinkError::Gone) => match Self::fate_of(&Arc::downgrade(self), link.nonce).await {
-                Some(Fate::Alive(living)) => {
-                    drop(living.link.ask(&Request::Quit).await);
-                    (StartError::Lost, None)
+            Ok(_) | Err(LinkError::Gone) => {
+                match Self::liveness_of(&Arc::downgrade(self), link.nonce).await {
+                    Some(Liveness::Alive(living)) => {
+                        drop(living.link.ask(&Request::Quit).await);
+                        (StartError::Lost, None)
+                    }
+                    Some(Liveness::Dead) => (StartError::Lost, None),
+                    // The engine is closed; the next one finds the record and its supervisor.
+                    None => return Err(StartError::Lost),
                 }
-                Some(Fate::Dead) => (StartError::Lost, None),
-                // The engine is closed; the next one finds the record and its supervisor.
-                None => return Err(StartError::Lost),
-            },
+            }
         };
         if let Some(link) = living {
             // It serves no session.
@@ -152,7 +154,7 @@ impl Inner {
                 return Ok(link);
             }
             // Perhaps only the connection ended. A session must never exist twice.
-            if let Some(link) = engine.living_supervisor_of(&state).await {
+            if let Some(link) = engine.live_supervisor_of(&state).await {
                 return Ok(link);
             }
             let folder = &engine.state.folders.snapshots;
@@ -186,7 +188,7 @@ impl Inner {
             let _alone = state.reviving.lock().await;
             let Place { record, mut link } = lock(&state.place).clone();
             if link.as_ref().is_none_or(|link| link.is_hung_up()) {
-                link = engine.living_supervisor_of(&state).await;
+                link = engine.live_supervisor_of(&state).await;
             }
             let processes = engine.processes_of(&state.id);
             let mut receipt = KillReceipt::default();
