@@ -33,14 +33,14 @@ impl Drop for Reserved {
 }
 
 /// A start that was sent and has no reply yet. If the caller stops waiting, a refusal still releases the reservation.
-struct Unheard {
+struct PendingStart {
     engine: Weak<Inner>,
     link: Arc<Link>,
     tracked: Arc<Tracked>,
     answer: Option<oneshot::Receiver<Answer>>,
 }
 
-impl Unheard {
+impl PendingStart {
     async fn hear(&mut self) -> Result<Answer, LinkError> {
         match &mut self.answer {
             Some(answer) => self.link.answer(answer).await,
@@ -49,7 +49,7 @@ impl Unheard {
     }
 }
 
-impl Drop for Unheard {
+impl Drop for PendingStart {
     fn drop(&mut self) {
         let (Some(answer), Some(engine)) = (self.answer.take(), self.engine.upgrade()) else {
             return;
@@ -185,7 +185,7 @@ impl Inner {
                 // The supervisor did not have the execution when earlier positions were reported.
                 tracked.report_readers_again();
                 let (engine, link, tracked) = (Arc::downgrade(self), Arc::clone(link), Arc::clone(&tracked));
-                let mut unheard = Unheard { engine, link, tracked, answer: Some(answer) };
+                let mut unheard = PendingStart { engine, link, tracked, answer: Some(answer) };
                 let heard = unheard.hear().await;
                 unheard.answer = None;
                 heard
