@@ -275,7 +275,7 @@ impl Supervisor {
         self.close_finished(now);
         self.core.check_remains(&self.role, now);
         self.check_orphaned(now);
-        self.core.link.close_strangers(now);
+        self.core.link.close_unauthenticated(now);
         self.core.link.flush_due();
         self.tidy_up();
     }

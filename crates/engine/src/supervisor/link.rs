@@ -25,8 +25,8 @@ const MAX_BACKLOG: usize = 128 << 20;
 /// Maximum time to send the last replies.
 const FINISH_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of unauthenticated connections, and the time that each has to authenticate.
-const MAX_STRANGERS: usize = 32;
-const STRANGER_TIME: Duration = Duration::from_secs(2);
+const MAX_UNAUTHENTICATED: usize = 32;
+const AUTHENTICATION_TIME: Duration = Duration::from_secs(2);
 /// Delay before the next accept after a lack of descriptors: the listener would be readable all the time.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
@@ -54,7 +54,7 @@ pub(crate) struct Link {
     /// The key that an engine must present; `None` accepts any connection, in tests.
     key: Option<Bytes>,
     /// Unauthenticated connections.
-    strangers: Vec<Stranger>,
+    unauthenticated: Vec<Unauthenticated>,
     engine: Option<OwnedFd>,
     frames: FrameBuffer,
     /// Files received with requests, in order; `None` for a file for which no descriptor was free.
@@ -77,7 +77,7 @@ impl Link {
         Self {
             listener,
             key,
-            strangers: Vec::new(),
+            unauthenticated: Vec::new(),
             engine: None,
             frames: FrameBuffer::default(),
             files: VecDeque::new(),
@@ -95,8 +95,9 @@ impl Link {
     pub(crate) fn expected(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let is_expected = self.engine.is_none();
         let listener = (is_expected && self.accept_after.is_none()).then(|| self.listener.as_fd());
-        let strangers = self.strangers.iter().filter(move |_| is_expected).map(|s| s.socket.as_fd());
-        listener.into_iter().chain(strangers)
+        let unauthenticated =
+            self.unauthenticated.iter().filter(move |_| is_expected).map(|s| s.socket.as_fd());
+        listener.into_iter().chain(unauthenticated)
     }
 
     pub(crate) fn engine(&self) -> Option<BorrowedFd<'_>> {
@@ -118,7 +119,7 @@ impl Link {
     pub(crate) fn accept(&mut self) -> Vec<Incoming> {
         let mut requests = Vec::new();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        for _ in 0..MAX_STRANGERS {
+        for _ in 0..MAX_UNAUTHENTICATED {
             let new = match accept_with(&self.listener, flags) {
                 Ok(new) => new,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
@@ -133,13 +134,13 @@ impl Link {
                 self.serve(new, FrameBuffer::default(), VecDeque::new());
             } else if is_same_user(&new) {
                 // An engine authenticates at once, so the oldest connection is not an engine.
-                if self.strangers.len() == MAX_STRANGERS {
-                    self.strangers.remove(0);
+                if self.unauthenticated.len() == MAX_UNAUTHENTICATED {
+                    self.unauthenticated.remove(0);
                 }
-                self.strangers.push(Stranger::new(new));
+                self.unauthenticated.push(Unauthenticated::new(new));
             }
         }
-        requests.append(&mut self.hear_strangers());
+        requests.append(&mut self.authenticate());
         requests
     }
 
@@ -154,16 +155,16 @@ impl Link {
 
     /// Reads from unauthenticated connections. An authenticated one is served; one that sends anything else, or too
     /// slowly, is closed.
-    fn hear_strangers(&mut self) -> Vec<Incoming> {
+    fn authenticate(&mut self) -> Vec<Incoming> {
         let Some(key) = self.key.clone() else { return Vec::new() };
         let mut requests = Vec::new();
-        for mut stranger in std::mem::take(&mut self.strangers) {
-            match stranger.hear(&key) {
-                Heard::Nothing => self.strangers.push(stranger),
-                Heard::Wrong => {}
-                Heard::Key => {
+        for mut connection in std::mem::take(&mut self.unauthenticated) {
+            match connection.read_hello(&key) {
+                HelloRead::Nothing => self.unauthenticated.push(connection),
+                HelloRead::Wrong => {}
+                HelloRead::Key => {
                     requests.append(&mut self.receive_until(Until::Empty));
-                    self.serve(stranger.socket, stranger.frames, stranger.files);
+                    self.serve(connection.socket, connection.frames, connection.files);
                     requests.append(&mut self.take_frames().0);
                 }
             }
@@ -286,13 +287,13 @@ impl Link {
 
     /// Time of the next send.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
-        let strangers = self.strangers.iter().map(|stranger| stranger.until);
-        strangers.chain(self.due).chain(self.accept_after).min()
+        let unauthenticated = self.unauthenticated.iter().map(|connection| connection.until);
+        unauthenticated.chain(self.due).chain(self.accept_after).min()
     }
 
     /// Closes connections that have not authenticated in time, and accepts connections again.
-    pub(crate) fn close_strangers(&mut self, now: Instant) {
-        self.strangers.retain(|stranger| stranger.until > now);
+    pub(crate) fn close_unauthenticated(&mut self, now: Instant) {
+        self.unauthenticated.retain(|connection| connection.until > now);
         self.accept_after.take_if(|after| *after <= now);
     }
 
@@ -335,7 +336,7 @@ impl Link {
 
 /// An unauthenticated connection.
 #[derive(Debug)]
-struct Stranger {
+struct Unauthenticated {
     socket: OwnedFd,
     frames: FrameBuffer,
     files: VecDeque<Option<OwnedFd>>,
@@ -343,33 +344,33 @@ struct Stranger {
 }
 
 /// Result of reading from an unauthenticated connection.
-enum Heard {
+enum HelloRead {
     Nothing,
     Key,
     Wrong,
 }
 
-impl Stranger {
+impl Unauthenticated {
     fn new(socket: OwnedFd) -> Self {
-        let until = Instant::now() + STRANGER_TIME;
+        let until = Instant::now() + AUTHENTICATION_TIME;
         Self { socket, frames: FrameBuffer::default(), files: VecDeque::new(), until }
     }
 
     /// Reads the first request, which must be a `Hello` with the key.
-    fn hear(&mut self, key: &Bytes) -> Heard {
+    fn read_hello(&mut self, key: &Bytes) -> HelloRead {
         // One read: a `Hello` is shorter, and an engine sends it in one piece.
         let mut chunk = [0; 4 << 10];
         match receive_some(&self.socket, &mut chunk, &mut self.files) {
-            Ok(0) => return Heard::Wrong,
+            Ok(0) => return HelloRead::Wrong,
             Ok(n) => self.frames.extend(&chunk[..n]),
-            Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
-            Err(_) => return Heard::Wrong,
+            Err(Errno::AGAIN | Errno::INTR) => return HelloRead::Nothing,
+            Err(_) => return HelloRead::Wrong,
         }
         match self.frames.next::<Request>() {
             Ok(Some(Envelope { body: Request::Hello(_, Some(said)), .. })) if is_same(&said.0, &key.0) => {
-                Heard::Key
+                HelloRead::Key
             }
-            _ => Heard::Wrong,
+            _ => HelloRead::Wrong,
         }
     }
 }

@@ -146,7 +146,7 @@ fn a_connection_that_there_is_no_descriptor_for_is_not_waited_for_in_a_loop() {
     setrlimit(Resource::Nofile, before).unwrap();
     assert!(!listens(&stage.link), "it would be readable at once");
     let again = stage.link.wake_at().unwrap();
-    stage.link.close_strangers(again);
+    stage.link.close_unauthenticated(again);
     assert!(listens(&stage.link));
     assert!(stage.link.accept().is_empty());
     engine.write_all(&frame(1, &Request::Hello(4, None))).unwrap();
