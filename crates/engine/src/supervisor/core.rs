@@ -9,9 +9,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, test_kill_process};
 use super::context::Context;
 use super::job::{Exit, Job, raw};
 use super::leftover_probe::LeftoverProbe;
+use super::leftovers::Leftovers;
 use super::link::Link;
 use super::own_limits::OwnLimits;
-use super::remains::Remains;
 use super::shell_input::is_root;
 use super::stdio::PipeSupply;
 use crate::command::{LeftoverPolicy, Limits};
@@ -111,7 +111,7 @@ pub(super) struct Core {
     /// The limits of a shell that it has started.
     shell_limits: OwnLimits,
     /// Leftovers of closed executions.
-    pub(super) remains: Vec<Remains>,
+    pub(super) closed_leftovers: Vec<Leftovers>,
     tags: Tags,
     /// User of processes; `None` for this process's own user.
     credentials: Option<Credentials>,
@@ -135,7 +135,7 @@ impl Core {
             leftover_probe: LeftoverProbe::open()?,
             shell_limits: own_limits.clone(),
             own_limits,
-            remains: Vec::new(),
+            closed_leftovers: Vec::new(),
             tags: Tags::new(nonce),
         };
         let of_shell = core.process_setup(core.tags.of_no_command()).limit_values()?;

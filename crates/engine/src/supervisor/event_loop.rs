@@ -14,9 +14,9 @@ use rustix::process::{Signal, set_child_subreaper, setsid};
 use super::context::Context;
 use super::core::{Core, EndRequest, Purpose, kill_shell};
 use super::job::{Exit, Job, Pumped, raw};
+use super::leftovers::Leftovers;
 use super::link::Link;
 use super::ready::Ready;
-use super::remains::Remains;
 use super::role::{Housekeeping, Next, Role};
 use super::zygote::SUPERVISOR;
 use crate::end::{EndReason, KillReceipt};
@@ -59,7 +59,7 @@ enum Source {
     Stdin(u32),
     Ending,
     Adopted(u32),
-    Remains(u32),
+    Leftovers(u32),
 }
 
 impl Source {
@@ -157,8 +157,8 @@ impl Supervisor {
                 // Handled by the step that follows every iteration.
                 Source::Ending => {}
                 Source::Adopted(slot) => self.adopted_ended(slot, now),
-                Source::Remains(slot) => {
-                    if let Some(left) = self.core.remains.iter_mut().find(|left| left.slot == slot) {
+                Source::Leftovers(slot) => {
+                    if let Some(left) = self.core.closed_leftovers.iter_mut().find(|left| left.slot == slot) {
                         left.look_soon(now);
                     }
                 }
@@ -200,9 +200,9 @@ impl Supervisor {
         for fd in core.endings.iter().flat_map(|task| task.ending.poll_fds()) {
             watch(Source::Ending, fd, PollFlags::IN);
         }
-        for left in &core.remains {
+        for left in &core.closed_leftovers {
             if let Some(fd) = left.watched() {
-                watch(Source::Remains(left.slot), fd, PollFlags::IN);
+                watch(Source::Leftovers(left.slot), fd, PollFlags::IN);
             }
         }
         watch(Source::Signals, self.signals.as_fd(), PollFlags::IN);
@@ -251,7 +251,7 @@ impl Supervisor {
             .chain(self.role.wake_at())
             .chain(retry)
             .chain(self.orphan_check)
-            .chain(core.remains.iter().filter_map(Remains::wake_at))
+            .chain(core.closed_leftovers.iter().filter_map(Leftovers::wake_at))
             .chain(core.link.wake_at())
             .chain(self.role.shell().and_then(Shell::wake_at))
             .min()
@@ -273,7 +273,7 @@ impl Supervisor {
         self.role.advance(&mut self.core, now);
         self.report_growth();
         self.close_finished(now);
-        self.core.check_remains(&self.role, now);
+        self.core.check_leftovers(&self.role, now);
         self.check_orphaned(now);
         self.core.link.close_unauthenticated(now);
         self.core.link.flush_due();
@@ -373,8 +373,8 @@ impl Supervisor {
                 // The end of the leader is found by reaping; it is available together with the receipt.
                 self.reap(now);
                 // So that the engine first gets reports of executions without leftovers.
-                self.core.look_for_remains_soon(now);
-                self.core.check_remains(&self.role, now);
+                self.core.scan_leftovers_soon(now);
+                self.core.check_leftovers(&self.role, now);
                 self.core.link.send(request, &Answer::Receipt(receipt));
             }
             Purpose::Cause => self.reap(now),
@@ -430,7 +430,7 @@ impl Supervisor {
             let mut job = core.jobs.remove(index);
             core.link.send(0, &Answer::Closed { slot: job.slot, position: job.position() });
             if job.has_left {
-                core.remains.push(Remains::of(&job, now));
+                core.closed_leftovers.push(Leftovers::of(&job, now));
             }
             // A cgroup that is not empty yet is removed when a later command ends, or on exit.
             core.old_cgroups.extend(job.cgroup.take());
@@ -507,7 +507,7 @@ impl Supervisor {
             stage: job.stage,
             pid: job.pid.map(raw),
         });
-        let left = self.core.remains.iter().map(|left| left.slot);
+        let left = self.core.closed_leftovers.iter().map(|left| left.slot);
         let left = left.map(|slot| crate::protocol::Held { slot, stage: Stage::Left, pid: None });
         Answer::Welcome {
             version: crate::protocol::VERSION,

@@ -7,7 +7,7 @@
 //!   end.
 //! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: backpressure by its reader; [`stdio`]: creation
 //!   of pipes.
-//! - [`remains`]: leftovers of executions; [`orphan_reaper`]: orphans of dead supervisors.
+//! - [`leftovers`]: leftovers of executions; [`orphan_reaper`]: orphans of dead supervisors.
 //! - [`spin`]: busy-waiting for the end of a command; [`link`]: the connection to the engine.
 
 pub(crate) mod context;
@@ -16,12 +16,12 @@ mod event_loop;
 mod job;
 mod job_io;
 mod leftover_probe;
+mod leftovers;
 mod link;
 mod orphan_reaper;
 mod own_limits;
 mod reader_gate;
 mod ready;
-mod remains;
 mod requests;
 mod role;
 mod run;

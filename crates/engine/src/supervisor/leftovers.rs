@@ -24,9 +24,9 @@ const MAX_WATCHED: usize = 64;
 
 /// The leftovers of one execution.
 #[derive(Debug)]
-pub(super) struct Remains {
+pub(super) struct Leftovers {
     pub(super) slot: u32,
-    processes: Left,
+    processes: LeftoverKey,
     /// A process that was alive at the last scan.
     watched: Option<OwnedFd>,
     /// Time of the next scan without a known end.
@@ -35,13 +35,13 @@ pub(super) struct Remains {
 
 /// Identifies the leftovers of a job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left {
+pub(super) struct LeftoverKey {
     tag: Tag,
     since: Option<StartTime>,
     until: Option<StartTime>,
 }
 
-impl Left {
+impl LeftoverKey {
     pub(super) fn of(job: &Job) -> Self {
         Self { tag: job.tag, since: job.since, until: job.until }
     }
@@ -58,10 +58,10 @@ impl Left {
     }
 }
 
-impl Remains {
+impl Leftovers {
     /// The leftovers of a closed job, to be scanned for.
     pub(super) fn of(job: &Job, now: Instant) -> Self {
-        Self { slot: job.slot, processes: Left::of(job), watched: None, look_at: Some(now) }
+        Self { slot: job.slot, processes: LeftoverKey::of(job), watched: None, look_at: Some(now) }
     }
 
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
@@ -96,22 +96,24 @@ impl Remains {
 
 impl Core {
     /// The leftovers of an ended execution, if known.
-    pub(super) fn left_by(&self, slot: u32) -> Option<Left> {
-        let ended = self.find(slot).filter(|job| job.stage == Stage::Ended).map(Left::of);
-        ended.or_else(|| self.remains.iter().find(|left| left.slot == slot).map(|left| left.processes))
+    pub(super) fn left_by(&self, slot: u32) -> Option<LeftoverKey> {
+        let ended = self.find(slot).filter(|job| job.stage == Stage::Ended).map(LeftoverKey::of);
+        ended.or_else(|| {
+            self.closed_leftovers.iter().find(|left| left.slot == slot).map(|left| left.processes)
+        })
     }
 
     /// Reports executions without leftovers. Scans for all due ones at once.
-    pub(super) fn check_remains(&mut self, role: &Role, now: Instant) {
-        let due = self.remains.iter().filter(|left| left.is_due(now));
+    pub(super) fn check_leftovers(&mut self, role: &Role, now: Instant) {
+        let due = self.closed_leftovers.iter().filter(|left| left.is_due(now));
         let scopes: Vec<_> = due.map(|left| left.processes.scope(role)).collect();
         if scopes.is_empty() {
             return;
         }
         let mut found = one_of_each(&scopes).into_iter();
-        let mut watched = self.remains.iter().filter(|left| left.watched.is_some()).count();
+        let mut watched = self.closed_leftovers.iter().filter(|left| left.watched.is_some()).count();
         let link = &mut self.link;
-        self.remains.retain_mut(|left| {
+        self.closed_leftovers.retain_mut(|left| {
             if !left.is_due(now) {
                 return true;
             }
@@ -125,8 +127,8 @@ impl Core {
     }
 
     /// Scans for all leftovers in the next iteration.
-    pub(super) fn look_for_remains_soon(&mut self, now: Instant) {
-        self.remains.iter_mut().for_each(|left| left.look_soon(now));
+    pub(super) fn scan_leftovers_soon(&mut self, now: Instant) {
+        self.closed_leftovers.iter_mut().for_each(|left| left.look_soon(now));
     }
 }
 
