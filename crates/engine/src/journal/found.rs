@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::error::JournalError;
 use super::format::{HEADER_BYTES, REPEAT, Salt, Slot, kind};
+use super::record_scanner::{Record, RecordScanner};
 use super::store::repair_range;
-use super::tape::{Record, Tape};
 use super::usage::{blocks, stat_segment};
 
 /// Maximum distance between the first record and a start in a journal of several segments. The start is the first
@@ -56,9 +56,9 @@ pub(super) enum Inspection {
     Foreign,
 }
 
-fn take_note(found: &mut Found, tape: &Tape, record: &Record) {
+fn take_note(found: &mut Found, scanner: &RecordScanner, record: &Record) {
     let head = &record.head;
-    let payload = || tape.payload(record).to_vec();
+    let payload = || scanner.payload(record).to_vec();
     match head.kind {
         kind::STARTED => {
             found.started = Some(payload());
@@ -86,19 +86,19 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
         Err(Errno::NOENT) => return Ok(Inspection::Usable),
         Err(errno) => return Err(errno.into()),
     };
-    let mut tape = match Tape::open(Arc::clone(dir), slot, None) {
+    let mut scanner = match RecordScanner::open(Arc::clone(dir), slot, None) {
         Err(JournalError::Retired | JournalError::NotAJournal) => return Ok(Inspection::Usable),
         Err(JournalError::Version(_)) => return Ok(Inspection::Foreign),
         result => result?,
     };
-    let salt = tape.header().salt;
-    let Some(spec) = tape.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC) else {
+    let salt = scanner.header().salt;
+    let Some(spec) = scanner.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC) else {
         return Ok(Inspection::Usable);
     };
     let mut found = Found {
         slot,
         salt,
-        spec: tape.payload(&spec).to_vec(),
+        spec: scanner.payload(&spec).to_vec(),
         started: None,
         ended: None,
         closed: false,
@@ -109,33 +109,33 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
         started_at: None,
         ended_at: None,
     };
-    let range = tape.range()?;
-    let newest = newest_valid(&mut tape, overflow, range.newest)?;
+    let range = scanner.range()?;
+    let newest = newest_valid(&mut scanner, overflow, range.newest)?;
     if newest > 0 {
         // The directory was listed before the range was read, so no live writer is ahead by two. If this fails,
         // readers only miss the newest segments.
         if newest > range.newest + 1 {
-            let _ = repair_range(dir, slot, &salt, tape.range_from_directory()?);
+            let _ = repair_range(dir, slot, &salt, scanner.range_from_directory()?);
         }
         for segment in overflow {
             found.bytes_on_disk += stat_segment(dir, slot, *segment).map_or(0, |stat| blocks(&stat));
         }
-        tape.go_to(0)?;
-        while found.started.is_none() && tape.offset() < start_limit(&found) {
-            let Some(record) = tape.record_in_segment()? else {
+        scanner.go_to(0)?;
+        while found.started.is_none() && scanner.offset() < start_limit(&found) {
+            let Some(record) = scanner.record_in_segment()? else {
                 break;
             };
-            take_note(&mut found, &tape, &record);
+            take_note(&mut found, &scanner, &record);
         }
-        tape.go_to(newest)?;
-        let start = tape.header().start;
+        scanner.go_to(newest)?;
+        let start = scanner.header().start;
         (found.stdout_bytes, found.stderr_bytes) = (start.stdout, start.stderr);
     }
-    while let Some(record) = tape.record_in_segment()? {
-        take_note(&mut found, &tape, &record);
+    while let Some(record) = scanner.record_in_segment()? {
+        take_note(&mut found, &scanner, &record);
     }
-    for record in tape.spare().0 {
-        take_note(&mut found, &tape, &record);
+    for record in scanner.spare().0 {
+        take_note(&mut found, &scanner, &record);
     }
     Ok(Inspection::Journal(found))
 }
@@ -144,9 +144,9 @@ fn start_limit(found: &Found) -> u64 {
     (HEADER_BYTES + found.spec.len()) as u64 + START_WITHIN_BYTES
 }
 
-/// The newest segment of the journal: as listed, or newer if the writer is alive. Does not move the tape unless it is
+/// The newest segment of the journal: as listed, or newer if the writer is alive. Does not move the scanner unless it is
 /// in another segment than the first.
-fn newest_valid(tape: &mut Tape, overflow: &[u64], known: u64) -> Result<u64, JournalError> {
+fn newest_valid(scanner: &mut RecordScanner, overflow: &[u64], known: u64) -> Result<u64, JournalError> {
     if overflow.is_empty() && known == 0 {
         return Ok(0);
     }
@@ -156,7 +156,7 @@ fn newest_valid(tape: &mut Tape, overflow: &[u64], known: u64) -> Result<u64, Jo
         .filter(|s| !overflow.contains(s))
         .chain(listed)
     {
-        if segment > 0 && tape.go_to(segment)? {
+        if segment > 0 && scanner.go_to(segment)? {
             return Ok(segment);
         }
     }

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use super::error::JournalError;
 use super::files::{open_segment, unlink_segment, write_all_at};
 use super::format::{Header, Slot};
+use super::record_scanner::RecordScanner;
 use super::store::Claimed;
-use super::tape::Tape;
 use super::usage::is_short_of_space;
 
 /// Maximum number of free slots. This is the size of a burst of removed commands: files beyond it would be created
@@ -279,12 +279,12 @@ pub(crate) struct Retiring {
 impl Retiring {
     /// Retires a journal. Readers that still use it notice.
     pub(crate) fn work(self, journal: &Claimed) -> Result<Option<OpenSlot>, JournalError> {
-        let mut tape = Tape::open_to_retire(Arc::clone(&self.dir), self.slot, &journal.salt)?;
-        let range = tape.range_as_opened()?;
-        let head = 1..tape.layout().head_segments.min(range.newest + 1);
+        let mut scanner = RecordScanner::open_to_retire(Arc::clone(&self.dir), self.slot, &journal.salt)?;
+        let range = scanner.range_as_opened()?;
+        let head = 1..scanner.layout().head_segments.min(range.newest + 1);
         // One more than known: a writer may have died between creating it and updating the range.
         let tail = range.oldest..range.newest.saturating_add(2);
-        let file = tape.into_first();
+        let file = scanner.into_first();
         // A full disk may have no room to overwrite the header. The file can then still be removed.
         let file = write_all_at(file.as_fd(), &[&Header::free()], 0).is_ok().then_some(file);
         let overflow: Vec<u64> = if range.newest == 0 { Vec::new() } else { head.chain(tail).collect() };

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `format.rs`, `record.rs` | sizes, headers, records, checksums |
 //! | `files.rs` | names, and reading and writing at offsets |
-//! | `tape.rs`, `buffer.rs` | the records of a journal in order, across its segments |
+//! | `record_scanner.rs`, `buffer.rs` | the records of a journal in order, across its segments |
 //! | `writer.rs`, `writer/segments.rs` | appending, the bound, behaviour on a full disk |
 //! | `reader.rs`, `seek.rs` | cursors, gaps, tails, ranges of one stream |
 //! | `store.rs`, `found.rs` | claiming, retiring and finding slots |
@@ -29,10 +29,10 @@ mod found;
 mod free;
 mod reader;
 mod record;
+mod record_scanner;
 mod retention;
 mod seek;
 mod store;
-mod tape;
 mod usage;
 mod writer;
 

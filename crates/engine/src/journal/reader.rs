@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use super::error::JournalError;
 use super::format::{Position, REPEAT, Salt, Slot, Stream, kind};
+use super::record_scanner::{Record, RecordScanner};
 use super::seek::scan_totals;
-use super::tape::{Record, Tape};
 
 /// An entry of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ enum Step {
 /// A position in a journal. Never waits for the writer.
 #[derive(Debug)]
 pub(crate) struct JournalReader {
-    pub(super) tape: Tape,
+    pub(super) scanner: RecordScanner,
     pub(super) cursor: u64,
     /// The last sought cursor: events from there on are returned.
     pub(super) from: u64,
@@ -103,19 +103,19 @@ fn bit(kind: u8) -> u64 {
 impl JournalReader {
     /// Opens a journal at cursor 0, if the slot still contains it.
     pub(crate) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
-        let tape = Tape::open(dir, slot, Some(salt))?;
-        Ok(Self { tape, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
+        let scanner = RecordScanner::open(dir, slot, Some(salt))?;
+        Ok(Self { scanner, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
     }
 
     /// The location, to open the journal again.
     pub(crate) fn place(&self) -> JournalPlace {
-        let (dir, slot, salt) = self.tape.place();
+        let (dir, slot, salt) = self.scanner.place();
         JournalPlace { dir, slot, salt }
     }
 
     /// Size of a segment: the unit in which the writer drops output.
     pub(crate) fn segment_bytes(&self) -> u64 {
-        self.tape.layout().segment_bytes
+        self.scanner.layout().segment_bytes
     }
 
     /// The cursor: number of output bytes returned or skipped.
@@ -141,7 +141,7 @@ impl JournalReader {
         Ok(Some(match step {
             Step::Gap { from, to, time } => Entry { cursor_after: to, time, item: Item::Gap { from, to } },
             Step::Record { record, skip, end } => {
-                let bytes = &self.tape.payload(&record)[skip..end];
+                let bytes = &self.scanner.payload(&record)[skip..end];
                 let item = Stream::of_kind(record.head.kind).map_or(
                     Item::Event { kind: record.head.kind, payload: bytes },
                     |stream| Item::Output {
@@ -159,16 +159,16 @@ impl JournalReader {
     /// Frees read-ahead data. It is read again when needed.
     pub(crate) fn release(&mut self) {
         if let Some(record) = self.pending.take_if(|record| !record.in_block()) {
-            self.tape.put_back(&record);
+            self.scanner.put_back(&record);
         }
-        self.tape.release();
+        self.scanner.release();
     }
 
     fn step(&mut self, limit: usize) -> Result<Option<Step>, JournalError> {
         loop {
             let record = match self.pending.take() {
                 Some(record) => record,
-                None => match self.tape.record()? {
+                None => match self.scanner.record()? {
                     Some(record) => record,
                     None => match self.unseen_end_in_spare() {
                         Some(record) => record,
@@ -206,7 +206,7 @@ impl JournalReader {
 
     /// An end that was written on a full disk, after everything else has been read.
     fn unseen_end_in_spare(&self) -> Option<Record> {
-        let (records, _) = self.tape.spare();
+        let (records, _) = self.scanner.spare();
         records
             .into_iter()
             .find(|record| self.seen & bit(record.head.kind) == 0 && record.head.at.total() >= self.from)
@@ -219,6 +219,6 @@ impl JournalReader {
 
     /// Lengths of both streams so far. Does not move the reader.
     pub(crate) fn totals(&self) -> Result<Position, JournalError> {
-        scan_totals(self.tape.reopen()?)
+        scan_totals(self.scanner.reopen()?)
     }
 }

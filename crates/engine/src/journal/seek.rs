@@ -3,7 +3,7 @@
 use super::error::JournalError;
 use super::format::{Position, REPEAT, Stream};
 use super::reader::JournalReader;
-use super::tape::Tape;
+use super::record_scanner::RecordScanner;
 
 /// Maximum number of restarts of a search when the writer drops segments meanwhile.
 const PATIENCE: usize = 8;
@@ -48,7 +48,7 @@ impl JournalReader {
         let start = self.go_to_segment_of(|start| start.of(stream) <= offset)?;
         // The cursor after everything that is known to be before the offset.
         let mut cursor = start.total();
-        while let Some(record) = self.tape.record()? {
+        while let Some(record) = self.scanner.record()? {
             if record.head.flags & REPEAT != 0 {
                 continue;
             }
@@ -82,7 +82,7 @@ impl JournalReader {
         while filled < buffer.len() {
             let next = match self.pending.take() {
                 Some(record) => Some(record),
-                None => self.tape.record()?,
+                None => self.scanner.record()?,
             };
             let Some(record) = next else { break };
             let wanted = offset + filled as u64;
@@ -99,7 +99,7 @@ impl JournalReader {
                 return Ok(StreamRead::Gap { to: at });
             }
             let skip = usize::try_from(wanted - at).unwrap_or(usize::MAX);
-            let bytes = &self.tape.payload(&record)[skip..];
+            let bytes = &self.scanner.payload(&record)[skip..];
             let n = bytes.len().min(buffer.len() - filled);
             buffer[filled..filled + n].copy_from_slice(&bytes[..n]);
             filled += n;
@@ -116,7 +116,7 @@ impl JournalReader {
         self.stream_place = None;
         let mut totals = self.go_to_segment_of(|start| start.total() <= cursor)?;
         while totals.total() < cursor {
-            let Some(record) = self.tape.record()? else { break };
+            let Some(record) = self.scanner.record()? else { break };
             let (at, end) = (record.head.at, record.head.end());
             if record.head.flags & REPEAT != 0 {
                 continue;
@@ -142,8 +142,8 @@ impl JournalReader {
     fn go_to_segment_of(&mut self, before: impl Fn(Position) -> bool) -> Result<Position, JournalError> {
         self.pending = None;
         for _ in 0..PATIENCE {
-            let range = self.tape.range()?;
-            let head = self.tape.layout().head_segments.min(range.newest + 1);
+            let range = self.scanner.range()?;
+            let head = self.scanner.layout().head_segments.min(range.newest + 1);
             let tail = (range.newest + 1).saturating_sub(range.oldest);
             let segment = |i: u64| {
                 if i < head { i } else { range.oldest + (i - head) }
@@ -153,33 +153,33 @@ impl JournalReader {
             let mut dropped = false;
             while high - low > 1 && !dropped {
                 let middle = low + (high - low) / 2;
-                dropped = !self.tape.go_to(segment(middle))?;
-                if before(self.tape.header().start) {
+                dropped = !self.scanner.go_to(segment(middle))?;
+                if before(self.scanner.header().start) {
                     low = middle;
                 } else {
                     high = middle;
                 }
             }
-            if !dropped && self.tape.go_to(segment(low))? {
-                return Ok(self.tape.header().start);
+            if !dropped && self.scanner.go_to(segment(low))? {
+                return Ok(self.scanner.header().start);
             }
         }
         // The writer is faster than the search: everything can be reached from the first segment.
-        self.tape.go_to(0)?;
+        self.scanner.go_to(0)?;
         Ok(Position::default())
     }
 }
 
 /// The position at the end of a journal, by reading its newest segment.
-pub(super) fn scan_totals(mut tape: Tape) -> Result<Position, JournalError> {
-    tape.go_to_newest()?;
-    let mut totals = tape.header().start;
-    while let Some(record) = tape.record()? {
+pub(super) fn scan_totals(mut scanner: RecordScanner) -> Result<Position, JournalError> {
+    scanner.go_to_newest()?;
+    let mut totals = scanner.header().start;
+    while let Some(record) = scanner.record()? {
         if record.head.flags & REPEAT == 0 {
             totals = record.head.end();
         }
     }
-    let (spare, _) = tape.spare();
+    let (spare, _) = scanner.spare();
     let spare = spare.last().map_or(totals, |record| record.head.at);
     Ok(if spare.total() > totals.total() { spare } else { totals })
 }

@@ -18,7 +18,7 @@ use super::found::{Found, Inspection, inspect};
 use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring};
 use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
-use super::tape::Tape;
+use super::record_scanner::RecordScanner;
 use super::writer::{JournalWriter, NewJournal, NewJournalKey};
 use crate::id::random;
 
@@ -174,7 +174,7 @@ impl JournalStore {
         position: Position,
     ) -> Result<(), JournalError> {
         // Opened again by salt: the slot may have been reused.
-        drop(Tape::open(Arc::clone(&self.dir), journal.slot, Some(&journal.salt))?);
+        drop(RecordScanner::open(Arc::clone(&self.dir), journal.slot, Some(&journal.salt))?);
         let mut writer = JournalWriter::open(&self.dir, journal.slot)?;
         writer.cut_tail()?;
         writer.skip_to(position);

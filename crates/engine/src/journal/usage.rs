@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::files::segment_name;
 use super::format::Slot;
+use super::record_scanner::RecordScanner;
 use super::store::Claimed;
-use super::tape::Tape;
 
 /// A smaller first segment has no successors, because it would have been filled first. The smallest segment has 64
 /// KiB, and at most the size of the largest event stays unused.
@@ -30,8 +30,8 @@ pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
     if u64::try_from(first.st_size).unwrap_or(0) < ONE_SEGMENT_BYTES {
         return own;
     }
-    let range = Tape::open(Arc::clone(dir), journal.slot, Some(&journal.salt))
-        .and_then(|mut tape| Ok((tape.layout().head_segments, tape.range()?)));
+    let range = RecordScanner::open(Arc::clone(dir), journal.slot, Some(&journal.salt))
+        .and_then(|mut scanner| Ok((scanner.layout().head_segments, scanner.range()?)));
     let Ok((head, range)) = range else { return own };
     let segments = (1..head.min(range.newest + 1)).chain(range.oldest..range.newest + 1);
     let further = segments.filter_map(|segment| stat_segment(dir, journal.slot, segment).ok());

@@ -17,7 +17,7 @@ use super::format::{
     SPARE_AT, Salt, Slot, Stream, kind,
 };
 use super::record::{RecordHead, Seal, now_nanos};
-use super::tape::Tape;
+use super::record_scanner::RecordScanner;
 
 /// Output is not split to fill less than this at the end of a segment.
 const SMALLEST_PIECE: u64 = 4 << 10;
@@ -136,37 +136,37 @@ impl JournalWriter {
     /// Opens a claimed slot and continues after its last valid record.
     pub(crate) fn open(dir: &Arc<OwnedFd>, slot: Slot) -> Result<Self, JournalError> {
         let dir = Arc::clone(dir);
-        let mut tape = Tape::open_to_write(Arc::clone(&dir), slot)?;
-        let Header { salt, bound, .. } = *tape.header();
-        let layout = tape.layout();
-        let range = tape.range_as_opened()?;
-        let first_record = tape.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC);
+        let mut scanner = RecordScanner::open_to_write(Arc::clone(&dir), slot)?;
+        let Header { salt, bound, .. } = *scanner.header();
+        let layout = scanner.layout();
+        let range = scanner.range_as_opened()?;
+        let first_record = scanner.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC);
         let spec_bytes = first_record.ok_or(JournalError::NotAJournal)?.head.len + RECORD_HEAD_BYTES;
         if range.newest > 0 {
-            tape.go_to_newest()?;
+            scanner.go_to_newest()?;
         }
-        let mut position = tape.header().start;
+        let mut position = scanner.header().start;
         let mut sticky = Vec::new();
         let mut spare_position = Position::default();
-        let (spare_records, spare) = tape.spare();
+        let (spare_records, spare) = scanner.spare();
         for record in spare_records {
             spare_position = record.head.at;
-            remember(&mut sticky, record.head, tape.payload(&record));
+            remember(&mut sticky, record.head, scanner.payload(&record));
         }
-        while let Some(record) = tape.record_in_segment()? {
+        while let Some(record) = scanner.record_in_segment()? {
             if record.head.flags & REPEAT == 0 {
                 position = record.head.end();
             }
             if kind::is_sticky(record.head.kind) {
-                remember(&mut sticky, record.head, tape.payload(&record));
+                remember(&mut sticky, record.head, scanner.payload(&record));
             }
         }
         // Bytes that were dropped before an end in the reserve are known only from there.
         if spare_position.total() > position.total() {
             position = spare_position;
         }
-        let (index, offset) = (tape.header().segment, tape.offset());
-        let first = tape.into_first();
+        let (index, offset) = (scanner.header().segment, scanner.offset());
+        let first = scanner.into_first();
         let file = match index {
             0 => None,
             _ => Some(open_segment(dir.as_fd(), slot, index, OFlags::RDWR)?),

@@ -1,6 +1,6 @@
-//! [`Tape`]: the records of a journal in order, across its segments.
+//! [`RecordScanner`]: the records of a journal in order, across its segments.
 //!
-//! A tape never waits for the writer. Bytes that are not a valid record now may be one at the next read, so nothing
+//! A scanner never waits for the writer. Bytes that are not a valid record now may be one at the next read, so nothing
 //! invalid is kept in the buffer.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use super::record::{RecordHead, Seal};
 /// Maximum number of retries when the writer drops segments before they are reached.
 const PATIENCE: usize = 16;
 
-/// A record, with its payload still in the tape.
+/// A record, with its payload still in the scanner.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
     /// Its header.
@@ -40,7 +40,7 @@ impl Record {
 
 /// A position in a journal that moves forward.
 #[derive(Debug)]
-pub(super) struct Tape {
+pub(super) struct RecordScanner {
     dir: Arc<OwnedFd>,
     slot: Slot,
     first: OwnedFd,
@@ -59,7 +59,7 @@ pub(super) struct Tape {
     block: Box<[u8; HEADER_BYTES]>,
 }
 
-impl Tape {
+impl RecordScanner {
     /// Opens a journal at its first record. A given salt must match that of the slot.
     pub(super) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: Option<&Salt>) -> Result<Self, JournalError> {
         Self::open_for(dir, slot, salt, OFlags::RDONLY)
@@ -122,7 +122,7 @@ impl Tape {
         self.first
     }
 
-    /// Another tape of the same journal, at its first record.
+    /// Another scanner of the same journal, at its first record.
     pub(super) fn reopen(&self) -> Result<Self, JournalError> {
         Self::open(Arc::clone(&self.dir), self.slot, Some(&self.header.salt))
     }
@@ -185,7 +185,7 @@ impl Tape {
         let Some(head) = RecordHead::decode(self.seal, &self.buffer.bytes[index..]) else {
             return Ok(None);
         };
-        // Only the first record may be large: invalid data must not make a tape allocate memory.
+        // Only the first record may be large: invalid data must not make a scanner allocate memory.
         if head.kind == kind::SPEC && (self.header.segment, self.offset) != (0, HEADER_BYTES as u64) {
             return Ok(None);
         }
