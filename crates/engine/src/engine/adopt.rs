@@ -24,10 +24,10 @@ use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
 
 /// Time after which a supervisor without a reply may have been stopped by a command.
-const GREETING_TIME: Duration = Duration::from_secs(1);
+const REPLY_TIME: Duration = Duration::from_secs(1);
 /// Maximum time that an opening engine waits for the replies of all supervisors. Supervisors without a reply are
 /// recovered in the background.
-const GREETING_PATIENCE: Duration = Duration::from_secs(5);
+const ALL_REPLIES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The generation of supervisors of another engine. It is never the current one, so they are not kept ready with
 /// another engine's settings.
@@ -141,13 +141,12 @@ impl Inner {
             let nonce = link.nonce;
             let mut living = None;
             if let Ok(mut greeting) = greeting {
-                let mut answer =
-                    timeout(GREETING_TIME.saturating_sub(started.elapsed()), &mut greeting).await;
+                let mut answer = timeout(REPLY_TIME.saturating_sub(started.elapsed()), &mut greeting).await;
                 if answer.is_err() {
                     if !std::mem::replace(&mut woken, true) {
                         continue_stopped(&supervisors_of(&self.state.path));
                     }
-                    answer = timeout(GREETING_PATIENCE.saturating_sub(started.elapsed()), greeting).await;
+                    answer = timeout(ALL_REPLIES_TIMEOUT.saturating_sub(started.elapsed()), greeting).await;
                 }
                 if let Ok(Ok(answer)) = answer {
                     living = Self::welcomed(Arc::clone(&link), answer);
@@ -197,7 +196,7 @@ impl Inner {
         let started = Instant::now();
         for ((link, executions), answer) in adopted.into_iter().zip(asked) {
             let Ok(mut answer) = answer else { continue };
-            let left = GREETING_PATIENCE.saturating_sub(started.elapsed());
+            let left = ALL_REPLIES_TIMEOUT.saturating_sub(started.elapsed());
             if let Ok(answer) = timeout(left, link.answer(&mut answer)).await {
                 self.caught_up(&link, executions, answer);
                 continue;

@@ -14,7 +14,7 @@ use crate::end::KillReceipt;
 use crate::protocol::{Answer, Request};
 
 /// Maximum time until an execution without processes has its end.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of [`Engine::stop_all`](crate::Engine::stop_all).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Inner {
         survivors += self.quit_runs().await;
         let mut waits = JoinSet::new();
         for execution in stopped.into_values() {
-            waits.spawn(async move { matches!(timeout(END_PATIENCE, execution.wait()).await, Ok(Ok(_))) });
+            waits.spawn(async move { matches!(timeout(END_TIMEOUT, execution.wait()).await, Ok(Ok(_))) });
         }
         let ended = waits.join_all().await.into_iter().filter(|ended| *ended).count();
         StopSummary { ended, survivors }

@@ -23,7 +23,7 @@ use crate::supervisor::zygote::ZYGOTE;
 /// Time without a reply after which the zygote may have been stopped by a command.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Maximum time for a reply after that, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The zygote. It is started with the engine, and again if it is killed. When this is dropped, it forks no more
 /// supervisors, and exits after its last one.
@@ -170,7 +170,7 @@ impl Running {
         // It is our child and not reaped, so the process id is valid.
         let _ = zygote.map(|zygote| kill_process(zygote, Signal::CONT));
         let late = || io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
-        tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(REPLY_TIMEOUT, ask).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Sends a request and waits for its reply. Replies come in the order of the requests.

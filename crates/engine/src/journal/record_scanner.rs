@@ -19,7 +19,7 @@ use super::format::{
 use super::record::{RecordHead, Seal};
 
 /// Maximum number of retries when the writer drops segments before they are reached.
-const PATIENCE: usize = 16;
+const MAX_RETRIES: usize = 16;
 
 /// A record, with its payload still in the scanner.
 #[derive(Debug, Clone, Copy)]
@@ -256,7 +256,7 @@ impl RecordScanner {
     /// The segments that exist now.
     pub(super) fn range(&mut self) -> Result<Range, JournalError> {
         // It may be read while it is being written.
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_RETRIES {
             self.look()?;
             if let Some(range) = Range::decode(&self.header.salt, &self.block[..]) {
                 return Ok(range);
@@ -281,7 +281,7 @@ impl RecordScanner {
 
     /// Goes to the next segment that exists; false if there is none.
     fn go_on(&mut self, mut range: Range) -> Result<bool, JournalError> {
-        for attempt in 0..PATIENCE {
+        for attempt in 0..MAX_RETRIES {
             let next = self.header.segment + 1;
             let next = if next < self.layout.head_segments { next } else { next.max(range.oldest) };
             if next > range.newest {
@@ -290,7 +290,7 @@ impl RecordScanner {
             if self.go_to(next)? {
                 return Ok(true);
             }
-            range = if attempt + 2 < PATIENCE { self.range()? } else { self.range_from_directory()? };
+            range = if attempt + 2 < MAX_RETRIES { self.range()? } else { self.range_from_directory()? };
         }
         Ok(false)
     }
@@ -330,7 +330,7 @@ impl RecordScanner {
 
     /// Goes to the beginning of the newest segment.
     pub(super) fn go_to_newest(&mut self) -> Result<(), JournalError> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_RETRIES {
             let range = self.range()?;
             if self.go_to(range.newest)? {
                 // A writer may have died between creating a segment and updating the range.

@@ -6,7 +6,7 @@ use super::reader::JournalReader;
 use super::record_scanner::RecordScanner;
 
 /// Maximum number of restarts of a search when the writer drops segments meanwhile.
-const PATIENCE: usize = 8;
+const MAX_RETRIES: usize = 8;
 
 /// Result of a range read of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl JournalReader {
     /// Goes to the last segment for whose start `before` is true. Returns that start.
     fn go_to_segment_of(&mut self, before: impl Fn(Position) -> bool) -> Result<Position, JournalError> {
         self.pending = None;
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_RETRIES {
             let range = self.scanner.range()?;
             let head = self.scanner.layout().head_segments.min(range.newest + 1);
             let tail = (range.newest + 1).saturating_sub(range.oldest);

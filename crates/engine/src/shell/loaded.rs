@@ -53,7 +53,7 @@ const MAX_FDS: usize = 6;
 const RECONNECT_FIRST: Duration = Duration::from_millis(2);
 const RECONNECT_MOST: Duration = Duration::from_millis(64);
 /// How long a template may take to fork.
-const FORK_PATIENCE: Duration = Duration::from_secs(10);
+const FORK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a template that does not answer is continued, first and then: it may have been stopped.
 const FIRST_FORK_TICK: Duration = Duration::from_millis(20);
@@ -225,7 +225,7 @@ impl Link {
 
     /// Waits until this fork says that it takes its job; whether it does.
     pub(super) fn is_fork_up(&mut self, shell: Pid) -> bool {
-        let deadline = Instant::now() + FORK_PATIENCE;
+        let deadline = Instant::now() + FORK_TIMEOUT;
         let mut tick = FIRST_FORK_TICK;
         loop {
             match self.receive(shell) {
@@ -238,7 +238,7 @@ impl Link {
     }
 
     fn wait_for_fork(&mut self, shell: Pid) -> io::Result<Pid> {
-        let deadline = Instant::now() + FORK_PATIENCE;
+        let deadline = Instant::now() + FORK_TIMEOUT;
         self.forked = None;
         let mut tick = FIRST_FORK_TICK;
         loop {

@@ -16,7 +16,7 @@ use crate::spawn::ProcessSetup;
 use crate::sys;
 
 /// How long a shell may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to try, if what is wrong may pass: the engine waits a little longer.
 const TRYING: Duration = Duration::from_secs(8);
 const AGAIN: Duration = Duration::from_millis(50);
@@ -86,7 +86,7 @@ fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
         setup: &ProcessSetup::default(),
     })
     .map_err(|e| Unfit::of("a shell could not be started", &e))?;
-    let result = converse(&mut shell, over.min(Instant::now() + PATIENCE));
+    let result = converse(&mut shell, over.min(Instant::now() + PROBE_TIMEOUT));
     // The shell is not reaped yet, so this can only hit the shell. It may have ended by itself.
     drop(sys::send_signal(shell.pid(), libc::SIGKILL));
     let _ = rustix::process::waitpid(Some(shell.pid()), WaitOptions::empty());
