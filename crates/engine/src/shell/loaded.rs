@@ -92,7 +92,7 @@ enum Control {
 
 /// The connection to a shell.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct LoadedConnection {
     control: Control,
     /// Where bash listens when its end has been closed: a secret until then.
     name: Vec<u8>,
@@ -106,7 +106,7 @@ pub(super) struct Link {
     forked: Option<i32>,
 }
 
-impl Link {
+impl LoadedConnection {
     pub(super) fn start(config: &ShellConfig<'_>) -> io::Result<(Pid, Self)> {
         if !is_built() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the object for bash was not built"));

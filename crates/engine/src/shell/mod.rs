@@ -180,22 +180,25 @@ pub(crate) struct ShellUsage {
 #[derive(Debug)]
 pub(crate) struct Shell {
     pid: Pid,
-    link: Link,
+    link: Connection,
     snapshot: Option<snapshot::Reader>,
 }
 
 #[derive(Debug)]
-enum Link {
-    Loaded(loaded::Link),
-    Portable(portable::Link),
+enum Connection {
+    Loaded(loaded::LoadedConnection),
+    Portable(portable::PortableConnection),
 }
 
 impl Shell {
     /// Starts a bash. Returns when it has been forked; [`Report::Ready`] comes later.
     pub(crate) fn start(config: &ShellConfig<'_>) -> io::Result<Self> {
         let (pid, link) = match config.driver {
-            Driver::Loaded => loaded::Link::start(config).map(|(pid, link)| (pid, Link::Loaded(link))),
-            Driver::Portable => portable::Link::start(config).map(|(pid, link)| (pid, Link::Portable(link))),
+            Driver::Loaded => {
+                loaded::LoadedConnection::start(config).map(|(pid, link)| (pid, Connection::Loaded(link)))
+            }
+            Driver::Portable => portable::PortableConnection::start(config)
+                .map(|(pid, link)| (pid, Connection::Portable(link))),
         }?;
         Ok(Self { pid, link, snapshot: None })
     }
@@ -208,8 +211,8 @@ impl Shell {
     /// The descriptors to wait on for reading. They may differ after each call of another method.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let link = match &self.link {
-            Link::Loaded(link) => link.poll_fds(),
-            Link::Portable(link) => link.poll_fds(),
+            Connection::Loaded(link) => link.poll_fds(),
+            Connection::Portable(link) => link.poll_fds(),
         };
         link.into_iter().flatten().chain(self.snapshot.as_ref().map(snapshot::Reader::fd))
     }
@@ -218,8 +221,8 @@ impl Shell {
     /// connection, and the shell may listen for a new one by then.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         match &self.link {
-            Link::Loaded(link) => link.wake_at(),
-            Link::Portable(_) => None,
+            Connection::Loaded(link) => link.wake_at(),
+            Connection::Portable(_) => None,
         }
     }
 
@@ -227,11 +230,11 @@ impl Shell {
     /// does: [`Job::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
     pub(crate) fn fork(&mut self, job: Job<'_>, setup: ForkSetup<'_>) -> io::Result<Self> {
         match &mut self.link {
-            Link::Loaded(link) => {
+            Connection::Loaded(link) => {
                 let (pid, link) = link.fork(self.pid, &job, setup)?;
-                Ok(Self { pid, link: Link::Loaded(link), snapshot: None })
+                Ok(Self { pid, link: Connection::Loaded(link), snapshot: None })
             }
-            Link::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
+            Connection::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -239,11 +242,11 @@ impl Shell {
     /// [once](Job::once). Loaded driver only.
     pub(crate) fn fork_ahead(&mut self) -> io::Result<Self> {
         match &mut self.link {
-            Link::Loaded(link) => {
+            Connection::Loaded(link) => {
                 let (pid, link) = link.fork_ahead(self.pid)?;
-                Ok(Self { pid, link: Link::Loaded(link), snapshot: None })
+                Ok(Self { pid, link: Connection::Loaded(link), snapshot: None })
             }
-            Link::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
+            Connection::Portable(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -251,8 +254,8 @@ impl Shell {
     /// first may fail, and then it ends.
     pub(crate) fn is_fork_up(&mut self) -> bool {
         match &mut self.link {
-            Link::Loaded(link) => link.is_fork_up(self.pid),
-            Link::Portable(_) => false,
+            Connection::Loaded(link) => link.is_fork_up(self.pid),
+            Connection::Portable(_) => false,
         }
     }
 
@@ -260,8 +263,8 @@ impl Shell {
     /// `errexit`, `nounset`, `onecmd` and the EXIT trap that has been run. Loaded driver only.
     pub(crate) fn last_state(&mut self) -> Option<Snapshot> {
         match &mut self.link {
-            Link::Loaded(link) => Snapshot::from_file(&link.last_state()?),
-            Link::Portable(_) => None,
+            Connection::Loaded(link) => Snapshot::from_file(&link.last_state()?),
+            Connection::Portable(_) => None,
         }
     }
 
@@ -272,8 +275,8 @@ impl Shell {
     /// is the one sign of death.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Report>> {
         let report = match &mut self.link {
-            Link::Loaded(link) => link.receive(self.pid)?,
-            Link::Portable(link) => link.receive()?,
+            Connection::Loaded(link) => link.receive(self.pid)?,
+            Connection::Portable(link) => link.receive()?,
         };
         if report.is_some() {
             return Ok(report);
@@ -288,8 +291,8 @@ impl Shell {
     /// Gives the shell a command. One at a time: the next one after [`Report::Done`].
     pub(crate) fn run(&mut self, job: Job<'_>) -> io::Result<()> {
         match &mut self.link {
-            Link::Loaded(link) => link.run(&job, None),
-            Link::Portable(link) => link.run(self.pid, &job),
+            Connection::Loaded(link) => link.run(&job, None),
+            Connection::Portable(link) => link.run(self.pid, &job),
         }
     }
 
@@ -302,16 +305,16 @@ impl Shell {
     /// goes on with the text.
     pub(crate) fn interrupt(&mut self) -> io::Result<()> {
         match &mut self.link {
-            Link::Loaded(_) => loaded::interrupt(self.pid),
-            Link::Portable(link) => link.interrupt(self.pid),
+            Connection::Loaded(_) => loaded::interrupt(self.pid),
+            Connection::Portable(link) => link.interrupt(self.pid),
         }
     }
 
     /// Tells the shell that there will be no more commands. It runs its EXIT trap, if it has not, and ends.
     pub(crate) fn disconnect(&mut self) {
         match &mut self.link {
-            Link::Loaded(link) => link.disconnect(),
-            Link::Portable(link) => link.disconnect(),
+            Connection::Loaded(link) => link.disconnect(),
+            Connection::Portable(link) => link.disconnect(),
         }
     }
 
@@ -331,8 +334,8 @@ impl Shell {
     fn ask_for_snapshot(&mut self, urgency: Urgency, if_changed: bool) -> io::Result<()> {
         let (reader, writer) = snapshot::Reader::new()?;
         match &mut self.link {
-            Link::Loaded(link) => link.snapshot(&writer, urgency, if_changed)?,
-            Link::Portable(link) => link.snapshot(writer)?,
+            Connection::Loaded(link) => link.snapshot(&writer, urgency, if_changed)?,
+            Connection::Portable(link) => link.snapshot(writer)?,
         }
         self.snapshot = Some(reader);
         Ok(())
@@ -354,8 +357,8 @@ impl Shell {
         let null = std::os::fd::AsFd::as_fd(&null);
         let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
         match &mut self.link {
-            Link::Loaded(link) => link.run(&job, Some(status)),
-            Link::Portable(link) => link.restore(self.pid, &job, status),
+            Connection::Loaded(link) => link.run(&job, Some(status)),
+            Connection::Portable(link) => link.restore(self.pid, &job, status),
         }
     }
 }

@@ -34,7 +34,7 @@ const DUMP: &[u8] = include_bytes!("dump.bash");
 
 /// The connection to a shell.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct PortableConnection {
     /// None when there are no more to come.
     lines: Option<OwnedFd>,
     reports: OwnedFd,
@@ -70,7 +70,7 @@ enum What {
     Snapshot,
 }
 
-impl Link {
+impl PortableConnection {
     pub(super) fn start(config: &ShellConfig<'_>) -> io::Result<(Pid, Self)> {
         let (stdin, lines) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (reports, report_to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
