@@ -10,7 +10,7 @@ use super::context::Context;
 use super::job::{Exit, Job, raw};
 use super::leftover_probe::LeftoverProbe;
 use super::leftovers::Leftovers;
-use super::link::Link;
+use super::link::EngineLink;
 use super::own_limits::OwnLimits;
 use super::shell_input::is_root;
 use super::stdio::PipeSupply;
@@ -94,7 +94,7 @@ pub(super) enum ShellEnv<'a> {
 pub(super) struct Core {
     pub(super) context: Context,
     pub(super) nonce: Nonce,
-    pub(super) link: Link,
+    pub(super) link: EngineLink,
     pub(super) jobs: Vec<Job>,
     pub(super) endings: Vec<EndingTask>,
     /// The cgroup of everything below this supervisor.
@@ -118,7 +118,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(context: Context, nonce: Nonce, link: Link) -> std::io::Result<Self> {
+    pub(super) fn new(context: Context, nonce: Nonce, link: EngineLink) -> std::io::Result<Self> {
         let own_limits = OwnLimits::now();
         let mut core = Self {
             context,

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::core::{Core, EndRequest, Purpose, kill_shell};
 use super::job::{Exit, Job, Pumped, raw};
 use super::leftovers::Leftovers;
-use super::link::Link;
+use super::link::EngineLink;
 use super::ready::Ready;
 use super::role::{Housekeeping, Next, Role};
 use super::zygote::SUPERVISOR;
@@ -118,7 +118,7 @@ impl Supervisor {
         let _ = rustix::thread::set_name(SUPERVISOR);
         let nonce = Nonce::from_value(nonce).ok_or(Errno::INVAL)?;
         let core = {
-            let link = Link::new(listener, context.key.clone());
+            let link = EngineLink::new(listener, context.key.clone());
             Core::new(context, nonce, link)?
         };
         let role = Role::Ready(Box::new(Ready::new(&core)));

@@ -31,7 +31,7 @@ const AUTHENTICATION_TIME: Duration = Duration::from_secs(2);
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// A request, with its journal if one was sent. Its number is the link's own and never reused: see
-/// [`Link::unanswered`].
+/// [`EngineLink::unanswered`].
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) envelope: Envelope<Request>,
@@ -49,7 +49,7 @@ enum Until {
 
 /// The listener and the connected engine, if any.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct EngineLink {
     listener: OwnedFd,
     /// The key that an engine must present; `None` accepts any connection, in tests.
     key: Option<Bytes>,
@@ -72,7 +72,7 @@ pub(crate) struct Link {
     accept_after: Option<Instant>,
 }
 
-impl Link {
+impl EngineLink {
     pub(crate) fn new(listener: OwnedFd, key: Option<Bytes>) -> Self {
         Self {
             listener,

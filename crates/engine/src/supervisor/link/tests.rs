@@ -15,7 +15,7 @@ use crate::protocol::Command;
 struct Stage {
     directory: tempfile::TempDir,
     store: JournalStore,
-    link: Link,
+    link: EngineLink,
 }
 
 impl Stage {
@@ -24,7 +24,7 @@ impl Stage {
         let (store, _) = JournalStore::open(&directory.path().join("journals")).unwrap();
         let listener = UnixListener::bind(directory.path().join("socket")).unwrap();
         listener.set_nonblocking(true).unwrap();
-        Self { directory, store, link: Link::new(listener.into(), None) }
+        Self { directory, store, link: EngineLink::new(listener.into(), None) }
     }
 
     fn connect(&self) -> UnixStream {
@@ -139,7 +139,7 @@ fn an_answer_goes_to_the_connection_of_its_request_or_nowhere() {
 fn a_connection_that_there_is_no_descriptor_for_is_not_waited_for_in_a_loop() {
     let mut stage = Stage::new();
     let mut engine = stage.connect();
-    let listens = |link: &Link| link.expected().count() == 1;
+    let listens = |link: &EngineLink| link.expected().count() == 1;
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
     assert!(stage.link.accept().is_empty());
