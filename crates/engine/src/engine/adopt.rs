@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 
 use super::Inner;
 use super::life_cycle::{Tracked, lost_end};
-use super::link::{Link, LinkError, lock};
+use super::link::{LinkError, SupervisorLink, lock};
 use super::recover::{LiveSupervisor, Reached};
 use super::session::{Place, SessionState};
 use crate::end::End;
@@ -45,7 +45,7 @@ impl Inner {
     /// Finds all journals in the state directory, and connects to all live supervisors.
     pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) {
         let Supervisors { living, unknown } = self.connect_all().await;
-        let held: HashMap<u32, (&Arc<Link>, &Held)> = living
+        let held: HashMap<u32, (&Arc<SupervisorLink>, &Held)> = living
             .iter()
             .flat_map(|living| living.held.iter().map(move |held| (held.slot, (&living.link, held))))
             .collect();
@@ -163,7 +163,12 @@ impl Inner {
         found
     }
 
-    pub(super) fn adopt_held(self: &Arc<Self>, tracked: &Arc<Tracked>, link: &Arc<Link>, held: &Held) {
+    pub(super) fn adopt_held(
+        self: &Arc<Self>,
+        tracked: &Arc<Tracked>,
+        link: &Arc<SupervisorLink>,
+        held: &Held,
+    ) {
         tracked.set_link(link);
         link.track(Arc::clone(tracked));
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
@@ -190,7 +195,7 @@ impl Inner {
 
     /// Asks supervisors again about these executions, because events between their reply to `Hello` and now were not
     /// received.
-    pub(super) async fn catch_up(self: &Arc<Self>, adopted: Vec<(Arc<Link>, Vec<Arc<Tracked>>)>) {
+    pub(super) async fn catch_up(self: &Arc<Self>, adopted: Vec<(Arc<SupervisorLink>, Vec<Arc<Tracked>>)>) {
         let asked: Vec<_> =
             adopted.iter().map(|(link, _)| link.request(&Request::Hello(VERSION, None))).collect();
         let started = Instant::now();
@@ -215,7 +220,7 @@ impl Inner {
     /// Updates executions from the current state of their supervisor.
     fn caught_up(
         self: &Arc<Self>,
-        link: &Link,
+        link: &SupervisorLink,
         executions: Vec<Arc<Tracked>>,
         answer: Result<Answer, LinkError>,
     ) {
@@ -264,7 +269,13 @@ impl Inner {
         }
     }
 
-    fn adopt_session(&self, record: SessionRecord, journal: &Found, link: Option<Arc<Link>>, may_live: bool) {
+    fn adopt_session(
+        &self,
+        record: SessionRecord,
+        journal: &Found,
+        link: Option<Arc<SupervisorLink>>,
+        may_live: bool,
+    ) {
         let claimed = Claimed { slot: journal.slot, salt: journal.salt };
         let Ok(id) = record.id.parse::<SessionId>() else {
             self.retire(claimed);
@@ -285,7 +296,7 @@ impl Inner {
         record: SessionRecord,
         journal: &Found,
         claimed: Claimed,
-        link: Option<Arc<Link>>,
+        link: Option<Arc<SupervisorLink>>,
         may_live: bool,
     ) {
         let state = SessionState {

@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Inner;
 use super::execution::ExecutionInfo;
-use super::link::{Link, lock};
+use super::link::{SupervisorLink, lock};
 use crate::id::{ExecutionId, SessionId};
 
 /// Maximum number of unread events of a watcher.
@@ -98,14 +98,14 @@ impl Events {
 
 impl Inner {
     /// A supervisor has restarted the shell of its session.
-    pub(super) fn session_restarted(&self, link: &Arc<Link>) {
+    pub(super) fn session_restarted(&self, link: &Arc<SupervisorLink>) {
         self.incidents.session_restored();
         // Only watchers need the id of the session.
         if !self.events.has_watchers() {
             return;
         }
         let sessions: Vec<_> = lock(&self.registry).sessions.values().cloned().collect();
-        let is_own = |own: &Arc<Link>| Arc::ptr_eq(own, link);
+        let is_own = |own: &Arc<SupervisorLink>| Arc::ptr_eq(own, link);
         if let Some(session) = sessions.iter().find(|s| lock(&s.place).link.as_ref().is_some_and(is_own)) {
             self.events.tell(|| EngineEvent::SessionRestarted { id: session.id.clone() });
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::Inner;
 use super::error::ControlError;
 use super::life_cycle::{RecordGuard, State, Tracked};
-use super::link::{Link, LinkError, lock};
+use super::link::{LinkError, SupervisorLink, lock};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::recover::Liveness;
@@ -156,7 +156,7 @@ impl Execution {
     }
 
     /// Its supervisor, unless no process of it is left.
-    fn link(&self) -> Result<Arc<Link>, ControlError> {
+    fn link(&self) -> Result<Arc<SupervisorLink>, ControlError> {
         lock(&self.tracked.link).clone().ok_or(ControlError::Ended)
     }
 

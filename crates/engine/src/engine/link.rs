@@ -60,7 +60,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A connection to one supervisor.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct SupervisorLink {
     pub(super) nonce: u64,
     /// The generation of settings for which it was created; see [`super::pool::Pool`].
     pub(super) generation: u64,
@@ -93,7 +93,7 @@ fn first_number() -> u64 {
     u64::from_ne_bytes(id::random()) >> 2 | 1
 }
 
-impl Link {
+impl SupervisorLink {
     /// Creates a socket to connect with.
     pub(super) fn socket() -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

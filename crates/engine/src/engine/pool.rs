@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::error::StartError;
-use super::link::{Link, lock};
+use super::link::{SupervisorLink, lock};
 use super::sweep::sweep;
 use super::{Inner, TaskOf};
 use crate::process_tree::Nonce;
@@ -24,7 +24,7 @@ const WAIT_FOR_READY: Duration = Duration::from_millis(5);
 /// The ready supervisors.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    ready: Mutex<VecDeque<Arc<Link>>>,
+    ready: Mutex<VecDeque<Arc<SupervisorLink>>>,
     filling: AtomicUsize,
     /// Number of supervisors whose run has finished and that may become ready again.
     renewing: AtomicUsize,
@@ -38,7 +38,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    fn pop(&self) -> Option<Arc<Link>> {
+    fn pop(&self) -> Option<Arc<SupervisorLink>> {
         let mut ready = lock(&self.ready);
         while let Some(link) = ready.pop_front() {
             if !link.is_hung_up() {
@@ -54,7 +54,7 @@ impl Pool {
     }
 
     /// Removes supervisors with outdated settings.
-    pub(super) fn clear(&self) -> Vec<Arc<Link>> {
+    pub(super) fn clear(&self) -> Vec<Arc<SupervisorLink>> {
         let mut ready = lock(&self.ready);
         self.generation.fetch_add(1, Ordering::AcqRel);
         ready.drain(..).collect()
@@ -70,7 +70,7 @@ impl Pool {
 #[derive(Debug)]
 pub(super) struct Taken {
     engine: Arc<Inner>,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<SupervisorLink>,
     asked: u64,
 }
 
@@ -113,7 +113,12 @@ impl Inner {
 
     /// Whether work that a supervisor refused goes to another one. A supervisor whose limits a command has lowered
     /// has done nothing, and exits. A command can lower the limits of all ready ones, so each of them may be tried.
-    pub(super) fn goes_to_another(&self, link: &Link, error: &StartError, given_up: &mut usize) -> bool {
+    pub(super) fn goes_to_another(
+        &self,
+        link: &SupervisorLink,
+        error: &StartError,
+        given_up: &mut usize,
+    ) -> bool {
         if !matches!(error, StartError::LimitsLowered) || *given_up > self.config.ready_shells {
             return false;
         }
@@ -122,7 +127,7 @@ impl Inner {
         true
     }
 
-    async fn take(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+    async fn take(self: &Arc<Self>) -> Result<Arc<SupervisorLink>, StartError> {
         self.refill_soon();
         if let Some(link) = self.pool.pop() {
             return Ok(link);
@@ -147,26 +152,26 @@ impl Inner {
     }
 
     /// The run of a supervisor has finished: it may become ready for another.
-    pub(super) fn renewing(&self, link: &Link) {
+    pub(super) fn renewing(&self, link: &SupervisorLink) {
         if link.set_renewing(true) {
             self.pool.renewing.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// A supervisor is ready again, or has exited.
-    pub(super) fn not_renewing(&self, link: &Link) {
+    pub(super) fn not_renewing(&self, link: &SupervisorLink) {
         if link.set_renewing(false) {
             self.pool.renewing.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
-    pub(super) fn renewed(&self, link: &Arc<Link>) {
+    pub(super) fn renewed(&self, link: &Arc<SupervisorLink>) {
         self.not_renewing(link);
         self.put_back(link);
     }
 
     /// Returns an unused supervisor to the pool, unless the pool is full.
-    fn put_back(&self, link: &Arc<Link>) {
+    fn put_back(&self, link: &Arc<SupervisorLink>) {
         if link.is_over() {
             return;
         }
@@ -230,7 +235,7 @@ impl Inner {
 
     /// Forks a supervisor and connects to it. The fork is completed even if the caller stops waiting; the supervisor
     /// then exits because its connection closes.
-    fn fork_supervisor(&self) -> TaskOf<Result<Arc<Link>, StartError>> {
+    fn fork_supervisor(&self) -> TaskOf<Result<Arc<SupervisorLink>, StartError>> {
         let zygote = Arc::clone(&self.zygote);
         let folders = Arc::clone(&self.state.folders);
         let generation = self.pool.generation.load(Ordering::Acquire);
@@ -241,9 +246,16 @@ impl Inner {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
             let failed = |e| StartError::os("connect to a supervisor", e);
             // Created before the fork: without a descriptor for it, a supervisor would wait in vain.
-            let socket = Link::socket().map_err(failed)?;
+            let socket = SupervisorLink::socket().map_err(failed)?;
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
-            match Link::connect(socket, &folders.supervisors, nonce, generation, slow_replies, key.as_ref()) {
+            match SupervisorLink::connect(
+                socket,
+                &folders.supervisors,
+                nonce,
+                generation,
+                slow_replies,
+                key.as_ref(),
+            ) {
                 Ok(link) => {
                     link.is_process(pid);
                     link.serve();
@@ -260,11 +272,11 @@ impl Inner {
         })
     }
 
-    fn run_link(self: &Arc<Self>, link: &Arc<Link>) {
+    fn run_link(self: &Arc<Self>, link: &Arc<SupervisorLink>) {
         self.tasks.spawn(Arc::clone(link).run(Arc::downgrade(self)));
     }
 
-    pub(super) async fn new_supervisor(self: &Arc<Self>) -> Result<Arc<Link>, StartError> {
+    pub(super) async fn new_supervisor(self: &Arc<Self>) -> Result<Arc<SupervisorLink>, StartError> {
         let link = self.fork_supervisor().await.unwrap_or(Err(StartError::Lost))?;
         self.run_link(&link);
         Ok(link)

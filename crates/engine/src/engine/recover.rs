@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::Inner;
 use super::adopt::ADOPTED;
 use super::life_cycle::Tracked;
-use super::link::{Link, lock};
+use super::link::{SupervisorLink, lock};
 use super::session::SessionState;
 use super::tasks::blocking;
 use crate::process_tree::Nonce;
@@ -34,7 +34,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// A live supervisor and its executions.
 #[derive(Debug, Clone)]
 pub(super) struct LiveSupervisor {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<SupervisorLink>,
     pub(super) role: Role,
     pub(super) held: Arc<[Held]>,
 }
@@ -97,10 +97,10 @@ fn reached_by(error: &io::Error) -> Reached {
 
 impl Inner {
     /// Connects to a supervisor that may be dead.
-    pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<Link>, Reached> {
+    pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<SupervisorLink>, Reached> {
         let folder = &self.state.folders.supervisors;
         let connect = |socket| {
-            Link::connect(
+            SupervisorLink::connect(
                 socket,
                 folder,
                 nonce,
@@ -109,13 +109,13 @@ impl Inner {
                 self.state.key.as_ref(),
             )
         };
-        let link = Link::socket().and_then(connect).map_err(|e| reached_by(&e))?;
+        let link = SupervisorLink::socket().and_then(connect).map_err(|e| reached_by(&e))?;
         self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
         Ok(link)
     }
 
     /// Handles the reply to `Hello`.
-    pub(super) fn welcomed(link: Arc<Link>, answer: Answer) -> Option<LiveSupervisor> {
+    pub(super) fn welcomed(link: Arc<SupervisorLink>, answer: Answer) -> Option<LiveSupervisor> {
         let Answer::Welcome { version, pid, role, held } = answer else { return None };
         if version < OLDEST {
             return None;
@@ -205,7 +205,7 @@ impl Inner {
 
     /// Called when a connection has ended. The executions of its supervisor continue under a new one, or are lost,
     /// unless their journal contains an end.
-    pub(super) fn link_over(self: &Arc<Self>, link: &Arc<Link>) {
+    pub(super) fn link_over(self: &Arc<Self>, link: &Arc<SupervisorLink>) {
         self.not_renewing(link);
         let tracked = link.tracked();
         let mut unfinished: Vec<_> =
@@ -273,7 +273,10 @@ impl Inner {
     }
 
     /// The live supervisor of a session whose connection has ended or was never made.
-    pub(super) async fn live_supervisor_of(self: &Arc<Self>, session: &SessionState) -> Option<Arc<Link>> {
+    pub(super) async fn live_supervisor_of(
+        self: &Arc<Self>,
+        session: &SessionState,
+    ) -> Option<Arc<SupervisorLink>> {
         let place = lock(&session.place).clone();
         // After a reboot it has none.
         if place.link.is_none() && !self.state.same_instance {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::Inner;
 use super::error::{ControlError, SessionError, StartError};
 use super::execution::{Execution, check_signal};
-use super::link::{Link, LinkError, lock};
+use super::link::{LinkError, SupervisorLink, lock};
 use super::outcome::Outcome;
 use crate::command::{CommandSpec, SessionEndPolicy};
 use crate::end::KillReceipt;
@@ -120,7 +120,7 @@ pub(super) struct SessionState {
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) record: Claimed,
-    pub(super) link: Option<Arc<Link>>,
+    pub(super) link: Option<Arc<SupervisorLink>>,
 }
 
 /// A handle on a session: cheap to clone; dropping it has no effect on the session.
@@ -156,7 +156,7 @@ impl Session {
     }
 
     /// Its supervisor, if it is alive.
-    fn live_link(&self) -> Result<Option<Arc<Link>>, StartError> {
+    fn live_link(&self) -> Result<Option<Arc<SupervisorLink>>, StartError> {
         if self.state.deleted.load(Ordering::Acquire) {
             return Err(self.gone());
         }
@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Its supervisor. If that was killed, a new one with the last saved state.
-    async fn link(&self) -> Result<Arc<Link>, StartError> {
+    async fn link(&self) -> Result<Arc<SupervisorLink>, StartError> {
         self.check_user()?;
         match self.live_link()? {
             Some(link) => Ok(link),
@@ -218,7 +218,7 @@ impl Session {
 
     /// Ends a supervisor whose limits a command has lowered, so that the session gets another one, with its current
     /// state if possible. Not called while a command runs, which would end too.
-    async fn replace(&self, link: &Arc<Link>) -> Result<(), StartError> {
+    async fn replace(&self, link: &Arc<SupervisorLink>) -> Result<(), StartError> {
         let (engine, state, link) = (Arc::clone(&self.engine), Arc::clone(&self.state), Arc::clone(link));
         let replaced = self.engine.complete(async move {
             let _alone = state.reviving.lock().await;

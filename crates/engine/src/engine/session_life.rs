@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::error::{SessionError, StartError};
 use super::events::EngineEvent;
-use super::link::{Link, LinkError, lock};
+use super::link::{LinkError, SupervisorLink, lock};
 use super::recover::Liveness;
 use super::session::{Place, Session, SessionSpec, SessionState};
 use super::{Inner, validate};
@@ -43,7 +43,7 @@ impl Inner {
         // Runs to completion even if the caller stops waiting: a session is created completely or not at all.
         let made = self.complete(async move {
             let _reserved = reserved;
-            let of = |link: &Link| SessionRecord::new(id.to_string(), link.nonce, &spec);
+            let of = |link: &SupervisorLink| SessionRecord::new(id.to_string(), link.nonce, &spec);
             let (link, record, record_place) = engine.open_on_one(of, snapshot, None).await?;
             let state = Arc::new(SessionState {
                 id: id.clone(),
@@ -77,10 +77,10 @@ impl Inner {
     /// Opens a session on a supervisor, and tries another one if its limits were lowered.
     async fn open_on_one(
         self: &Arc<Self>,
-        record_on: impl Fn(&Link) -> SessionRecord,
+        record_on: impl Fn(&SupervisorLink) -> SessionRecord,
         snapshot: Option<Vec<u8>>,
         age: Option<Duration>,
-    ) -> Result<(Arc<Link>, SessionRecord, Claimed), StartError> {
+    ) -> Result<(Arc<SupervisorLink>, SessionRecord, Claimed), StartError> {
         let mut given_up = 0;
         loop {
             let taken = self.supervisor().await?;
@@ -96,7 +96,7 @@ impl Inner {
     /// Records a session and opens it on a supervisor.
     async fn open_on(
         self: &Arc<Self>,
-        link: &Arc<Link>,
+        link: &Arc<SupervisorLink>,
         record: &SessionRecord,
         snapshot: Option<Vec<u8>>,
         age: Option<Duration>,
@@ -140,7 +140,10 @@ impl Inner {
     }
 
     /// Gives a session whose supervisor was killed a new one, with the last saved state.
-    pub(super) async fn revive(self: &Arc<Self>, state: &Arc<SessionState>) -> Result<Arc<Link>, StartError> {
+    pub(super) async fn revive(
+        self: &Arc<Self>,
+        state: &Arc<SessionState>,
+    ) -> Result<Arc<SupervisorLink>, StartError> {
         let engine = Arc::clone(self);
         let state = Arc::clone(state);
         let revived = self.complete(async move {
@@ -162,7 +165,7 @@ impl Inner {
             let (snapshot, age) = saved.unzip();
             // Without a saved state it starts from its initial state, which is as old as the session.
             let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
-            let of = |link: &Link| SessionRecord { nonce: link.nonce, ..state.record.clone() };
+            let of = |link: &SupervisorLink| SessionRecord { nonce: link.nonce, ..state.record.clone() };
             let (link, _, new) = engine.open_on_one(of, snapshot, Some(age)).await?;
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
             SnapshotFile::remove(folder, old.slot.0);

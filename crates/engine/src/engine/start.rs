@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::execution::Execution;
 use super::life_cycle::Tracked;
-use super::link::{Link, LinkError, lock};
+use super::link::{LinkError, SupervisorLink, lock};
 use super::tasks::blocking;
 use super::{Inner, SessionError, StartError, validate};
 use crate::command::CommandSpec;
@@ -35,7 +35,7 @@ impl Drop for Reserved {
 /// A start that was sent and has no reply yet. If the caller stops waiting, a refusal still releases the reservation.
 struct PendingStart {
     engine: Weak<Inner>,
-    link: Arc<Link>,
+    link: Arc<SupervisorLink>,
     tracked: Arc<Tracked>,
     answer: Option<oneshot::Receiver<Answer>>,
 }
@@ -156,7 +156,7 @@ impl Inner {
     /// Starts a command on a supervisor. Returns when the supervisor has accepted it.
     pub(super) async fn start_on(
         self: &Arc<Self>,
-        link: &Arc<Link>,
+        link: &Arc<SupervisorLink>,
         spec: &CommandSpec,
         session: Option<&SessionId>,
         prelude: Option<&[u8]>,

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::Inner;
 use super::execution::Execution;
-use super::link::{Link, lock};
+use super::link::{SupervisorLink, lock};
 use crate::end::KillReceipt;
 use crate::protocol::{Answer, Request};
 
@@ -58,7 +58,7 @@ impl Inner {
     /// Ends every supervisor of a run with leftovers. Returns the number of processes that are left.
     async fn quit_runs(self: &Arc<Self>) -> usize {
         let open = self.find(|tracked| !tracked.is_closed() || tracked.has_leftovers());
-        let links: HashMap<u64, Arc<Link>> = open
+        let links: HashMap<u64, Arc<SupervisorLink>> = open
             .iter()
             .filter_map(|execution| lock(&execution.tracked.link).clone())
             .map(|link| (link.nonce, link))
@@ -78,7 +78,7 @@ async fn kill(executions: &[Execution], signal: i32, grace: Duration) {
 }
 
 /// Sends all requests before it waits for the first reply. A dead supervisor has nothing left.
-async fn ask_all(requests: impl Iterator<Item = (Arc<Link>, Request)>) -> Vec<KillReceipt> {
+async fn ask_all(requests: impl Iterator<Item = (Arc<SupervisorLink>, Request)>) -> Vec<KillReceipt> {
     let mut answers = JoinSet::new();
     for (link, request) in requests {
         if let Ok(mut answer) = link.request(&request) {

@@ -36,7 +36,7 @@ pub(super) use table::Table;
 pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
 
 use super::events::EngineEvent;
-use super::link::{Link, lock};
+use super::link::{SupervisorLink, lock};
 use super::{ControlError, Inner, StartError};
 use crate::command::{CommandSpec, LeftoverPolicy, Overflow};
 use crate::end::End;
@@ -192,7 +192,7 @@ impl Inner {
     /// An execution has ended and has leftovers. Its supervisor reports when none is left, unless it is of an older
     /// version.
     pub(super) fn execution_has_left(&self, tracked: &Tracked) {
-        let reports = |link: &Arc<Link>| link.reports_leftovers() && !link.is_over();
+        let reports = |link: &Arc<SupervisorLink>| link.reports_leftovers() && !link.is_over();
         if lock(&tracked.link).as_ref().is_some_and(reports) {
             tracked.set_has_leftovers();
         }

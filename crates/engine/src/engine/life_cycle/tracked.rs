@@ -12,7 +12,7 @@ use crate::command::SessionEndPolicy;
 use crate::end::{End, EndReason, Usage};
 use crate::engine::StartError;
 use crate::engine::execution::{ExecutionInfo, Status};
-use crate::engine::link::{Link, lock};
+use crate::engine::link::{SupervisorLink, lock};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, Found};
 use crate::protocol::{Refusal, Request};
@@ -74,7 +74,7 @@ pub(in crate::engine) struct Tracked {
     pub(in crate::engine) fixed: Fixed,
     pub(in crate::engine) journal: Claimed,
     state: watch::Sender<State>,
-    pub(in crate::engine) link: Mutex<Option<Arc<Link>>>,
+    pub(in crate::engine) link: Mutex<Option<Arc<SupervisorLink>>>,
     /// The last known position of its journal.
     position: watch::Sender<u64>,
     /// Whether the supervisor was asked to report when the journal grows.
@@ -302,7 +302,7 @@ impl Tracked {
     }
 
     /// Sets its connection. Requests of followers on an earlier connection are forgotten: they are sent again.
-    pub(in crate::engine) fn set_link(&self, link: &Arc<Link>) {
+    pub(in crate::engine) fn set_link(&self, link: &Arc<SupervisorLink>) {
         *lock(&self.link) = Some(Arc::clone(link));
         self.report_readers_again();
         self.adopting.store(false, Ordering::Release);
