@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use super::environment::LEFT_OUT;
 use super::start::{high, start_bash};
-use super::{Done, ForkSetup, How, Job, Report, ShellConfig, ShellUsage, Urgency};
+use super::{Done, ForkSetup, How, Report, ShellConfig, ShellJob, ShellUsage, Urgency};
 use crate::memory_file::sealed_file;
 use crate::sys;
 
@@ -166,7 +166,7 @@ impl LoadedConnection {
         self.last_state.take()
     }
 
-    pub(super) fn run(&mut self, job: &Job<'_>, status: Option<i32>) -> io::Result<()> {
+    pub(super) fn run(&mut self, job: &ShellJob<'_>, status: Option<i32>) -> io::Result<()> {
         self.last_state = None;
         let mut flags = match job.once {
             None => 0,
@@ -190,7 +190,7 @@ impl LoadedConnection {
     pub(super) fn fork(
         &mut self,
         shell: Pid,
-        job: &Job<'_>,
+        job: &ShellJob<'_>,
         setup: ForkSetup<'_>,
     ) -> io::Result<(Pid, Self)> {
         let (ours, theirs) =
@@ -281,7 +281,7 @@ impl LoadedConnection {
     fn give(
         &mut self,
         mut request: Request,
-        job: &Job<'_>,
+        job: &ShellJob<'_>,
         first: &[BorrowedFd<'_>],
         cgroup: Option<BorrowedFd<'_>>,
     ) -> io::Result<()> {

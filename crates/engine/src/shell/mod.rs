@@ -27,7 +27,7 @@
 //! # What a command may change
 //!
 //! Everything, and it lasts; but for descriptors 0 to 2, which are the command's, and the variables and the
-//! directory given with a [`Job`], which are put back afterwards whatever the command did to them.
+//! directory given with a [`ShellJob`], which are put back afterwards whatever the command did to them.
 
 mod environment;
 mod loaded;
@@ -99,7 +99,7 @@ impl fmt::Debug for ShellConfig<'_> {
 
 /// A command for a shell.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Job<'a> {
+pub(crate) struct ShellJob<'a> {
     /// Shell text, without NUL bytes.
     pub(crate) text: &'a [u8],
     pub(crate) stdin: BorrowedFd<'a>,
@@ -227,8 +227,8 @@ impl Shell {
     }
 
     /// Forks a shell from this one, which has run nothing and never will, and has the fork run the job as `bash -c`
-    /// does: [`Job::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
-    pub(crate) fn fork(&mut self, job: Job<'_>, setup: ForkSetup<'_>) -> io::Result<Self> {
+    /// does: [`ShellJob::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
+    pub(crate) fn fork(&mut self, job: ShellJob<'_>, setup: ForkSetup<'_>) -> io::Result<Self> {
         match &mut self.link {
             Connection::Loaded(link) => {
                 let (pid, link) = link.fork(self.pid, &job, setup)?;
@@ -239,7 +239,7 @@ impl Shell {
     }
 
     /// Forks a shell from this one, which has run nothing and never will. The fork waits for one job that is to be run
-    /// [once](Job::once). Loaded driver only.
+    /// [once](ShellJob::once). Loaded driver only.
     pub(crate) fn fork_ahead(&mut self) -> io::Result<Self> {
         match &mut self.link {
             Connection::Loaded(link) => {
@@ -289,7 +289,7 @@ impl Shell {
     }
 
     /// Gives the shell a command. One at a time: the next one after [`Report::Done`].
-    pub(crate) fn run(&mut self, job: Job<'_>) -> io::Result<()> {
+    pub(crate) fn run(&mut self, job: ShellJob<'_>) -> io::Result<()> {
         match &mut self.link {
             Connection::Loaded(link) => link.run(&job, None),
             Connection::Portable(link) => link.run(self.pid, &job),
@@ -355,7 +355,7 @@ impl Shell {
             rustix::fs::Mode::empty(),
         )?;
         let null = std::os::fd::AsFd::as_fd(&null);
-        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
+        let job = ShellJob { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
         match &mut self.link {
             Connection::Loaded(link) => link.run(&job, Some(status)),
             Connection::Portable(link) => link.restore(self.pid, &job, status),

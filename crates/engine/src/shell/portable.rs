@@ -16,7 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
 use super::start::start_bash;
-use super::{Done, How, Job, Report, ShellConfig, quote};
+use super::{Done, How, Report, ShellConfig, ShellJob, quote};
 use crate::memory_file::sealed_file;
 use crate::procfs;
 use crate::sys;
@@ -100,15 +100,15 @@ impl PortableConnection {
         [Some(self.reports.as_fd()), None]
     }
 
-    pub(super) fn run(&mut self, shell: Pid, job: &Job<'_>) -> io::Result<()> {
+    pub(super) fn run(&mut self, shell: Pid, job: &ShellJob<'_>) -> io::Result<()> {
         self.source(shell, job, What::Command)
     }
 
-    pub(super) fn restore(&mut self, shell: Pid, job: &Job<'_>, status: i32) -> io::Result<()> {
+    pub(super) fn restore(&mut self, shell: Pid, job: &ShellJob<'_>, status: i32) -> io::Result<()> {
         self.source(shell, job, What::Restore { status })
     }
 
-    fn source(&mut self, shell: Pid, job: &Job<'_>, what: What) -> io::Result<()> {
+    fn source(&mut self, shell: Pid, job: &ShellJob<'_>, what: What) -> io::Result<()> {
         let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
         if job.once.is_some() {
             return unsupported("the portable driver runs no single commands");

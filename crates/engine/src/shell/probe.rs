@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::WaitOptions;
 
-use super::{Driver, Job, Report, Shell, ShellConfig, loaded};
+use super::{Driver, Report, Shell, ShellConfig, ShellJob, loaded};
 use crate::spawn::ProcessSetup;
 use crate::sys;
 
@@ -112,7 +112,7 @@ fn converse(shell: &mut Shell, deadline: Instant) -> Result<(), Unfit> {
         other => return Err(format!("the shell began with {other:?}").into()),
     }
     for (text, status) in QUESTIONS {
-        let job = Job { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
+        let job = ShellJob { text, stdin: null, stdout: null, stderr: null, env: &[], cwd: None, once: None };
         shell.run(job).map_err(failed)?;
         match wait(shell, deadline)? {
             Report::Done(done) if done.status == *status => {}

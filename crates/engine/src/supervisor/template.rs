@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::core::kill_shell;
 use crate::process_tree::{Tag, walk};
-use crate::shell::{ForkSetup, Job, Shell};
+use crate::shell::{ForkSetup, Shell, ShellJob};
 use crate::sys;
 
 /// Maximum time for which it is kept while its last fork runs: besides a long command it only occupies memory.
@@ -110,7 +110,7 @@ impl Template {
 
     /// Forks a shell that runs the job like `bash -c`. After a failure there is no fork, and perhaps no template any
     /// more.
-    pub(super) fn fork(&mut self, job: Job<'_>, tag: Tag, now: Instant) -> io::Result<Shell> {
+    pub(super) fn fork(&mut self, job: ShellJob<'_>, tag: Tag, now: Instant) -> io::Result<Shell> {
         let Some(shell) = &mut self.shell else {
             return Err(io::ErrorKind::NotFound.into());
         };

@@ -12,7 +12,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::shell::{
-    Done, Driver, ForkSetup, How, Job, Report, Shell, ShellConfig, Snapshot, SnapshotError, Urgency,
+    Done, Driver, ForkSetup, How, Report, Shell, ShellConfig, ShellJob, Snapshot, SnapshotError, Urgency,
     find_bash,
 };
 use crate::sys;
@@ -197,7 +197,7 @@ impl Session {
             rustix::io::ioctl_fionbio(fd, true).unwrap();
         }
         let started = Instant::now();
-        let job = Job {
+        let job = ShellJob {
             text,
             stdin: stdin.as_fd(),
             stdout: out_writer.as_fd(),
@@ -372,5 +372,5 @@ fn poll(fds: &mut [PollFd<'_>], tick: Duration) {
 pub(super) fn begin(shell: &mut Shell, text: &str) {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
     let (text, fd) = (text.as_bytes(), null.as_fd());
-    shell.run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: None }).unwrap();
+    shell.run(ShellJob { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: None }).unwrap();
 }

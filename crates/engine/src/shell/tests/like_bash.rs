@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::harness::{Ended, Outcome, Run, Session, bash, path, set, unset};
 use super::table::bash_version;
-use crate::shell::{Driver, ForkSetup, Job, Report, Urgency};
+use crate::shell::{Driver, ForkSetup, Report, ShellJob, Urgency};
 use crate::sys::{self, Resource};
 
 /// Everything a single command may do has to be what `bash -c` does, in a shell of its own or in a fork of a template.
@@ -264,7 +264,7 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
         let (reader, writer) = std::io::pipe().unwrap();
         let (fd, stdout) = (null.as_fd(), writer.as_fd());
-        let job = Job {
+        let job = ShellJob {
             text: b"echo up; kill -STOP $$",
             stdin: fd,
             stdout,
@@ -274,7 +274,7 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
             once: Some(Urgency::Low),
         };
         // What it says must not be taken for what the next one says.
-        let alone = template.shell.fork(Job { stdout: fd, ..job }, ForkSetup::default()).unwrap();
+        let alone = template.shell.fork(ShellJob { stdout: fd, ..job }, ForkSetup::default()).unwrap();
         crate::sys::send_signal(alone.pid(), libc::SIGKILL).unwrap();
         rustix::process::waitpid(Some(alone.pid()), rustix::process::WaitOptions::empty()).unwrap();
         assert_eq!(template.died(), None);
@@ -333,7 +333,15 @@ fn a_single_command_that_is_over_holds_nothing_until_it_is_let_go() {
     let text = b"cd /usr; exec 3>&1 9</usr/bin/bash 500</usr/bin/env";
     session
         .shell
-        .run(Job { text, stdin: fd, stdout: fd, stderr: fd, env: &[], cwd: None, once: Some(Urgency::Low) })
+        .run(ShellJob {
+            text,
+            stdin: fd,
+            stdout: fd,
+            stderr: fd,
+            env: &[],
+            cwd: None,
+            once: Some(Urgency::Low),
+        })
         .unwrap();
     let report = session.report(std::time::Duration::from_secs(10));
     assert!(matches!(report, Some(Report::Done(_))), "{report:?}");
@@ -351,7 +359,7 @@ fn the_portable_driver_refuses_single_commands() {
     let mut session = Session::new(Driver::Portable);
     let null = std::fs::File::open("/dev/null").unwrap();
     let fd = null.as_fd();
-    let job = Job {
+    let job = ShellJob {
         text: b"true",
         stdin: fd,
         stdout: fd,

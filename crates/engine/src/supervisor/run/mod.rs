@@ -413,14 +413,14 @@ fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {
 fn with_single_job<T>(
     job: &Job,
     stdio: &Stdio,
-    hand: impl FnOnce(shell::Job<'_>) -> io::Result<T>,
+    hand: impl FnOnce(shell::ShellJob<'_>) -> io::Result<T>,
 ) -> io::Result<T> {
     let WireProgram::Shell(text) = &job.command.program else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let env = shell_env(&job.command.env);
     let cwd = job.command.cwd.clone().map(path_of);
-    hand(shell::Job {
+    hand(shell::ShellJob {
         text: &text.0,
         stdin: stdio.stdin.as_fd(),
         stdout: stdio.stdout.as_fd(),

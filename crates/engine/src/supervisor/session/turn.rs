@@ -175,7 +175,7 @@ impl Session {
         };
         let env = shell_env(&job.command.env);
         let cwd = job.command.cwd.clone().map(path_of);
-        let given = shell.run(shell::Job {
+        let given = shell.run(shell::ShellJob {
             text: &text,
             stdin: stdio.stdin.as_fd(),
             stdout: stdio.stdout.as_fd(),
@@ -217,7 +217,7 @@ impl Session {
         self.activity = activity;
         let null = core.supply.null().as_fd();
         let (stdin, stdout, stderr) = (null, null, null);
-        let job = shell::Job { text, stdin, stdout, stderr, env: &[], cwd: None, once: None };
+        let job = shell::ShellJob { text, stdin, stdout, stderr, env: &[], cwd: None, once: None };
         if shell.run(job).is_err() {
             self.kill_shell();
         }
