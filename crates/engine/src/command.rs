@@ -145,6 +145,9 @@ pub struct CommandSpec {
     pub id: Option<ExecutionId>,
     /// Digest of the caller's request, for idempotent starts. A start with the same id and digest returns the
     /// existing execution; the same id with another digest is a conflict.
+    ///
+    /// Where two digests have the same length and differ in their first 32 bytes, the two requests are unrelated, and the
+    /// rules for an id without a digest apply. So a digest can begin with that of an idempotency key.
     pub digest: Option<Vec<u8>>,
     /// Changes to the environment: set, or unset with `None`.
     pub env: Vec<(OsString, Option<OsString>)>,

@@ -292,7 +292,8 @@ fn make_once(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kin
         digest.update(part);
     }
     digest.update(body);
-    spec.digest = Some(digest.finalize().to_vec());
+    // The same id and body with another key is another request.
+    spec.digest = Some([Sha256::digest(key), digest.finalize()].concat());
     spec.id = spec.id.take().or_else(|| id_of_key(key));
 }
 

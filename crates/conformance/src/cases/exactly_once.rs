@@ -44,6 +44,30 @@ pub(super) async fn the_same_key_with_another_body(target: Target) {
     assert_eq!(refusal.refused(409, "EXECUTION_CONFLICT")["context"]["executionId"], id);
 }
 
+/// With an id of the client's own, another key is another request: a finished id is used again, a running one is not.
+pub(super) async fn another_key_and_the_same_id(target: Target) {
+    let folder = target.folder().await;
+    let id = fresh("id");
+    let body = json!({"command": leaves_a_line(&folder), "executionId": id});
+    for count in 1..=3 {
+        let key = fresh("key");
+        for _ in 0..2 {
+            with_key(&target, "/api/execute", &key, &body).await.ok();
+            assert_eq!(runs(&target, &folder).await, count);
+        }
+    }
+    let body = json!({"command": "sleep 60", "processId": fresh("process")});
+    let key = fresh("key");
+    let started = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    let again = with_key(&target, "/api/process/start", &key, &body).await.ok();
+    assert_eq!(again["pid"], started["pid"]);
+    let other = with_key(&target, "/api/process/start", &fresh("key"), &body).await;
+    other.refused(409, "PROCESS_ALREADY_EXISTS");
+    let path = format!("/api/process/{}", started["processId"].as_str().unwrap_or_default());
+    target.send(Request::new("DELETE", &path)).await.ok();
+    target.remove(&folder).await;
+}
+
 /// Many at the same moment are one.
 pub(super) async fn at_the_same_moment(target: Target) {
     let folder = target.folder().await;

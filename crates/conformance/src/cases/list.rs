@@ -40,6 +40,7 @@ macro_rules! every_case {
             exactly_once {
                 the_same_key_and_body
                 the_same_key_with_another_body
+                another_key_and_the_same_id
                 at_the_same_moment
                 of_a_process
                 of_standard_input

@@ -40,6 +40,19 @@ fn json_has_every_field() {
     assert_eq!(server.run(&["--json", "exec", "true"]).with_code(0).json()["exitCode"], 0);
 }
 
+/// The id of a finished command can be used again, also by the same command.
+#[test]
+fn an_id_is_used_again() {
+    let server = TestServer::new();
+    let run = || server.run(&["exec", "--id", "again", "date +%N"]).with_code(0).text().to_owned();
+    assert_ne!(run(), run());
+    let running = server.spawn(&["exec", "--id", "busy", "echo begun; exec sleep 600"]);
+    running.wait_for("begun");
+    let refused = server.run(&["exec", "--id", "busy", "echo begun; exec sleep 600"]).with_code(125);
+    assert!(refused.stderr.starts_with("error: ") && refused.stdout.is_empty(), "{refused:?}");
+    server.run(&["kill", "busy"]).with_code(0);
+}
+
 #[test]
 fn large_output_arrives() {
     let server = TestServer::new();

@@ -10,6 +10,9 @@ use crate::engine::{MAX_RECORDS_IN_GRACE, StartError};
 use crate::id::ExecutionId;
 use crate::journal::{Excess, Expired, Finished, FinishedRecord, Retention};
 
+/// The part of a digest that tells whether two requests are related; see [`CommandSpec::digest`].
+const KEY_DIGEST_BYTES: usize = 32;
+
 /// Number of just used records removed at a time when too many are kept for the grace period.
 const REMOVED_FROM_GRACE: usize = 64;
 
@@ -48,7 +51,7 @@ impl Table {
         };
         match (&spec.digest, &tracked.fixed.digest) {
             (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
-            (Some(_), Some(_)) => Err(StartError::Conflict(id.clone())),
+            (Some(new), Some(old)) if !is_unrelated(new, old) => Err(StartError::Conflict(id.clone())),
             _ if tracked.is_closed() && !tracked.has_leftovers() => Ok(None),
             _ => Err(StartError::AlreadyExists(id.clone())),
         }
@@ -126,4 +129,10 @@ impl Table {
     fn is_own(&self, tracked: &Arc<Tracked>) -> bool {
         self.by_id.get(&tracked.fixed.id).is_some_and(|own| Arc::ptr_eq(own, tracked))
     }
+}
+
+/// Whether two digests are of requests with different idempotency keys. Records of an older version have shorter digests, and
+/// do not tell.
+fn is_unrelated(new: &[u8], old: &[u8]) -> bool {
+    new.len() == old.len() && new.get(..KEY_DIGEST_BYTES) != old.get(..KEY_DIGEST_BYTES)
 }
