@@ -1,4 +1,4 @@
-//! [`Address`]: where a server is.
+//! [`Address`]: the address of a server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-/// Where a server is: an `http://` URL, or a socket in the file system.
+/// The address of a server: an `http://` URL, or a unix socket.
 ///
 /// ```
 /// use sandcrab_client::Address;
@@ -20,15 +20,15 @@ use reqwest::Url;
 /// # Ok::<(), sandcrab_client::AddressError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(Place);
+pub struct Address(Location);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum Location {
     Http(Url),
     Unix(PathBuf),
 }
 
-/// A text that is no address of a server.
+/// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -46,33 +46,33 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// A socket in the file system.
+    /// A unix socket.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
-        Self(Place::Unix(path.into()))
+        Self(Location::Unix(path.into()))
     }
 
     /// The socket, if it is one.
     pub fn socket(&self) -> Option<&std::path::Path> {
         match &self.0 {
-            Place::Http(_) => None,
-            Place::Unix(path) => Some(path),
+            Location::Http(_) => None,
+            Location::Unix(path) => Some(path),
         }
     }
 
     /// Whether it is on this machine: a socket, or a loopback address.
     pub fn is_local(&self) -> bool {
-        let Place::Http(url) = &self.0 else { return true };
+        let Location::Http(url) = &self.0 else { return true };
         let host = url.host_str().unwrap_or_default();
         let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
         host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
 
-    /// What the paths of requests are added to.
+    /// The base URL of requests.
     pub(crate) fn base(&self) -> Url {
         match &self.0 {
-            Place::Http(url) => url.clone(),
-            // Over a socket the name means nothing, but a request must have one.
-            Place::Unix(_) => Url::parse("http://localhost/").expect("never fails: it is a constant"),
+            Location::Http(url) => url.clone(),
+            // A request needs a host name, also over a unix socket.
+            Location::Unix(_) => Url::parse("http://localhost/").expect("never fails: it is a constant"),
         }
     }
 }
@@ -99,22 +99,22 @@ impl FromStr for Address {
             "http" => (),
             "https" if cfg!(feature = "https") => (),
             "https" => return Err(AddressError::NoHttps(text.to_owned())),
-            other => return Err(wrong(format!("{other} is no scheme of a server"))),
+            other => return Err(wrong(format!("the scheme {other} is not supported"))),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("the token does not belong into it".into()));
+            return Err(wrong("it contains a user name or a password; give the token separately".into()));
         }
         url.set_query(None);
         url.set_fragment(None);
-        Ok(Self(Place::Http(url)))
+        Ok(Self(Location::Http(url)))
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Http(url) => f.write_str(url.as_str().trim_end_matches('/')),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            Location::Http(url) => f.write_str(url.as_str().trim_end_matches('/')),
+            Location::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_on_this_machine() {
+    fn local_addresses() {
         let is_local = |text: &str| text.parse::<Address>().unwrap().is_local();
         assert!(
             ["unix:/s", "127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1"].into_iter().all(is_local)

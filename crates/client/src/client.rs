@@ -14,11 +14,11 @@ use serde::de::DeserializeOwned;
 use crate::error::innermost;
 use crate::{Address, ClientError};
 
-/// The longest that making a connection may take.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest answer that is read into memory. What may be larger is streamed.
-const MAX_ANSWER_BYTES: usize = 1 << 30;
-/// How much of an answer that makes no sense is shown.
+/// Maximum size of a response that is read into memory. Larger ones are streamed.
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
+/// How much of an invalid response an error message shows.
 const SHOWN_CHARS: usize = 120;
 
 /// A client of one server. A handle: clones share its connections.
@@ -46,13 +46,13 @@ struct Inner {
 }
 
 impl Client {
-    /// A client of the server at a URL (`http://HOST:PORT`) or a socket (`unix:PATH`). Nothing is sent yet; whether
-    /// somebody is there shows with the first call.
+    /// A client of the server at a URL (`http://HOST:PORT`) or a socket (`unix:PATH`). Does not
+    /// connect yet: the first call does.
     pub fn connect(address: &str, token: Option<&str>) -> Result<Self, ClientError> {
         Self::connect_to(address.parse()?, token)
     }
 
-    /// The same for an address that has been read already.
+    /// The same for a parsed address.
     pub fn connect_to(address: Address, token: Option<&str>) -> Result<Self, ClientError> {
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
@@ -64,20 +64,20 @@ impl Client {
         let mut builder = reqwest::Client::builder()
             .default_headers(headers)
             .connect_timeout(CONNECT_TIMEOUT)
-            // A server that sends us elsewhere is none of ours, and must not get the token sent on.
+            // A Sandcrab server does not redirect, and the token must not go to another address.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
         if let Some(socket) = address.socket() {
             builder = builder.unix_socket(socket);
         }
-        let http = builder.build().map_err(|e| ClientError::Answer {
+        let http = builder.build().map_err(|e| ClientError::InvalidResponse {
             address: address.to_string(),
-            why: format!("no client can be made: {e}"),
+            why: format!("failed to create the client: {e}"),
         })?;
         Ok(Self { inner: Arc::new(Inner { http, base: address.base(), address }) })
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub fn address(&self) -> &Address {
         &self.inner.address
     }
@@ -87,7 +87,7 @@ impl Client {
         self.query(method, path, &[])
     }
 
-    /// The same with a query; what is `None` is left out.
+    /// The same with a query; `None` values are left out.
     pub(crate) fn query(
         &self,
         method: Method,
@@ -95,7 +95,7 @@ impl Client {
         query: &[(&str, Option<String>)],
     ) -> Result<RequestBuilder, ClientError> {
         let mut url = self.inner.base.clone();
-        // Such a segment would be dropped or taken back, and the request would go to another route.
+        // URL normalisation would remove such a segment, and the request would go to another route.
         if let Some(wrong) = path.iter().find(|segment| matches!(**segment, "" | "." | "..")) {
             return Err(ClientError::Id((*wrong).to_owned()));
         }
@@ -110,12 +110,12 @@ impl Client {
         Ok(self.inner.http.request(method, url))
     }
 
-    /// Asks without a body.
+    /// Sends a request without a body.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
         self.ask(self.request(Method::GET, path)?).await
     }
 
-    /// Asks with a JSON body.
+    /// Sends a request with a JSON body.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -124,14 +124,14 @@ impl Client {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the response.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
         let response = self.send(request).await?;
         let body = self.read(response).await?;
-        serde_json::from_slice(&body).map_err(|e| self.nonsense(e))
+        serde_json::from_slice(&body).map_err(|e| self.invalid_response(e))
     }
 
-    /// Sends a request; an answer that refuses is an error.
+    /// Sends a request; an error status is an error.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|e| self.failed(&e))?;
         let status = response.status();
@@ -143,7 +143,7 @@ impl Client {
             Ok(body) => ClientError::Api(Box::new(body)),
             Err(_) => {
                 let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS).collect();
-                self.nonsense(format!("status {status}, {text:?}"))
+                self.invalid_response(format!("status {status}, {text:?}"))
             }
         })
     }
@@ -151,8 +151,8 @@ impl Client {
     async fn read(&self, mut response: Response) -> Result<BytesMut, ClientError> {
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e))? {
-            if body.len() + chunk.len() > MAX_ANSWER_BYTES {
-                return Err(self.nonsense(format!("it has more than {MAX_ANSWER_BYTES} bytes")));
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                return Err(self.invalid_response(format!("more than {MAX_RESPONSE_BYTES} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -165,18 +165,18 @@ impl Client {
         if error.is_connect() {
             ClientError::Unreachable { address, source: innermost(error) }
         } else {
-            ClientError::Cut { address, source: innermost(error) }
+            ClientError::ConnectionLost { address, source: innermost(error) }
         }
     }
 
-    /// An answer that is not what a server of ours says.
-    pub(crate) fn nonsense(&self, why: impl fmt::Display) -> ClientError {
-        ClientError::Answer { address: self.inner.address.to_string(), why: why.to_string() }
+    /// A response that is not one of a Sandcrab server.
+    pub(crate) fn invalid_response(&self, why: impl fmt::Display) -> ClientError {
+        ClientError::InvalidResponse { address: self.inner.address.to_string(), why: why.to_string() }
     }
 
-    /// A connection that ended too early.
-    pub(crate) fn cut(&self, why: &str) -> ClientError {
-        ClientError::Cut { address: self.inner.address.to_string(), source: why.into() }
+    /// A connection that ended before the response was complete.
+    pub(crate) fn connection_lost(&self, why: &str) -> ClientError {
+        ClientError::ConnectionLost { address: self.inner.address.to_string(), source: why.into() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`ClientError`]: what can go wrong on the way to a server and back.
+//! [`ClientError`]: why a call failed.
 
 use sandcrab_api::{ErrorBody, ErrorCode};
 
@@ -19,7 +19,7 @@ pub enum ClientError {
     /// The token cannot be sent.
     #[error("the token contains invalid characters; check the file or variable it comes from")]
     Token,
-    /// An id that would name something else.
+    /// An id that is the name of a route, or changes the path.
     #[error("{0:?} is not a valid id: it is empty, `.`, `..` or the name of a route")]
     Id(String),
     /// The connection was refused or timed out.
@@ -30,9 +30,9 @@ pub enum ClientError {
         /// Why.
         source: Cause,
     },
-    /// The connection was cut before the answer was complete.
+    /// The connection ended before the response was complete.
     #[error("the connection to {address} was lost: {source}")]
-    Cut {
+    ConnectionLost {
         /// The address.
         address: String,
         /// Why.
@@ -40,7 +40,7 @@ pub enum ClientError {
     },
     /// The response is not one of a Sandcrab server.
     #[error("invalid response from {address}: {why}")]
-    Answer {
+    InvalidResponse {
         /// The address.
         address: String,
         /// What is wrong with it.
@@ -57,7 +57,7 @@ impl ClientError {
         }
     }
 
-    /// What may help, in a sentence.
+    /// What to do, in a sentence.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Api(body) => body.suggestion.clone(),
@@ -67,8 +67,10 @@ impl ClientError {
                 ),
                 None => "start a server with `sandcrab serve`, or give the address of one".to_owned(),
             }),
-            Self::Cut { .. } => Some("the server was stopped or the network failed; try again".to_owned()),
-            Self::Answer { .. } => {
+            Self::ConnectionLost { .. } => {
+                Some("the server was stopped or the network failed; try again".to_owned())
+            }
+            Self::InvalidResponse { .. } => {
                 Some("another program may be listening there, or a server of another version".to_owned())
             }
             Self::Address(_) | Self::Token | Self::Id(_) => None,
@@ -76,16 +78,16 @@ impl ClientError {
     }
 
     /// Whether the same request may succeed a moment later.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Cut { .. } => true,
+            Self::Unreachable { .. } | Self::ConnectionLost { .. } => true,
             Self::Api(body) => matches!(body.code, ErrorCode::ShuttingDown | ErrorCode::LimitExceeded),
             _ => false,
         }
     }
 }
 
-/// The innermost reason of an error of the HTTP library: the outer ones repeat the address.
+/// The innermost source of an error of the HTTP library: the outer ones repeat the address.
 pub(crate) fn innermost(error: &reqwest::Error) -> Cause {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

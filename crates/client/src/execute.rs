@@ -11,12 +11,12 @@ use crate::key::new_key;
 use crate::{Client, ClientError, Events};
 
 impl Client {
-    /// Runs a command and waits for its end. A command that fails is no error: the result has its exit code.
+    /// Runs a command and waits for its end. A command that fails is not an error: the result has its exit code.
     pub async fn execute(&self, request: &CommandRequest) -> Result<ExecuteResult, ClientError> {
         self.post(&["api", "execute"], request).await
     }
 
-    /// Runs a command and follows it. The command is started once, however often the connection is cut.
+    /// Runs a command and streams its output. The command is started once, however often the connection is lost.
     pub async fn execute_stream(
         &self,
         request: &CommandRequest,
@@ -28,8 +28,10 @@ impl Client {
         Events::open(self.clone(), request, None).await
     }
 
-    /// The bytes of an output event that was asked for in base64.
+    /// Decodes the data of an output event with [`sandcrab_api::execute::Encoding::Base64`].
     pub fn decode(&self, data: &str) -> Result<Vec<u8>, ClientError> {
-        BASE64_STANDARD.decode(data).map_err(|e| self.nonsense(format!("output is no base64: {e}")))
+        BASE64_STANDARD
+            .decode(data)
+            .map_err(|e| self.invalid_response(format!("invalid base64 in the output: {e}")))
     }
 }

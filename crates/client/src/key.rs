@@ -1,9 +1,8 @@
-//! Keys that no two requests share.
+//! Idempotency keys.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A key for one request. The standard library's hash states are seeded by the operating system; the key need not be a
-/// secret.
+/// A unique key. The operating system seeds the hash states of the standard library; the key is not a secret.
 pub(crate) fn new_key() -> String {
     let part = || RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()));
     format!("{:016x}{:016x}", part(), part())

@@ -2,9 +2,8 @@
 //!
 //! # What
 //!
-//! A [`Client`] has one method a route, in one module a resource: running commands (`execute`), what was started
-//! (`process`), persistent shells (`session`), the server about itself (`service`). Requests and answers are the types of
-//! [`api`], the same that the server uses.
+//! A [`Client`] has one method for each route, in one module for each resource: commands (`execute`), processes (`process`),
+//! sessions (`session`), the server (`service`). Requests and responses are the types of [`api`], which the server uses too.
 //!
 //! # Usage
 //!
@@ -16,12 +15,12 @@
 //! # async fn example() -> Result<(), ClientError> {
 //! let client = Client::connect("unix:/run/sandcrab.sock", None)?;
 //!
-//! // A command in a shell of its own.
+//! // A stateless command.
 //! let request = CommandRequest { command: "uname -s".into(), ..CommandRequest::default() };
 //! let result = client.execute(&request).await?;
 //! assert_eq!(result.stdout, "Linux\n");
 //!
-//! // A shell that keeps its state.
+//! // A session: a shell that keeps its state.
 //! let session = client.create_session(&SessionRequest::default()).await?;
 //! for command in ["cd /tmp; greet() { echo \"hello from $PWD\"; }", "greet"] {
 //!     let session_id = Some(session.id.clone());
@@ -30,7 +29,7 @@
 //! }
 //! client.delete_session(&session.id).await?;
 //!
-//! // A process in the background: its output as it comes, its standard input, its end.
+//! // A background process: standard input and end.
 //! let keep_stdin_open = Some(true);
 //! let request = CommandRequest { command: "cat".into(), keep_stdin_open, ..CommandRequest::default() };
 //! let process = client.start_process(&request).await?;
@@ -41,22 +40,20 @@
 //!
 //! # Theory of operation
 //!
-//! A call is one request over a pool of kept connections. Nothing is sent twice unless sending it twice is the same as
-//! sending it once.
+//! A call is one request over a connection pool. Only idempotent requests are repeated after a lost connection.
 //!
-//! A stream ([`Events`]) is more than its connection. Every event brings a cursor; when the connection is cut, the
-//! stream asks for what comes after the last cursor (`Last-Event-ID`), with growing pauses, until the server is back or
-//! [`RESUME_WINDOW`] has passed. A command that is streamed is started under a key of its own, so that asking again finds
-//! the same execution. A connection that is silent for longer than the server's heartbeat allows counts as cut.
+//! A stream ([`Events`]) outlives its connection. Each event has a cursor. After a lost connection the stream requests the
+//! events after the last cursor (`Last-Event-ID`), with exponential backoff, until [`RESUME_WINDOW`] has passed. A streamed
+//! command and a started process have an idempotency key, so a repeated request finds the same execution. A connection
+//! without data, and without the server's heartbeat, counts as lost.
 //!
-//! Errors are of one type, [`ClientError`]: the server's own refusals with their code, and what can happen on the way;
-//! [`ClientError::hint`] says what may help.
+//! All errors are [`ClientError`]s: errors of the server with their code, and errors of the connection.
+//! [`ClientError::hint`] has advice.
 //!
 //! # Limits
 //!
-//! An answer has 1 GiB at most and an event 64 MiB; what may be larger is streamed. Proxies of the environment are not
-//! used, and redirects are not followed: the token goes to the address it was given for. `https` is a feature of this
-//! crate.
+//! A response has at most 1 GiB and an event 64 MiB. Proxies of the environment are not used, and redirects are not followed:
+//! the token is only sent to the given address. `https` is a feature of this crate.
 
 mod address;
 mod client;

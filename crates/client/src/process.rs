@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::RANGE;
 use reqwest::{Method, Response};
+use sandcrab_api::IDEMPOTENCY_HEADER;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::{CommandRequest, Encoding};
 use sandcrab_api::process::{
@@ -12,10 +13,11 @@ use sandcrab_api::process::{
     ProcessStatus, SignalRequest, StdinAnswer,
 };
 
+use crate::key::new_key;
 use crate::retry::Retry;
 use crate::{Client, ClientError, Events};
 
-/// Names of routes, which no process can have: killing one of them would do something else.
+/// Names of routes, which are not ids: `kill kill-all` would call another route.
 const RESERVED: [&str; 3] = ["list", "kill-all", "cleanup"];
 
 /// Which processes to list.
@@ -23,7 +25,7 @@ const RESERVED: [&str; 3] = ["list", "kill-all", "cleanup"];
 pub struct ProcessFilter {
     /// Every execution, not only started processes.
     pub all: bool,
-    /// Only those that stand there.
+    /// Only those with this status.
     pub status: Option<ProcessStatus>,
     /// Only those of this session.
     pub session_id: Option<String>,
@@ -32,31 +34,31 @@ pub struct ProcessFilter {
 /// How to end a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KillOptions {
-    /// The signal to begin with, by name or number; `SIGTERM` if there is none.
+    /// The first signal, by name or number. Default: `SIGTERM`.
     pub signal: Option<String>,
-    /// How long it has before it is killed.
+    /// Grace period before SIGKILL.
     pub grace: Option<Duration>,
 }
 
-/// What to show of what a process wrote.
+/// Which output of a process to return.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// How bytes are written.
+    /// Encoding of the output.
     pub encoding: Option<Encoding>,
-    /// Only the last of it.
+    /// Only the last lines of each stream.
     pub tail: Option<u64>,
-    /// Only what comes after this cursor.
+    /// Only output after this cursor.
     pub since: Option<String>,
 }
 
 /// How to follow a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FollowOptions {
-    /// How bytes are written.
+    /// Encoding of the output.
     pub encoding: Option<Encoding>,
-    /// Only what comes after this cursor.
+    /// Only output after this cursor.
     pub since: Option<String>,
-    /// Stop when there is no more for now.
+    /// Stop at the end of the available output, instead of waiting for more.
     pub stop_when_caught_up: bool,
 }
 
@@ -69,7 +71,7 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// The exact bytes of one stream, as they come.
+/// The exact bytes of one stream.
 #[derive(Debug)]
 pub struct RawOutput {
     client: Client,
@@ -91,18 +93,32 @@ fn milliseconds(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
-/// A word of the wire's, as it is written there.
+/// An enum value as in JSON.
 fn word<T: serde::Serialize>(value: T) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }
 
 impl Client {
-    /// Starts a process in the background; returns when it has really started.
+    /// Starts a process in the background; returns when its program runs. The process is started once, also if the
+    /// connection is lost and the request is repeated.
     pub async fn start_process(&self, request: &CommandRequest) -> Result<ProcessStarted, ClientError> {
-        self.post(&["api", "process", "start"], request).await
+        let key = new_key();
+        let mut retry = Retry::default();
+        // Only retry after the server has been reached.
+        let mut was_reached = false;
+        loop {
+            let start = self.request(Method::POST, &["api", "process", "start"])?;
+            match self.ask(start.header(IDEMPOTENCY_HEADER, &key).json(request)).await {
+                Err(error @ ClientError::ConnectionLost { .. }) => retry.failed(error)?,
+                Err(error @ ClientError::Unreachable { .. }) if was_reached => retry.failed(error)?,
+                result => return result,
+            }
+            was_reached = true;
+            retry.pause().await;
+        }
     }
 
-    /// The processes there are, the oldest first.
+    /// Lists processes, the oldest first.
     pub async fn processes(&self, filter: &ProcessFilter) -> Result<ProcessList, ClientError> {
         let query = [
             ("all", filter.all.then(|| "true".to_owned())),
@@ -118,7 +134,7 @@ impl Client {
         Ok(answer.process)
     }
 
-    /// Ends a process and everything it started, and says what was ended.
+    /// Ends a process and everything it started; returns the processes that were ended.
     pub async fn kill(&self, id: &str, options: &KillOptions) -> Result<KillAnswer, ClientError> {
         let query = [("signal", options.signal.clone()), ("graceMs", options.grace.map(milliseconds))];
         self.ask(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
@@ -130,12 +146,12 @@ impl Client {
         self.ask(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
     }
 
-    /// Removes the records of processes that have ended.
+    /// Removes the records of finished processes.
     pub async fn clean_up(&self) -> Result<CleanedAnswer, ClientError> {
         self.ask(self.request(Method::POST, &["api", "process", "cleanup"])?).await
     }
 
-    /// Sends a signal, by name or number, and does nothing more.
+    /// Sends a signal, by name or number.
     pub async fn signal(&self, id: &str, signal: &str) -> Result<DoneAnswer, ClientError> {
         let body = SignalRequest { signal: signal.into() };
         self.post(&["api", "process", checked(id)?, "signal"], &body).await
@@ -153,28 +169,28 @@ impl Client {
         self.ask(request.body(bytes.into())).await
     }
 
-    /// Waits for the end of a process, also across a restart of the server. If it takes longer than `timeout`, the error
+    /// Waits for a process to end, also across a restart of the server. After `timeout` the error
     /// is [`sandcrab_api::ErrorCode::WaitTimeout`].
     pub async fn wait(&self, id: &str, timeout: Option<Duration>) -> Result<Process, ClientError> {
         let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
         let mut retry = Retry::default();
-        // Only a server that was there may be waited for.
-        let mut was_there = false;
+        // Only retry after the server has been reached.
+        let mut was_reached = false;
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
             let query = [("timeoutMs", left.map(milliseconds))];
             let request = self.query(Method::GET, &["api", "process", checked(id)?, "wait"], &query)?;
             match self.ask::<ProcessAnswer>(request).await {
                 Ok(answer) => return Ok(answer.process),
-                Err(error @ ClientError::Unreachable { .. }) if !was_there => return Err(error),
+                Err(error @ ClientError::Unreachable { .. }) if !was_reached => return Err(error),
                 Err(error) => retry.failed(error)?,
             }
-            was_there = true;
+            was_reached = true;
             retry.pause().await;
         }
     }
 
-    /// What a process has written so far.
+    /// The output of a process so far.
     pub async fn logs(&self, id: &str, options: &LogOptions) -> Result<ProcessLogs, ClientError> {
         let query = [
             ("encoding", options.encoding.and_then(word)),
@@ -198,7 +214,7 @@ impl Client {
         Ok(RawOutput { client: self.clone(), response: self.send(request).await? })
     }
 
-    /// Follows what a process writes, until it ends.
+    /// Follows the output of a process until it ends.
     pub async fn follow(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! [`Retry`]: how long and how often something is tried again.
+//! [`Retry`]: retries with exponential backoff.
 
 use std::time::Duration;
 
@@ -6,13 +6,12 @@ use tokio::time::Instant;
 
 use crate::ClientError;
 
-/// How long a server may be gone before a stream gives up. A server that crashed is back within seconds.
+/// How long a server may be unreachable before a stream fails. A crashed server is back within seconds.
 pub const RESUME_WINDOW: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Trying again, with growing pauses, until [`RESUME_WINDOW`] has passed. It keeps its place when the future that waits
-/// for it is dropped.
+/// Exponential backoff until [`RESUME_WINDOW`] has passed. Keeps its state when a waiting future is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Retry(Option<Failing>);
 
@@ -24,9 +23,9 @@ struct Failing {
 }
 
 impl Retry {
-    /// Notes a failure; hands it back if it is not worth another try.
+    /// Records a failure. Returns it if it is not temporary, or if the window has passed.
     pub(crate) fn failed(&mut self, error: ClientError) -> Result<(), ClientError> {
-        if !error.is_passing() {
+        if !error.is_temporary() {
             return Err(error);
         }
         let now = Instant::now();
@@ -43,12 +42,12 @@ impl Retry {
         Ok(())
     }
 
-    /// Notes that it works.
+    /// Records a success.
     pub(crate) fn works(&mut self) {
         self.0 = None;
     }
 
-    /// Waits until it is time for the next try.
+    /// Waits until the next attempt.
     pub(crate) async fn pause(&self) {
         if let Some(failing) = &self.0 {
             tokio::time::sleep_until(failing.next_at).await;

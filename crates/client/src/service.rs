@@ -1,4 +1,4 @@
-//! The server about itself.
+//! The server: health, version, events.
 
 use reqwest::Method;
 use sandcrab_api::event::ServerEvent;
@@ -7,22 +7,22 @@ use sandcrab_api::service::{Health, Pong, Version};
 use crate::{Client, ClientError, Events};
 
 impl Client {
-    /// Asks whether the server is there.
+    /// Checks that the server answers.
     pub async fn ping(&self) -> Result<Pong, ClientError> {
         self.get(&["api", "ping"]).await
     }
 
-    /// Which server it is.
+    /// The version of the server.
     pub async fn version(&self) -> Result<Version, ClientError> {
         self.get(&["api", "version"]).await
     }
 
-    /// What works there.
+    /// The health of the server, and which features work.
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.get(&["api", "health"]).await
     }
 
-    /// What happens from now on: executions and sessions as they come and go.
+    /// Events from now on: executions and sessions that start, change and end.
     pub async fn events(&self) -> Result<Events<ServerEvent>, ClientError> {
         Events::open(self.clone(), self.request(Method::GET, &["api", "events"])?, None).await
     }

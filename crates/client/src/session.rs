@@ -10,13 +10,13 @@ use sandcrab_api::session::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Makes a session.
+    /// Creates a session.
     pub async fn create_session(&self, request: &SessionRequest) -> Result<SessionMade, ClientError> {
         let created: SessionCreated = self.post(&["api", "session", "create"], request).await?;
         Ok(created.data)
     }
 
-    /// The sessions there are, the oldest first.
+    /// Lists sessions, the oldest first.
     pub async fn sessions(&self) -> Result<SessionList, ClientError> {
         self.get(&["api", "session", "list"]).await
     }
@@ -41,14 +41,14 @@ impl Client {
         self.post(&["api", "session", id, "interrupt"], request).await
     }
 
-    /// Makes a session with the same state.
+    /// Creates a session with the same state.
     pub async fn fork_session(&self, id: &str, new_id: Option<&str>) -> Result<SessionMade, ClientError> {
         let body = ForkRequest { id: new_id.map(str::to_owned) };
         let created: SessionCreated = self.post(&["api", "session", id, "fork"], &body).await?;
         Ok(created.data)
     }
 
-    /// Gives a session a fresh shell, with or without the state of the old one.
+    /// Replaces the shell of a session, with or without its state.
     pub async fn reset_session(&self, id: &str, restore: bool) -> Result<DoneAnswer, ClientError> {
         let body = ResetRequest { restore: Some(restore) };
         self.post(&["api", "session", id, "reset"], &body).await
@@ -59,7 +59,7 @@ impl Client {
         self.post(&["api", "session", id, "env"], &EnvRequest { vars }).await
     }
 
-    /// Changes the variables that later commands without a session start from.
+    /// Changes the variables of later commands without a session.
     pub async fn set_env(&self, vars: Variables) -> Result<DoneAnswer, ClientError> {
         self.post(&["api", "env"], &EnvRequest { vars }).await
     }

@@ -1,20 +1,20 @@
-//! A parser of server-sent events, as the HTML standard has them: bytes in, in whatever pieces they come; events out.
+//! An incremental parser of server-sent events, after the HTML standard.
 
 use std::collections::VecDeque;
 
-/// The longest event that is taken; a server that sends more is none of ours.
+/// Maximum size of an event.
 pub(crate) const MAX_EVENT_BYTES: usize = 64 << 20;
-/// What a text may begin with that says that it is UTF-8.
+/// The UTF-8 byte order mark, which may precede the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What it is called; empty if it has no name.
+    /// Its name; empty if it has none.
     pub(crate) name: String,
-    /// What it carries.
+    /// Its data.
     pub(crate) data: String,
-    /// The last id that came with it or before it.
+    /// The last id of this or an earlier event.
     pub(crate) id: String,
 }
 
@@ -22,10 +22,10 @@ pub(crate) struct Event {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// What has come of a stream so far and is not an event yet.
+/// The parser, with the incomplete part of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    /// The beginning of a line whose end has not come.
+    /// An incomplete line.
     line: Vec<u8>,
     /// Whether a line has been read: before the first there may be a byte order mark.
     has_begun: bool,

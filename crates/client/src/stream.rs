@@ -1,4 +1,4 @@
-//! [`Events`]: a stream of events that outlives its connection.
+//! [`Events`]: a stream of events that reconnects and resumes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,26 +17,26 @@ use crate::retry::Retry;
 use crate::sse::{Event, Parser};
 use crate::{Client, ClientError};
 
-/// The longest silence of a connection that is alive: a server sends a comment every 15 seconds.
+/// Timeout of a silent connection. A server sends a comment every 15 seconds.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// An event of a stream that can be resumed.
 pub trait StreamEvent: DeserializeOwned {
-    /// The types there are. Others come from a newer server, and are passed over.
+    /// The known types. Events of other types come from a newer server, and are skipped.
     const TYPES: &[&str];
 
-    /// Whether a stream begins with it: after a resume it comes again, and is passed over.
+    /// Whether it is the first event of a stream. It is skipped after a resume.
     fn is_opening(&self) -> bool;
 
-    /// Whether a stream ends with it.
+    /// Whether it is the last event of a stream.
     fn is_last(&self) -> bool;
 
-    /// Whether it only says that the server stops: what it is about goes on, and so does the stream.
-    fn is_farewell(&self) -> bool;
+    /// Whether it reports that the server is stopping. The execution continues, and the stream is resumed.
+    fn is_server_stop(&self) -> bool;
 }
 
-fn says_farewell(error: &ErrorEvent) -> bool {
+fn is_stop_error(error: &ErrorEvent) -> bool {
     error.code == ErrorCode::ShuttingDown
 }
 
@@ -51,8 +51,8 @@ impl StreamEvent for ExecuteEvent {
         matches!(self, Self::Complete(_) | Self::Error(_))
     }
 
-    fn is_farewell(&self) -> bool {
-        matches!(self, Self::Error(error) if says_farewell(error))
+    fn is_server_stop(&self) -> bool {
+        matches!(self, Self::Error(error) if is_stop_error(error))
     }
 }
 
@@ -67,12 +67,12 @@ impl StreamEvent for ProcessEvent {
         matches!(self, Self::Exit(_) | Self::CaughtUp(_) | Self::Error(_))
     }
 
-    fn is_farewell(&self) -> bool {
-        matches!(self, Self::Error(error) if says_farewell(error))
+    fn is_server_stop(&self) -> bool {
+        matches!(self, Self::Error(error) if is_stop_error(error))
     }
 }
 
-/// These have no cursor: after a cut, `hello` says that something may have been missed.
+/// These have no cursor: a `hello` after a lost connection means that events may be missing.
 impl StreamEvent for ServerEvent {
     const TYPES: &[&str] = &[
         "hello",
@@ -93,13 +93,13 @@ impl StreamEvent for ServerEvent {
         false
     }
 
-    fn is_farewell(&self) -> bool {
+    fn is_server_stop(&self) -> bool {
         false
     }
 }
 
-/// A stream of events. When its connection is cut it connects again and goes on where it was, so that nothing is missing
-/// and nothing comes twice; it gives up when the server is gone for [`crate::RESUME_WINDOW`].
+/// A stream of events. After a lost connection it reconnects and resumes after the last event, without gaps or duplicates.
+/// It fails when the server is unreachable for [`crate::RESUME_WINDOW`].
 ///
 /// ```no_run
 /// # use sandcrab_client::{Client, ClientError};
@@ -119,7 +119,7 @@ impl StreamEvent for ServerEvent {
 /// ```
 pub struct Events<T> {
     client: Client,
-    /// Sent again for every connection; a start carries a key that makes it happen once.
+    /// Sent for every connection. The idempotency key of a start makes it happen once.
     request: RequestBuilder,
     response: Option<Response>,
     parser: Parser,
@@ -132,7 +132,7 @@ pub struct Events<T> {
 }
 
 impl<T: StreamEvent> Events<T> {
-    /// Connects. A server that cannot be reached, or refuses, is an error at once.
+    /// Connects. A server that cannot be reached, or refuses the request, is an error at once.
     pub(crate) async fn open(
         client: Client,
         request: RequestBuilder,
@@ -152,19 +152,19 @@ impl<T: StreamEvent> Events<T> {
         };
         match events.connect().await {
             Ok(()) => (),
-            // It may have arrived.
-            Err(error @ ClientError::Cut { .. }) => events.retry.failed(error)?,
+            // The request may have arrived.
+            Err(error @ ClientError::ConnectionLost { .. }) => events.retry.failed(error)?,
             Err(error) => return Err(error),
         }
         Ok(events)
     }
 
-    /// The cursor after the last event that [`Events::next`] returned: what a later stream can start from.
+    /// The cursor after the last event that [`Events::next`] returned. A later stream can start from it.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
-    /// The next event; `None` after the last. May be dropped and called again: nothing is lost.
+    /// The next event; `None` after the last. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<T>, ClientError> {
         while !self.has_ended {
             if let Some(event) = self.take_ready()? {
@@ -197,12 +197,13 @@ impl<T: StreamEvent> Events<T> {
     async fn connect(&mut self) -> Result<(), ClientError> {
         self.retry.pause().await;
         let request = self.request.try_clone();
-        let mut request = request.ok_or_else(|| self.client.nonsense("its request cannot be sent again"))?;
+        let mut request =
+            request.ok_or_else(|| self.client.invalid_response("the request cannot be repeated"))?;
         if let Some(cursor) = &self.cursor {
             request = request.header(LAST_EVENT_ID, cursor);
         }
         self.response = Some(self.client.send(request).await?);
-        // Half an event of the connection before belongs to nothing.
+        // Drop an incomplete event of the previous connection.
         self.parser = Parser::default();
         Ok(())
     }
@@ -211,12 +212,12 @@ impl<T: StreamEvent> Events<T> {
         let Some(response) = &mut self.response else { return Ok(()) };
         let chunk: Option<Bytes> = match timeout(LONGEST_SILENCE, response.chunk()).await {
             Ok(read) => read.map_err(|e| self.client.failed(&e))?,
-            Err(_) => return Err(self.client.cut("it has been silent for too long")),
+            Err(_) => return Err(self.client.connection_lost("no data for too long")),
         };
-        // The last event has not come, or nobody would be reading.
-        let chunk = chunk.ok_or_else(|| self.client.cut("it ended too early"))?;
+        // The stream is only read until its last event.
+        let chunk = chunk.ok_or_else(|| self.client.connection_lost("it ended before the last event"))?;
         let pushed = self.parser.push(&chunk, &mut self.ready);
-        pushed.map_err(|_| self.client.nonsense("an event is too long"))?;
+        pushed.map_err(|_| self.client.invalid_response("an event is too long"))?;
         Ok(())
     }
 
@@ -228,12 +229,12 @@ impl<T: StreamEvent> Events<T> {
             let event: T = match serde_json::from_str(&data) {
                 Ok(event) => event,
                 Err(_) if is_of_another_type::<T>(&data) => continue,
-                Err(e) => return Err(self.client.nonsense(format!("an event cannot be read: {e}"))),
+                Err(e) => return Err(self.client.invalid_response(format!("an event is invalid: {e}"))),
             };
-            if event.is_farewell() {
+            if event.is_server_stop() {
                 self.ready.clear();
                 self.response = None;
-                self.retry.failed(self.client.cut("the server is stopping"))?;
+                self.retry.failed(self.client.connection_lost("the server is stopping"))?;
                 continue;
             }
             self.retry.works();

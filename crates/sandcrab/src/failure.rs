@@ -134,8 +134,8 @@ impl Failure {
         match self {
             Self::Client(ClientError::Api(body)) => body.code.as_str(),
             Self::Client(ClientError::Unreachable { .. }) => "UNREACHABLE",
-            Self::Client(ClientError::Cut { .. }) => "CONNECTION_LOST",
-            Self::Client(ClientError::Answer { .. }) => "INVALID_RESPONSE",
+            Self::Client(ClientError::ConnectionLost { .. }) => "CONNECTION_LOST",
+            Self::Client(ClientError::InvalidResponse { .. }) => "INVALID_RESPONSE",
             Self::Client(_) => ErrorCode::ValidationFailed.as_str(),
             Self::Event(event) => event.code.as_str(),
             Self::Local { code, .. } => code,

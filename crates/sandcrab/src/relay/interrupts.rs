@@ -128,7 +128,7 @@ async fn end(
                     return true;
                 }
             }
-            Err(ClientError::Unreachable { .. } | ClientError::Cut { .. }) => {
+            Err(ClientError::Unreachable { .. } | ClientError::ConnectionLost { .. }) => {
                 if Instant::now() >= patience {
                     return false;
                 }

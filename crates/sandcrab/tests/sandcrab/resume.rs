@@ -76,8 +76,9 @@ fn a_slow_reader_gets_every_byte() {
     let mut stdout = child.stdout.take().unwrap();
     // The journal, which has 64 MiB, is full: from now on the command waits.
     crate::support::eventually("the journal is full", || {
-        let last = server.run(&["logs", "--json", "-n", "1", "seq"]).with_code(0).json();
-        (last["cursor"].as_u64()? >= 60 << 20).then_some(())
+        let last = server.run(&["logs", "--json", "-n", "1", "seq"]);
+        // It has not started before.
+        (last.code == Some(0) && last.json()["cursor"].as_u64()? >= 60 << 20).then_some(())
     });
     let (mut next, mut line, mut read) = (1_u64, 0_u64, 0_usize);
     let mut buffer = vec![0; 1 << 16];
@@ -191,4 +192,21 @@ async fn text_is_exact_however_often_the_connection_is_cut() {
     let (output, cuts) = cut_and_read(&server, command, Encoding::Utf8).await;
     assert!(String::from_utf8(output).unwrap() == "aü€🦀".repeat(200_000));
     assert!(cuts > 3, "{cuts}");
+}
+
+/// The response is lost twice: the request is repeated, and the process is started once.
+#[tokio::test]
+async fn a_process_is_started_once() {
+    let server = TestServer::new();
+    let mut connections = 0;
+    let cut_after = move || {
+        connections += 1;
+        if connections < 3 { 10 } else { usize::MAX }
+    };
+    let (address, _proxy) = cutting_proxy(server.address(), cut_after).await;
+    let client = Client::connect(&format!("http://{address}"), Some(server.token())).unwrap();
+    let request = CommandRequest { command: "sleep 600".into(), ..CommandRequest::default() };
+    let started = client.start_process(&request).await.unwrap();
+    let listed = server.run(&["ps", "-q"]).with_code(0);
+    assert_eq!(listed.text(), format!("{}\n", started.process_id));
 }
