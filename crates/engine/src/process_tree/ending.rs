@@ -1,4 +1,4 @@
-//! [`Ending`]: ends everything in a [`Scope`], step by step, and says what it did.
+//! [`Ending`]: ends everything in a [`Scope`], step by step, and reports the result.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -13,31 +13,31 @@ use super::members::Members;
 use super::scope::Scope;
 use crate::end::KillReceipt;
 
-/// How long SIGKILL has before what is still there is given up on: it is stuck in the kernel.
+/// Time after SIGKILL at which remaining processes are given up: they are stuck in the kernel.
 pub(crate) const FORCE_LIMIT: Duration = Duration::from_secs(10);
-/// How long to wait for processes that may not be signalled and are the only ones left; they may
-/// end because of those that were.
+/// Time to wait for processes that cannot be signalled and are the only ones left; they may end because of the
+/// others.
 const REFUSED_WAIT: Duration = Duration::from_millis(500);
-/// How long a step may go on without giving the caller's loop a turn.
+/// Maximum duration of a step, so that the caller's loop is not blocked.
 const STEP_BUDGET: Duration = Duration::from_millis(3);
-/// How long to wait before looking for what somebody out of scope may have started.
+/// Interval between scans for processes that a process out of scope may have started.
 const OPEN_INTERVAL: Duration = Duration::from_millis(2);
-/// How many rounds of killing find new processes before forking is forbidden to what is there.
+/// Number of rounds of killing with new processes after which forking is prevented.
 const STARVE_AFTER: u32 = 16;
-/// How many processes, killed at once, are worth waiting for before looking again.
+/// Number of killed processes for which it waits before the next scan.
 const MANY: usize = 64;
-/// The priority while killing: whoever forks faster than he is killed must not get the processor.
+/// The priority while killing: processes that fork quickly must not get the processor.
 const URGENT: i32 = -19;
 
-/// What an ending wants next.
+/// What an ending needs next.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// To be called again when a descriptor of [`Ending::poll_fds`] is readable, or at this time.
+    /// A call when a descriptor of [`Ending::poll_fds`] is readable, or at this time.
     Wait {
         /// The latest time.
         until: Instant,
     },
-    /// Nothing more: this is what was done. Not to be called again.
+    /// Nothing more: this is the result. It must not be called again.
     Done(KillReceipt),
 }
 
@@ -45,13 +45,12 @@ pub(crate) enum Step {
 enum Phase {
     /// The signal was sent; processes have time to end.
     Asking { until: Option<Instant> },
-    /// SIGKILL to all that is there, until nothing is.
+    /// SIGKILL to all processes, until none is left.
     Forcing { since: Instant },
 }
 
-/// Ends every process in a scope: first with the signal asked for, after the grace period with SIGKILL,
-/// again until nothing is left. It never blocks: the caller's loop polls, reaps, and calls
-/// [`step`](Self::step).
+/// Ends every process in a scope: first with the requested signal, after the grace period with SIGKILL, repeated
+/// until none is left. It never blocks: the caller's loop polls, reaps, and calls [`step`](Self::step).
 #[derive(Debug)]
 pub(crate) struct Ending {
     members: Members,
@@ -59,19 +58,19 @@ pub(crate) struct Ending {
     grace: Duration,
     cgroup: Option<Arc<Directory>>,
     phase: Phase,
-    /// When to look at everything again although nothing is known to have ended.
+    /// Time of the next full scan without a known end.
     next_look: Option<Instant>,
     interval: Duration,
-    /// Rounds of killing that found new processes.
+    /// Number of rounds of killing that found new processes.
     rounds: u32,
-    /// Somebody out of scope may still start some.
+    /// Whether a process out of scope may still start some.
     is_open: bool,
 }
 
 impl Ending {
-    /// An ending that begins with the first [`step`](Self::step). Without grace, or with SIGKILL, it
-    /// kills at once. A cgroup must hold nothing but what is in scope, the shell and other commands of the
-    /// same session excepted.
+    /// An ending that begins with the first [`step`](Self::step). Without a grace period, or with SIGKILL, it kills
+    /// at once. A cgroup must contain only processes in scope, apart from the shell and other commands of the same
+    /// session.
     pub(crate) fn new(scope: Scope, signal: Signal, grace: Duration, cgroup: Option<&Cgroup>) -> Self {
         Self {
             members: Members::new(scope),
@@ -86,25 +85,24 @@ impl Ending {
         }
     }
 
-    /// Says whether somebody out of scope (a session's shell) may still start processes that are in scope. As
-    /// long as it may, the ending is not over.
+    /// Sets whether a process out of scope (a session's shell) may still start processes in scope. The ending is not
+    /// complete before.
     pub(crate) fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
     }
 
-    /// Says which processes are not meant, and what is below them neither.
+    /// Sets processes that are excluded, with everything below them.
     pub(crate) fn spare(&mut self, spared: HashSet<Pid>) {
         self.members.spare(spared);
     }
 
-    /// The descriptors that become readable when it is worth calling [`step`](Self::step) before the
-    /// time it named. One at most: with hundreds of processes a wake-up for each would cost more
-    /// than ending them.
+    /// The descriptors that become readable when [`step`](Self::step) should be called before its time. At most one:
+    /// with hundreds of processes, a wake-up for each would cost more than ending them.
     pub(crate) fn poll_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.members.watched().into_iter().collect()
     }
 
-    /// Does what can be done now. Children of this process are to be reaped between steps.
+    /// Does what can be done now. Children of this process must be reaped between steps.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
         if let Phase::Asking { until } = self.phase {
             let at_once = self.grace.is_zero() || self.signal == Signal::KILL;
@@ -117,7 +115,7 @@ impl Ending {
                 self.phase = Phase::Asking { until: Some(until) };
             }
         }
-        // While one of those that were found is still there, a look at all of them can wait.
+        // While one of the known processes lives, a full scan can wait.
         if let Some(next) = self.next_look
             && now < next
             && self.members.first_alive().is_some()
@@ -134,7 +132,7 @@ impl Ending {
         Step::Done(self.members.receipt())
     }
 
-    /// Nobody is there.
+    /// No process is left.
     fn nobody(&mut self, now: Instant) -> Step {
         if self.is_open {
             self.next_look = None;
@@ -143,7 +141,7 @@ impl Ending {
         self.done()
     }
 
-    /// Waits for the end of those found, looking again at growing intervals for new ones.
+    /// Waits for the known processes to end, and scans for new ones at growing intervals.
     fn wait(&mut self, now: Instant, first: Duration, longest: Duration, limit: Instant) -> Step {
         self.interval = (self.interval * 2).clamp(first, longest);
         let until = (now + self.interval).min(limit);
@@ -153,9 +151,10 @@ impl Ending {
 
     fn ask(&mut self, now: Instant, limit: Instant) -> Step {
         let act = Act::Ask(self.signal);
-        // What was forked during the first look was not asked yet.
+        // Processes forked during the first scan have not been signalled yet.
         let mut found = self.members.look(act);
-        // What a process starts from here on may be its handler's. The orphans of one that died of the signal are asked.
+        // Processes started from here on may belong to a signal handler. Orphans of a process that died of the signal
+        // are signalled.
         self.members.set_all_asked();
         if found.alive == 0 || found.new > 0 {
             found = self.members.look(act);
@@ -201,24 +200,24 @@ impl Ending {
         now >= since + FORCE_LIMIT || now >= since + REFUSED_WAIT && only_refused()
     }
 
-    /// Kills everything that is there, in one stroke where there is a cgroup for it.
+    /// Kills all processes, at once if there is a cgroup for it.
     fn kill_round(&mut self) -> Found {
         match self.cgroup.clone() {
             Some(cgroup) if self.members.scope() == Scope::Tree && cgroup.has_kill_file() => {
-                // The command lines, while there are some.
+                // The command lines, while they exist.
                 let found = self.members.look(Act::Look);
                 if !self.members.any_unharmed() && !found.incomplete {
-                    // Doomed, but still there: outside of the cgroup by now, perhaps.
+                    // Killed, but still alive: perhaps no longer in the cgroup.
                     return if found.alive > 0 { self.members.look(Act::Kill) } else { found };
                 }
                 if !cgroup.holds_me() && cgroup.kill_all().is_ok() {
                     self.members.mark_killed();
-                    // All that is new is doomed as well: time to wait.
+                    // All new processes are killed as well: time to wait.
                     return Found { new: 0, incomplete: false, alive: found.alive.max(1) };
                 }
                 self.members.look(Act::Kill)
             }
-            // Freezing takes longer than killing, and helps against what forks only.
+            // Freezing takes longer than killing, and helps only against forking.
             Some(cgroup) if self.rounds > 1 && !cgroup.holds_me() && cgroup.freeze().is_ok() => {
                 let found = self.members.look(Act::Kill);
                 cgroup.thaw();
@@ -227,7 +226,7 @@ impl Ending {
             Some(cgroup) => {
                 let found = self.members.look(Act::Kill);
                 if found.alive > 0 && found.new == 0 {
-                    // The command may have frozen itself, and what is frozen (v1) does not die.
+                    // The command may have frozen itself, and frozen processes (v1) do not die.
                     cgroup.thaw();
                 }
                 found
@@ -242,8 +241,8 @@ impl Ending {
     }
 }
 
-/// Raises this process's priority, if that is permitted, until dropped: what the caller's loop
-/// starts in between must not inherit it.
+/// Raises this process's priority, if permitted, until dropped: children that the caller's loop starts in between
+/// must not inherit it.
 struct Urgent(Option<i32>);
 
 impl Urgent {

@@ -1,4 +1,4 @@
-//! Enforcing [`Limits`]: what by a cgroup, what by resource limits, and what not at all.
+//! Enforces [`Limits`], by a cgroup or by resource limits.
 
 use std::io;
 
@@ -8,61 +8,61 @@ use super::cgroup::{Cgroups, Support};
 use crate::command::Limits;
 use crate::sys::{self, LimitValue, Resource};
 
-/// Why limits cannot be enforced as they were asked for.
+/// Why limits cannot be enforced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum LimitError {
-    /// A limit of zero, with which nothing could run.
+    /// A limit of zero, with which no program could run.
     #[error("a limit of 0 for {what} is invalid; omit it for no limit")]
     Zero {
         /// The limit.
         what: &'static str,
     },
-    /// A number that the kernel has no room for.
+    /// A number beyond the kernel's maximum.
     #[error("{value} is too large for {what}; the maximum is {most}, omit it for no limit")]
     TooLarge {
         /// The limit.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
-        /// The largest value.
+        /// The maximum.
         most: u64,
     },
-    /// A number with which no program starts.
+    /// A number with which no program can start.
     #[error("{value} is too small for {what}; the minimum is {least}")]
     TooSmall {
         /// The limit.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
-        /// The smallest value.
+        /// The minimum.
         least: u64,
     },
-    /// Processes of root are counted by cgroups only.
+    /// Processes of root are counted only by cgroups.
     #[error(
         "a limit of processes requires a writable cgroup with the pids controller, because the kernel exempts root from \
          the limit by user; run commands as another user, provide such a cgroup, or omit the limit"
     )]
     ProcessesOfRoot,
-    /// The kernel said no.
+    /// The kernel refused it.
     #[error("the kernel refused the limit for {what}")]
     Refused {
         /// The limit.
         what: &'static str,
-        /// What it said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
-/// Signed in the kernel and in many a C program.
+/// Signed in the kernel and in many C programs.
 const MOST_BYTES: u64 = i64::MAX as u64;
-/// The kernel's own bound of process ids (PID_MAX_LIMIT).
+/// The kernel's own limit of process ids (PID_MAX_LIMIT).
 const MOST_PROCESSES: u64 = 4 << 20;
 const MOST_SECONDS: u64 = u32::MAX as u64;
-/// The three standard streams, and one for the loader, which reads libraries one by one.
+/// The three standard streams, and one for the loader, which opens libraries one by one.
 pub(crate) const LEAST_OPEN_FILES: u64 = 4;
-/// A shell that is up already takes a command's descriptors while its limits hold, and needs some of its own.
+/// A running shell receives a command's descriptors under its limits, and needs some of its own.
 const SHELL_OPEN_FILES: u64 = 16;
 
 /// One resource limit.
@@ -75,7 +75,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// The limit for a process, or for this one. A stricter limit that holds already stays: raising it needs privileges.
+    /// The limit for a process, or for this one. A stricter existing limit is kept: raising it needs privileges.
     fn value_for(&self, pid: Option<Pid>) -> io::Result<LimitValue> {
         let (_, most) = sys::limit(pid, self.resource)?;
         Ok(LimitValue { resource: self.resource, soft: self.soft.min(most), hard: self.hard.min(most) })
@@ -86,11 +86,11 @@ impl Rule {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     rules: Vec<Rule>,
-    /// The limits that need a cgroup, for [`Cgroups::create`]; nothing if none does.
+    /// The limits that need a cgroup, for [`Cgroups::create`].
     pub(crate) in_cgroup: Limits,
 }
 
-/// Decides how limits are enforced. Nothing is asked of the kernel yet.
+/// Decides how limits are enforced, without system calls.
 pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<Plan, LimitError> {
     let Support { memory: memory_cgroup, processes: pids_cgroup, .. } = cgroups.support();
     let Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes: _ } =
@@ -104,7 +104,7 @@ pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<
         }
     }
     if let Some(seconds) = checked("CPU seconds", cpu_seconds, 1, MOST_SECONDS)? {
-        // SIGXCPU at the limit; a program that survives that is killed a second later.
+        // SIGXCPU at the limit; a program that survives it is killed a second later.
         plan.rule(Resource::Cpu, "CPU seconds", seconds, seconds + 1);
     }
     if let Some(count) = checked("processes", processes, 1, MOST_PROCESSES)? {
@@ -122,7 +122,7 @@ pub(crate) fn plan(limits: &Limits, cgroups: &Cgroups, is_root: bool) -> Result<
         }
         plan.rule(Resource::OpenFiles, "open files", count, count);
     }
-    // Zero is sensible here: a command that writes no file.
+    // Zero is valid here: a command that writes no file.
     if let Some(bytes) = checked("file size", file_size_bytes, 0, MOST_BYTES)? {
         plan.rule(Resource::FileSize, "file size", bytes, bytes);
     }
@@ -142,7 +142,7 @@ impl Plan {
         self.rules.push(Rule { resource, what, soft, hard });
     }
 
-    /// Whether a shell that is up already can take a command under these limits.
+    /// Whether a running shell can run a command under these limits.
     pub(crate) fn suits_running_shell(&self) -> bool {
         self.rules.iter().all(|rule| rule.resource != Resource::OpenFiles || rule.soft >= SHELL_OPEN_FILES)
     }
@@ -157,8 +157,8 @@ impl Plan {
         self.rules.iter().map(|rule| rule.value_for(None)).collect()
     }
 
-    /// Sets the resource limits of a child of this process, a shell that waits for its command. They
-    /// cannot be taken back without privileges.
+    /// Sets the resource limits of a child of this process, a shell that waits for its command. They cannot be
+    /// reverted without privileges.
     pub(crate) fn apply_to(&self, pid: Pid) -> Result<(), LimitError> {
         self.rules.iter().try_for_each(|rule| {
             let set = || {

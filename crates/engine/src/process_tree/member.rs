@@ -1,4 +1,4 @@
-//! One process that an ending has met, what may be done to it, and what a look at all of them finds.
+//! A process found by an ending, the actions on it, and the result of a scan.
 
 use std::os::fd::OwnedFd;
 
@@ -6,50 +6,50 @@ use rustix::process::{Pid, Signal};
 
 use crate::procfs::StartTime;
 
-/// One process that was found in scope.
+/// A process in scope.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) pid: Pid,
     pub(super) start: StartTime,
-    /// As it was when the process was first seen.
+    /// Its command line when it was first seen.
     pub(super) command: String,
     pub(super) fd: Option<OwnedFd>,
-    /// Whether its cgroup was killed while it was there.
+    /// Whether its cgroup was killed while it was in it.
     pub(super) doomed: bool,
-    /// The last signal that reached it.
+    /// The last signal that was delivered to it.
     pub(super) sent: Option<Signal>,
-    /// Whether it was there at the last look.
+    /// Whether it was alive at the last scan.
     pub(super) alive: bool,
     /// Whether a signal was refused.
     pub(super) refused: bool,
 }
 
-/// What a look does to the members it finds.
+/// The action of a scan on the processes it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Nothing.
+    /// None.
     Look,
-    /// Sends them a signal once, and makes stopped ones go on.
+    /// Sends them a signal once, and continues stopped ones.
     Ask(Signal),
-    /// Forbids them to fork. Without effect on root's processes.
+    /// Prevents them from forking. Has no effect on root's processes.
     Starve,
     /// Kills them.
     Kill,
 }
 
-/// What a look found.
+/// Result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Found {
-    /// Members that are alive (or were, when they were looked at).
+    /// Number of live members.
     pub(super) alive: usize,
-    /// How many of them were not known before.
+    /// Number of members that were not known before.
     pub(super) new: usize,
-    /// Whether somebody may have been missed.
+    /// Whether a process may have been missed.
     pub(super) incomplete: bool,
 }
 
 impl Found {
-    /// Whether there is certainly nobody.
+    /// Whether there is certainly no process.
     pub(super) fn is_empty(self) -> bool {
         self.alive == 0 && !self.incomplete
     }

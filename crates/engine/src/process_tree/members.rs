@@ -1,4 +1,4 @@
-//! The processes of a [`Scope`] that an ending has met, each with the pidfd it is signalled through.
+//! The processes of a [`Scope`] found by an ending, each with its pidfd.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,10 +15,10 @@ use crate::end::{KillReceipt, Killed, Leftover};
 use crate::procfs::Stat;
 use crate::sys::{self, Resource};
 
-/// The most pidfds that are held at a time. A process beyond that gets one for each signal.
+/// Maximum number of pidfds held at a time. Further processes get one for each signal.
 const MAX_HELD: usize = 512;
 
-/// All members met so far.
+/// All members found so far.
 #[derive(Debug)]
 pub(super) struct Members {
     scope: Scope,
@@ -28,9 +28,9 @@ pub(super) struct Members {
     by_pid: HashMap<Pid, usize>,
     held: usize,
     adopted: Vec<Nonce>,
-    /// Whether all that were there have been asked to end.
+    /// Whether all have been signalled.
     all_asked: bool,
-    /// Processes that are not looked at, nor what is below them.
+    /// Processes that are excluded, with everything below them.
     spared: HashSet<Pid>,
 }
 
@@ -47,12 +47,12 @@ impl Members {
         Self { scope, me, list: Vec::new(), by_pid, held: 0, adopted: Vec::new(), all_asked: false, spared }
     }
 
-    /// Says which processes are not meant, and what is below them neither.
+    /// Sets processes that are excluded, with everything below them.
     pub(super) fn spare(&mut self, spared: HashSet<Pid>) {
         self.spared = spared;
     }
 
-    /// Says that all that were there have been asked to end.
+    /// Marks all members as signalled.
     pub(super) fn set_all_asked(&mut self) {
         self.all_asked = true;
     }
@@ -65,8 +65,8 @@ impl Members {
         self.list.iter()
     }
 
-    /// Looks at everything in scope, and acts on each living member as soon as it is found: a
-    /// process that forks and exits is only there for a moment.
+    /// Scans everything in scope, and acts on each live member as soon as it is found: a process that forks and exits
+    /// exists only for a moment.
     pub(super) fn look(&mut self, act: Act) -> Found {
         for member in &mut self.list {
             member.alive = false;
@@ -89,8 +89,8 @@ impl Members {
         found
     }
 
-    /// Looks at one process, and acts on it if it is in scope. The order matters: first the pidfd, then
-    /// everything that decides (see the module's documentation).
+    /// Checks one process, and acts on it if it is in scope. The order matters: first the pidfd, then everything that
+    /// decides (see the module's documentation).
     fn consider(&mut self, pid: Pid, act: Act, found: &mut Found) -> Option<Stat> {
         if self.spared.contains(&pid) {
             return None;
@@ -139,7 +139,7 @@ impl Members {
         Some(stat)
     }
 
-    /// A member with another supervisor's tag is one that this scope's command started.
+    /// A member with another supervisor's tag was started by this scope's command.
     fn adopt(&mut self, tag: Option<Tag>) {
         let own = match self.scope {
             Scope::Tree | Scope::TreeBesides(_) | Scope::Orphans => return,
@@ -154,7 +154,7 @@ impl Members {
         }
     }
 
-    /// Whether this id belongs to a member, alive now.
+    /// Whether this id belongs to a live member.
     fn is_living_member(&self, pid: Pid) -> bool {
         let Some(&index) = self.by_pid.get(&pid) else {
             return false;
@@ -179,8 +179,8 @@ impl Members {
         }
     }
 
-    /// Whether a member that was asked to end, and still lives, has started this process since: its signal handler may need
-    /// the process to clean up.
+    /// Whether a signalled member that still lives has started this process since: its signal handler may need it to
+    /// clean up.
     fn belongs_to_handler(&self, stat: &Stat) -> bool {
         let was_asked = |parent: &Pid| {
             let index = self.by_pid.get(parent);
@@ -207,7 +207,7 @@ impl Members {
             }
             Act::Ask(_) | Act::Kill => {}
             Act::Starve => {
-                // Whoever may raise the limit again is not stopped by it; nothing depends on it.
+                // A process that may raise the limit again is not stopped by it; nothing depends on it.
                 let _ignored = sys::set_limit(Some(self.list[index].pid), Resource::Processes, 0, 0);
             }
         }
@@ -244,19 +244,19 @@ impl Members {
         }
     }
 
-    /// Whether a member is alive that nothing has killed yet.
+    /// Whether a live member has not been killed yet.
     pub(super) fn any_unharmed(&self) -> bool {
         let harmed = |member: &Member| member.doomed || member.sent == Some(Signal::KILL);
         self.list.iter().any(|member| member.alive && !harmed(member))
     }
 
-    /// Notes that something else than a signal of ours kills all that are alive.
+    /// Marks all live members as killed by something other than our signal.
     pub(super) fn mark_killed(&mut self) {
         self.list.iter_mut().filter(|member| member.alive).for_each(|member| member.doomed = true);
     }
 
-    /// A pidfd of a member that is still there, if one is held. Members that were there at the last
-    /// look and have ended since are noted on the way.
+    /// A pidfd of a member that is still alive, if one is held. Also marks members that have ended since the last
+    /// scan.
     pub(super) fn first_alive(&mut self) -> Option<BorrowedFd<'_>> {
         let position = self.list.iter_mut().position(|member| {
             let Some(fd) = &member.fd else { return false };
@@ -266,12 +266,12 @@ impl Members {
         self.list[position].fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// The pidfd of the first member that was there at the last look.
+    /// The pidfd of the first member that was alive at the last scan.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.list.iter().filter(|member| member.alive).find_map(|member| member.fd.as_ref()).map(AsFd::as_fd)
     }
 
-    /// What was done. Members that ended by themselves before a signal reached them are not in it.
+    /// The result. Members that ended by themselves before a signal reached them are not included.
     pub(super) fn receipt(&mut self) -> KillReceipt {
         let mut receipt = KillReceipt::default();
         for member in std::mem::take(&mut self.list) {

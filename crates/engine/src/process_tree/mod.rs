@@ -1,35 +1,31 @@
-//! Who belongs to an execution, and how all of them are ended.
+//! Finds the processes of an execution and ends them.
 //!
 //! # Theory of operation
 //!
-//! A supervisor is a child subreaper, so everything its commands start stays below it, whatever it
-//! does to its session, group, environment or parent. Within a session the question is which
-//! command a process belongs to; a [`Tag`] answers it, which is stored in an inherited limit that
-//! has no effect of its own. [`Scope`] says which processes are meant, [`walk`] finds them, and
-//! [`Ending`] ends them.
+//! A supervisor is a child subreaper, so all descendants of its commands stay below it, whatever they do to their
+//! session, group, environment or parent. Within a session, a [`Tag`] identifies the command of a process. It is
+//! stored in an inherited limit that has no effect of its own. [`Scope`] defines a set of processes, [`walk`] finds
+//! them, and [`Ending`] ends them.
 //!
-//! # Never a stranger
+//! # No other process is signalled
 //!
-//! A process id may be used again at any time for another process, so nothing is signalled by its
-//! id. The order is always: open a pidfd, *then* look whether the process of that id is in scope,
-//! then signal through the pidfd. If the id changed hands before the look, the first owner is gone
-//! and its pidfd delivers nothing; if it did not, what was looked at is what the pidfd holds. What
-//! the look rests on cannot be mistaken either:
+//! A process id may be reused at any time, so nothing is signalled by id. The order is always: open a pidfd, *then*
+//! check that the process with that id is in scope, then signal through the pidfd. If the id was reused before the
+//! check, the first process has ended and its pidfd delivers nothing. Otherwise the checked process is that of the
+//! pidfd. The check itself is reliable:
 //!
-//! * the tag holds 42 random bits, so a process that carries it was started by this supervisor's
-//!   command (or by somebody who could have signalled it himself), and its number is not given to another command
-//!   while a process carries it ([`Tags`]);
-//! * a child of the supervisor keeps its id until the supervisor reaps it, which does not happen
-//!   during a look;
-//! * "child of a member" counts only if the member is seen alive, through its own pidfd, *after* its
-//!   id was read as the parent's: then that id meant the member at that moment.
+//! * the tag contains 42 random bits, so a process with it was started by this supervisor's command (or by a process
+//!   that could have signalled it itself), and its number is not given to another command while a process carries it
+//!   ([`Tags`]);
+//! * a child of the supervisor keeps its id until the supervisor reaps it, which does not happen during a scan;
+//! * "child of a member" counts only if the member is alive, according to its pidfd, *after* its id was read as the
+//!   parent's: then that id meant the member at that moment.
 //!
-//! # Never a missed one
+//! # No process is missed
 //!
-//! A process that leaves a parent that ends is given to the supervisor in the same locked step, at
-//! the end of its list of children. So a walk that reads that list again after everything else,
-//! and finds nothing new, has missed nobody but what living members have forked since; and where
-//! there are living members the ending goes on.
+//! When a parent ends, the kernel gives its children to the supervisor in the same locked step, at the end of its
+//! list of children. So a walk that reads that list again at its end, and finds nothing new, has missed only
+//! processes that live members have forked since. As long as there are live members, the ending continues.
 
 pub(crate) mod cgroup;
 mod ending;

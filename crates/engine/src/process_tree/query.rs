@@ -1,4 +1,4 @@
-//! Asking who is in a [`Scope`], and sending them a signal without ending them.
+//! Lists the processes in a [`Scope`], and sends them a signal without ending them.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,15 +13,14 @@ use super::walk::walk;
 use crate::end::Usage;
 use crate::procfs::{ProcessUsage, Stat};
 
-/// How often somebody is looked for while new processes turn up.
+/// Maximum number of scans while new processes appear.
 const MAX_LOOKS: usize = 8;
 
 impl Scope {
-    /// The processes in scope that are alive.
+    /// The live processes in scope.
     pub(crate) fn members(self) -> Vec<Pid> {
         let mut members = Members::new(self);
-        // A parent that ends during a look hands its children over behind it: look until nobody new turns up,
-        // twice.
+        // The children of a parent that ends during a scan appear behind it: scan until nothing new is found, twice.
         let mut quiet = 0;
         for _ in 0..MAX_LOOKS {
             let found = members.look(Act::Look);
@@ -30,20 +29,20 @@ impl Scope {
                 break;
             }
         }
-        // One that was handed over during the last look may have been passed over by it.
+        // A process that was reassigned during the last scan may have been missed by it.
         let there = |pid, start| Stat::of(pid).is_some_and(|stat| stat.start == start && !stat.ended);
         let still = members.iter().filter(|member| there(member.pid, member.start));
         still.map(|member| member.pid).collect()
     }
 
-    /// Sends every process in scope a signal, once. Returns how many it reached.
+    /// Sends every process in scope a signal, once. Returns the number of processes.
     pub(crate) fn signal(self, signal: Signal) -> io::Result<usize> {
         let opened: Vec<_> = self
             .members()
             .into_iter()
             .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
             .collect();
-        // Whoever is in scope after its pidfd was opened is the one the pidfd is of.
+        // A process that is in scope after its pidfd was opened is that of the pidfd.
         let still = self.members();
         let mut reached = 0;
         for (_, fd) in opened.iter().filter(|(pid, _)| still.contains(pid)) {
@@ -57,8 +56,8 @@ impl Scope {
     }
 }
 
-/// A process of each of these scopes, by one look at everything below this process. One that is found is in its scope; where
-/// none is found there may be one all the same, which [`Scope::members`] tells.
+/// One process of each of these scopes, by one scan of everything below this process. A result is in its scope;
+/// without a result there may still be one, which [`Scope::members`] finds.
 pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
     let me = getpid();
     let mut found = vec![None; scopes.len()];
@@ -82,8 +81,7 @@ pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
     found
 }
 
-/// What processes that are alive, and children they have waited for, have used so far. The wall time is
-/// not theirs to tell.
+/// Resource usage of live processes, and of children they have waited for, so far, without the wall time.
 pub(crate) fn usage_of(pids: &[Pid]) -> Usage {
     let mut usage = Usage::default();
     for used in pids.iter().filter_map(|pid| ProcessUsage::of(*pid)) {

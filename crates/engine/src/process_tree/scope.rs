@@ -1,46 +1,46 @@
-//! [`Scope`]: which processes are meant.
+//! [`Scope`]: a set of processes.
 
 use rustix::process::Pid;
 
 use super::tag::{Nonce, Tag};
 use crate::procfs::StartTime;
 
-/// Which processes are meant.
+/// A set of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Everything below this process.
     Tree,
-    /// The same, but for this child, which has no children of its own.
+    /// The same, without this child, which has no children of its own.
     TreeBesides(Pid),
-    /// Everything below this process but the children that are [spared](super::Ending::spare), and what is below those;
-    /// for a zygote, whose other children are what dead supervisors left.
+    /// Everything below this process except the [excluded](super::Ending::spare) children, and what is below those;
+    /// for a zygote, whose other children are orphans of dead supervisors.
     Orphans,
-    /// What one command of a session started: processes below this one with the command's tag, and
-    /// those below them that lost theirs. Never the shell, never another command's.
+    /// The processes of one command of a session: those below this one with the command's tag, and their descendants
+    /// that lost it. Never the shell, never another command's.
     Command {
         /// The command's tag.
         tag: Tag,
         /// The session's shell.
         shell: Pid,
-        /// When the command started. It decides about processes that have no tag (`ulimit -R` changes
-        /// it) and whose parents tell nothing: those that started since are the command's. Without
-        /// it they are nobody's. Start times have a grain of 10 ms, so a process of an earlier
-        /// command is mistaken only if it also lost its tag and started within that time.
+        /// Start time of the command. It decides about processes without a tag (`ulimit -R` changes it) whose parents
+        /// are not conclusive: those that started since belong to the command. Without it they belong to no command.
+        /// Start times have a resolution of 10 ms, so a process of an earlier command is mistaken only if it also
+        /// lost its tag and started within that time.
         since: Option<StartTime>,
-        /// When the command ended, if it has: what started later is not the command's.
+        /// End time of the command, if it has ended: processes that started later do not belong to it.
         until: Option<StartTime>,
     },
-    /// Everything on the machine that carries a tag of this supervisor, and what is below; for
-    /// cleaning up after one that was killed. Never this process.
+    /// Everything on the machine with a tag of this supervisor, and what is below; for cleaning up after a killed
+    /// one. Never this process.
     Nonce(Nonce),
 }
 
-/// What is known about a process that may be in scope.
+/// Facts about a process that may be in scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
-    /// Whether the parent is known to be in scope, and alive when this was found out.
+    /// Whether the parent is known to be in scope, and was alive at that time.
     pub(super) parent_is_member: bool,
     pub(super) start: StartTime,
     pub(super) tag: Option<Tag>,
@@ -52,8 +52,8 @@ impl Scope {
         !matches!(self, Self::Tree | Self::TreeBesides(_) | Self::Orphans)
     }
 
-    /// Whether a process is in scope. `me` is the calling process; `adopted` are supervisors that
-    /// ran inside the scope (a command may itself run an engine), whose tags replaced the scope's.
+    /// Whether a process is in scope. `me` is the calling process; `adopted` are supervisors that ran inside the
+    /// scope (a command may itself run an engine), whose tags replaced the scope's.
     pub(super) fn holds(&self, me: Pid, facts: &Facts, adopted: &[Nonce]) -> bool {
         if facts.pid == me {
             return false;

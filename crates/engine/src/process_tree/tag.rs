@@ -1,4 +1,4 @@
-//! [`Tag`]: which supervisor and which of its commands a process belongs to.
+//! [`Tag`]: identifies the supervisor and the command of a process.
 
 use std::fmt;
 use std::io;
@@ -14,21 +14,21 @@ const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// The last number of a command; see [`super::Tags`].
 pub(super) const LAST_COMMAND: u64 = COUNTER_MASK;
 const NONCE_MASK: u64 = (1 << 42) - 1;
-/// Tells a tag from a limit that somebody set: as microseconds this is 146,000 years. Bit 63 stays
-/// clear, so a tag never looks like "unlimited".
+/// Distinguishes a tag from a limit set by a user: as microseconds this is 146,000 years. Bit 63 stays clear, so a
+/// tag never looks like "unlimited".
 const MARKER: u64 = 1 << 62;
 
-/// 42 random bits that name a supervisor.
+/// 42 random bits that identify a supervisor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Nonce(u64);
 
 impl Nonce {
-    /// Makes one that no other supervisor on this machine has.
+    /// Creates a random one.
     pub(crate) fn random() -> Self {
         Self(u64::from_ne_bytes(id::random()) & NONCE_MASK)
     }
 
-    /// The nonce with this value, if it is one; for reading it back from a record.
+    /// The nonce with this value, if it is valid; for reading it from a record.
     pub(crate) fn from_value(value: u64) -> Option<Self> {
         (value <= NONCE_MASK).then_some(Self(value))
     }
@@ -51,16 +51,16 @@ impl fmt::Debug for Nonce {
     }
 }
 
-/// A supervisor's [`Nonce`] with the number of one of its commands, as it is stored in the soft
-/// `RLIMIT_RTTIME` of the command's processes.
+/// A supervisor's [`Nonce`] with the number of one of its commands, stored in the soft `RLIMIT_RTTIME` of the
+/// command's processes.
 ///
-/// Fork, exec, `setsid`, `nohup` and `env -i` keep it. It limits nothing: it applies to processes
-/// that are scheduled in real time only, and would allow those 146,000 years.
+/// Fork, exec, `setsid`, `nohup` and `env -i` keep it. It limits nothing: it applies only to processes with real-time
+/// scheduling, and would allow those 146,000 years.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// The tag of a supervisor's command, whose number is [`LAST_COMMAND`] at most.
+    /// The tag of a supervisor's command, whose number is at most [`LAST_COMMAND`].
     pub(crate) fn new(nonce: Nonce, command: u64) -> Self {
         Self(MARKER | nonce.0 << COUNTER_BITS | command & COUNTER_MASK)
     }
@@ -79,7 +79,7 @@ impl Tag {
         self.0 & COUNTER_MASK
     }
 
-    /// The limit that gives this process the tag, or one that it forks.
+    /// The limit that sets the tag of this process, or of one that it forks.
     pub(crate) fn limit_value(self) -> io::Result<LimitValue> {
         self.limit_value_for(None)
     }
@@ -87,7 +87,7 @@ impl Tag {
     fn limit_value_for(self, pid: Option<Pid>) -> io::Result<LimitValue> {
         let (_, hard) = sys::limit(pid, Resource::RealTime)?;
         if hard < self.0 {
-            // Raising it takes privileges, and somebody lowered it on purpose.
+            // Raising it needs privileges, and it was lowered on purpose.
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "the hard limit of real-time scheduling (ulimit -R) leaves no room for a tag",
@@ -96,17 +96,17 @@ impl Tag {
         Ok(LimitValue { resource: Resource::RealTime, soft: self.0, hard })
     }
 
-    /// Gives a process this tag; what it starts from now on inherits it.
+    /// Sets the tag of a process; its children inherit it from now on.
     pub(crate) fn set_on(self, pid: Pid) -> io::Result<()> {
         let LimitValue { resource, soft, hard } = self.limit_value_for(Some(pid))?;
         sys::set_limit(Some(pid), resource, soft, hard)
     }
 
-    /// The tag of a process, if it has one (and there is such a process).
+    /// The tag of a process, if it exists and has one.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let soft = match sys::limit(Some(pid), Resource::RealTime) {
             Ok((soft, _)) => soft,
-            // Another user's: the limits can still be read.
+            // Limits of another user's process can still be read from `/proc`.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let text = procfs::read_all(&format!("/proc/{pid}/limits")).ok()?;
                 procfs::limit_in(&String::from_utf8_lossy(&text), Resource::RealTime)?.0

@@ -1,4 +1,4 @@
-//! [`Tags`]: the tags of a supervisor's commands, of which no two that matter are the same.
+//! [`Tags`]: allocates the tags of a supervisor's commands.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use super::walk::descendants;
 
 /// Gives each command of a supervisor a [`Tag`].
 ///
-/// A tag has room for 2²⁰ commands, and a session may run more. So the numbers are used again, but never one that a living
-/// process carries: when they have run out, the tags of everything below the supervisor are read, and the numbers found
-/// are left out of the next round. What starts during a round has a number of that round. Number 0 is for
-/// processes that are of no command: a shell that is idle, and the forks of it that save its state.
+/// A tag has room for 2²⁰ commands, and a session may run more. So numbers are reused, but never one that a live
+/// process carries. When the numbers are exhausted, the tags of everything below the supervisor are read, and the
+/// numbers found are skipped in the next round. Processes that start during a round have a number of that round.
+/// Number 0 is for processes that belong to no command: an idle shell, and its forks that save its state.
 #[derive(Debug)]
 pub(crate) struct Tags {
     nonce: Nonce,
     last: u64,
     previous: u64,
-    /// The numbers that processes of earlier rounds carry.
+    /// The numbers of processes of earlier rounds.
     taken: HashSet<u64>,
 }
 
@@ -33,12 +33,12 @@ impl Tags {
         Self { nonce, last, previous: 0, taken: HashSet::new() }
     }
 
-    /// The tag of processes that are of no command.
+    /// The tag of processes that belong to no command.
     pub(crate) fn of_no_command(&self) -> Tag {
         Tag::new(self.nonce, 0)
     }
 
-    /// The tag of the next command. `None` if as many processes as there are numbers carry one each.
+    /// The tag of the next command. `None` if all numbers are carried by processes.
     pub(crate) fn next(&mut self) -> Option<Tag> {
         let free = self.next_free().or_else(|| {
             self.begin_round();

@@ -1,4 +1,4 @@
-//! Whether a command waits for input: what the kernel says its threads are blocked in.
+//! Detects whether a command waits for input, from the system calls in which its threads are blocked.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,21 +10,21 @@ use rustix::process::Pid;
 use crate::procfs::{self, ids_in};
 use crate::sys;
 
-/// The most descriptors a waiting program may watch at a time and still be understood.
+/// Maximum number of descriptors that a waiting program may poll to be recognised.
 const MAX_WATCHED: usize = 64;
 
 /// Whether a command waits for its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// A thread of it is blocked reading it, and nothing is there to be read.
+    /// A thread is blocked reading it, and no data is available.
     Yes,
-    /// None is.
+    /// No thread is.
     No,
-    /// The kernel does not let us see what some of its processes do.
+    /// The kernel does not show what some of its processes do.
     Unknown,
 }
 
-/// The file that standard input is: device and inode.
+/// The file of standard input: device and inode.
 type Identity = (u64, u64);
 
 /// A system call that a thread is blocked in.
@@ -32,16 +32,16 @@ type Identity = (u64, u64);
 enum Blocked {
     /// Reading from this descriptor.
     Reading(u64),
-    /// In `poll`, with so many entries at this address.
+    /// In `poll`, with this many entries at this address.
     Polling(u64, u64),
-    /// In `select`, with so many bits at this address.
+    /// In `select`, with this many bits at this address.
     Selecting(u64, u64),
-    /// In something else, or running.
+    /// In another call, or running.
     Elsewhere,
 }
 
-/// Whether any of these processes waits for input. `stdin` is the command's standard input: either
-/// end of the pipe, or the terminal itself (not its master).
+/// Whether any of these processes waits for input. `stdin` is the command's standard input: either end of the pipe,
+/// or the terminal itself (not its master).
 pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
     let Ok(identity) = fstat(&stdin).map(|stat| (stat.st_dev, stat.st_ino)) else {
         return Waiting::Unknown;
@@ -60,7 +60,7 @@ pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     answer = Waiting::Unknown;
                 }
-                // Gone meanwhile.
+                // It has ended meanwhile.
                 Err(_) => {}
             }
         }
@@ -81,7 +81,7 @@ fn thread_waits(pid: Pid, thread: Pid, stdin: Identity) -> io::Result<bool> {
         Blocked::Selecting(address, bits) => selected(pid, address, bits)?,
         Blocked::Elsewhere => return Ok(false),
     };
-    // One that watches other things too may be waiting for those.
+    // One that also polls other descriptors may be waiting for those.
     for fd in &watched {
         if !refers(*fd)? {
             return Ok(false);
@@ -113,7 +113,7 @@ fn parse(line: &str) -> Blocked {
     }
 }
 
-/// A copy of another process's memory. Nothing if it is not what it was said to be.
+/// A copy of another process's memory. Empty if it is not readable.
 fn memory(pid: Pid, address: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; length];
     let address = usize::try_from(address).map_err(io::Error::other)?;
@@ -122,7 +122,7 @@ fn memory(pid: Pid, address: u64, length: usize) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// The descriptors that a `poll` watches for input.
+/// The descriptors that a `poll` polls for input.
 fn polled(pid: Pid, address: u64, count: u64) -> io::Result<Vec<u64>> {
     let Some(count) = usize::try_from(count).ok().filter(|count| *count <= MAX_WATCHED) else {
         return Ok(Vec::new());
@@ -131,15 +131,15 @@ fn polled(pid: Pid, address: u64, count: u64) -> io::Result<Vec<u64>> {
     Ok(entries.chunks_exact(8).filter_map(|entry| input_of(entry.first_chunk()?)).collect())
 }
 
-/// The descriptor of a `struct pollfd`, if it is watched for input.
+/// The descriptor of a `struct pollfd`, if it is polled for input.
 fn input_of(entry: &[u8; 8]) -> Option<u64> {
     let [a, b, c, d, events @ .., _, _] = *entry;
     let input = i16::from_ne_bytes(events) & libc::POLLIN != 0;
-    // A negative one is ignored by the kernel.
+    // The kernel ignores negative ones.
     u64::try_from(i32::from_ne_bytes([a, b, c, d])).ok().filter(|_| input)
 }
 
-/// The descriptors that a `select` watches for input.
+/// The descriptors that a `select` polls for input.
 fn selected(pid: Pid, address: u64, bits: u64) -> io::Result<Vec<u64>> {
     let Some(bytes) = usize::try_from(bits.div_ceil(64) * 8).ok().filter(|bytes| *bytes <= 128) else {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Finding processes: what is below one, what carries a supervisor's tag, what a process is called.
+//! Finds processes: descendants, and processes with a supervisor's tag; and their command lines.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -13,10 +13,10 @@ use rustix::thread::gettid;
 use super::tag::{Nonce, Tag};
 use crate::procfs::{self, Stat, children_path, ids_in, pid_from};
 
-/// The most bytes of a command line that [`command_line`] gives.
+/// Maximum length of the result of [`command_line`], in bytes.
 pub(crate) const MAX_COMMAND_LINE: usize = 256;
-/// How long a walk looks again for orphans that arrived during the walk. What has ended piles up
-/// meanwhile, so it gets slower.
+/// Maximum time of repeated scans for orphans that appear during a walk. Zombies accumulate meanwhile, so it gets
+/// slower.
 const ORPHAN_TIME: Duration = Duration::from_millis(2);
 
 /// Whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN).
@@ -25,11 +25,11 @@ fn children_are_listed() -> bool {
     *LISTED.get_or_init(|| File::open(children_path(getpid(), getpid())).is_ok())
 }
 
-/// Where a walk looks up the children of a process.
+/// The source of the children of a process.
 enum Source {
     /// The kernel's lists.
     Lists,
-    /// One look at all processes, by parent.
+    /// One scan of all processes, by parent.
     Snapshot(HashMap<Pid, Vec<Pid>>),
 }
 
@@ -65,7 +65,7 @@ fn listed_children(pid: Pid, thread: Pid) -> Vec<Pid> {
     text.split(|byte| *byte == b' ').filter_map(pid_from).collect()
 }
 
-/// The children of a process that has one thread.
+/// The children of a process with one thread.
 pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
     Source::new().children(pid, 1)
 }
@@ -75,18 +75,17 @@ pub(crate) fn children() -> Vec<Pid> {
     children_of(getpid())
 }
 
-/// Visits everything below `root`, parents first. The visitor gives back what it found out about
-/// the process (`None`: it is gone), which says whether and how to go further down. `root` is this
-/// process or one that cannot end meanwhile.
+/// Visits everything below `root`, parents first. The visitor returns the `Stat` of the process (`None` if it has
+/// ended), which decides whether and how to descend. `root` is this process or one that cannot end meanwhile.
 ///
-/// Returns whether nobody was missed but what visited processes forked since. It is false if orphans
-/// keep arriving: those that fork and exit faster than they can be looked at.
+/// Returns whether only processes that visited ones forked since may have been missed. It is false if orphans keep
+/// appearing: those that fork and exit faster than they can be visited.
 pub(super) fn walk(root: Pid, visit: &mut dyn FnMut(Pid) -> Option<Stat>) -> bool {
     let mut seen = HashSet::new();
-    // One link for each thread, beside its own two: cheaper than reading what else there is to know.
+    // One link for each thread, besides the directory's own two: cheaper than reading the list.
     let links = rustix::fs::stat(format!("/proc/{root}/task")).map_or(3, |task| task.st_nlink);
     let root_threads = u32::try_from(links).map_or(1, |links| links.saturating_sub(2));
-    // Orphans come to the root, at the end of its list, while the walk is elsewhere.
+    // Orphans are appended to the root's list while the walk is elsewhere.
     let begun = Instant::now();
     while begun.elapsed() < ORPHAN_TIME || seen.is_empty() {
         let source = Source::new();
@@ -110,7 +109,7 @@ pub(super) fn walk(root: Pid, visit: &mut dyn FnMut(Pid) -> Option<Stat>) -> boo
     false
 }
 
-/// The living processes below one, in no particular order.
+/// The live descendants of a process, in no particular order.
 pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     walk(root, &mut |pid| {
@@ -123,7 +122,7 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// The living processes on this machine that carry a tag of this supervisor, this process excepted.
+/// The live processes on this machine with a tag of this supervisor, except this process.
 pub(crate) fn all_with_nonce(nonce: Nonce) -> Vec<Pid> {
     let mut pids = ids_in("/proc");
     pids.retain(|pid| {
@@ -134,8 +133,7 @@ pub(crate) fn all_with_nonce(nonce: Nonce) -> Vec<Pid> {
     pids
 }
 
-/// The command line of a process, arguments joined by spaces, 256 bytes at most; its name in
-/// brackets if it has none.
+/// The command line of a process, arguments joined by spaces, at most 256 bytes; its name in brackets if it has none.
 pub(crate) fn command_line(pid: Pid) -> String {
     let mut buffer = [0; MAX_COMMAND_LINE];
     let line = procfs::read(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or_default();
@@ -147,8 +145,8 @@ pub(crate) fn command_line(pid: Pid) -> String {
     format!("[{}]", tidy(name.strip_suffix(b"\n").unwrap_or(name)))
 }
 
-/// Text for people: no NUL, no character that was cut in two at the end, and [`MAX_COMMAND_LINE`] bytes at most: a byte
-/// that is not UTF-8 becomes a character of three.
+/// Display text: no NUL, no partial character at the end, and at most [`MAX_COMMAND_LINE`] bytes: an invalid byte
+/// becomes a character of three bytes.
 fn tidy(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = if bytes.len() == MAX_COMMAND_LINE { text.trim_end_matches('\u{fffd}') } else { &text };
@@ -157,15 +155,14 @@ fn tidy(bytes: &[u8]) -> String {
     text
 }
 
-/// The list of this thread's children, kept open: asking it costs less than a microsecond.
+/// The list of this thread's children, kept open: a read costs less than a microsecond.
 #[derive(Debug)]
 pub(crate) struct ChildrenFile {
     file: Option<File>,
 }
 
 impl ChildrenFile {
-    /// Opens the list of the calling thread, which is the only one of a supervisor. A forked child
-    /// has to open its own.
+    /// Opens the list of the calling thread, the only one of a supervisor. A forked child must open its own.
     pub(crate) fn open() -> io::Result<Self> {
         if !children_are_listed() {
             return Ok(Self { file: None });
@@ -173,13 +170,13 @@ impl ChildrenFile {
         Ok(Self { file: Some(File::open(children_path(getpid(), gettid()))?) })
     }
 
-    /// Whether there is any child, ended but unreaped ones included, besides these.
+    /// Whether there is any other child, zombies included.
     pub(crate) fn any_besides(&self, besides: [Option<Pid>; 2]) -> io::Result<bool> {
         let Some(file) = &self.file else {
             let children = Source::snapshot().children(getpid(), 1);
             return Ok(children.into_iter().any(|pid| !besides.contains(&Some(pid))));
         };
-        // Room for three ids; one that is cut in the middle is still another one.
+        // Room for three ids; a truncated one still counts as another child.
         let mut buffer = [0; 32];
         let count = file.read_at(&mut buffer, 0)?;
         let mut ids = buffer[..count].split(|byte| *byte == b' ').filter(|id| !id.is_empty());

@@ -1,4 +1,4 @@
-//! Starting a process: fork, what the child does to itself, and the program it becomes.
+//! Starts a process: the fork, the setup in the child, and exec.
 
 use std::ffi::CString;
 use std::io;
@@ -10,12 +10,12 @@ use rustix::process::{Pid, Signal, chdir, set_parent_process_death_signal, setsi
 
 use super::{Resource, check, exit_now, reset_signals, set_limit};
 
-/// Which side of a fork this is.
+/// The side of a fork.
 #[derive(Debug)]
 pub(crate) enum Fork {
     /// The new process.
     Child,
-    /// The old one, with the id of the new.
+    /// The old one, with the id of the new one.
     Parent(Pid),
 }
 
@@ -27,20 +27,20 @@ fn side(pid: libc::pid_t) -> Fork {
 ///
 /// # Safety
 ///
-/// If this process has more than one thread, the child makes nothing but async-signal-safe calls until it
-/// executes a program or exits: a lock that another thread holds is never released there.
+/// If this process has more than one thread, the child must only make async-signal-safe calls until it executes a
+/// program or exits: a lock that another thread holds is never released there.
 unsafe fn fork() -> io::Result<Fork> {
-    // SAFETY: the caller keeps the promise above; fork itself has no other precondition.
+    // SAFETY: the caller ensures the precondition above; fork itself has no other precondition.
     Ok(side(check(unsafe { libc::fork() })?))
 }
 
-/// Forks a process that has one thread. The child may do everything.
+/// Forks a process with one thread. The child may do anything.
 ///
 /// # Errors
 ///
 /// Refuses if there are other threads.
 pub(crate) fn fork_single_threaded() -> io::Result<Fork> {
-    // One link for each thread, beside the directory's own two.
+    // One link for each thread, besides the directory's own two.
     let links = rustix::fs::stat("/proc/self/task").map_or(0, |task| task.st_nlink);
     if links > 3 {
         return Err(io::Error::other("only a process with one thread may fork"));
@@ -49,13 +49,13 @@ pub(crate) fn fork_single_threaded() -> io::Result<Fork> {
     unsafe { fork() }
 }
 
-/// Forks into a cgroup (version 2), and says whether that was possible; without, it forks where it is. Moving a process
-/// afterwards makes every fork and exit on the machine wait; this does not.
+/// Forks into a cgroup (version 2), and returns whether that was possible; otherwise forks into its own. Moving a
+/// process afterwards blocks every fork and exit on the machine; this does not.
 ///
 /// # Safety
 ///
-/// The child makes nothing but system calls until it executes a program or exits: the C library does not know that
-/// it is another process, and another thread may hold a lock.
+/// The child must only make system calls until it executes a program or exits: the C library does not know that it is
+/// another process, and another thread may hold a lock.
 unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Fork, bool)> {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     if let Some(cgroup) = cgroup {
@@ -64,21 +64,22 @@ unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Fork, bool)> 
         arguments.flags = CLONE_INTO_CGROUP;
         arguments.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
         arguments.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
-        // SAFETY: without a stack and without shared memory this is a fork, and the caller keeps the promise above.
+        // SAFETY: without a stack and without shared memory this is a fork, and the caller ensures the precondition
+        // above.
         let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
-        // It fails on an older kernel, or with a cgroup that takes no process.
+        // It fails on an older kernel, or with a cgroup that accepts no process.
         if let Ok(pid) = i32::try_from(pid)
             && pid >= 0
         {
             return Ok((side(pid), true));
         }
     }
-    // SAFETY: the caller promises more than this needs.
+    // SAFETY: the caller ensures more than this needs.
     Ok((unsafe { fork() }?, false))
 }
 
-/// Whether a process that is forked into this cgroup lives. The kernel kills it if the cgroup that we are in was ever
-/// killed, since it compares the two cgroups' counts of kills.
+/// Whether a process that is forked into this cgroup survives. The kernel kills it if our own cgroup was ever killed,
+/// since it compares the kill counts of both cgroups.
 pub(crate) fn lives_in(cgroup: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: the child exits at once.
     match unsafe { fork_into(Some(cgroup)) }? {
@@ -90,14 +91,13 @@ pub(crate) fn lives_in(cgroup: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// A program ready to be executed: everything is allocated, so that a child of a fork has nothing left
-/// to do but the call.
+/// A program ready to be executed: everything is allocated, so that the child of a fork only makes the call.
 #[derive(Debug)]
 pub(crate) struct PreparedExec {
     path: CString,
     argv: Vec<*const libc::c_char>,
     env: Vec<*const libc::c_char>,
-    /// What the pointers point into.
+    /// The memory that the pointers refer to.
     _strings: Vec<CString>,
 }
 
@@ -119,7 +119,7 @@ impl PreparedExec {
     }
 }
 
-/// The user that a process runs as.
+/// The user of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) user: libc::uid_t,
@@ -129,12 +129,12 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Has this thread look at files as this user would.
+    /// Accesses files with the permissions of this user, in this thread.
     pub(crate) fn look_at_files<T>(&self, look: impl FnOnce() -> T) -> io::Result<T> {
         let groups = rustix::process::getgroups()?;
         let groups: Vec<_> = groups.into_iter().map(rustix::process::Gid::as_raw).collect();
         set_groups(&self.groups)?;
-        // SAFETY: the calls take numbers only. They return what was set before, and cannot fail for root.
+        // SAFETY: the calls take numbers only. They return the previous values, and cannot fail for root.
         let before = unsafe {
             let group = libc::syscall(libc::SYS_setfsgid, self.group);
             (libc::syscall(libc::SYS_setfsuid, self.user), group)
@@ -149,13 +149,13 @@ impl Credentials {
         Ok(seen)
     }
 
-    /// Makes the calling thread this user's. The C library's functions would do it to all threads, which a forked child
-    /// does not have.
+    /// Switches the calling thread to this user. The C library's functions would switch all threads, which a forked
+    /// child does not have.
     fn apply(&self) -> io::Result<()> {
         const JOIN_SESSION_KEYRING: libc::c_int = 1;
-        // A new and empty session keyring: the keys in the server's are not the command's. Made before the user changes, who
-        // may have no more than 200 of them. Where the call is not known or not allowed (containers forbid it), no process
-        // has keys to be read.
+        // A new and empty session keyring: the keys in the server's do not belong to the command. Created before the
+        // user changes, because a user may have at most 200 of them. If the call is unknown or not allowed
+        // (containers forbid it), no process has keys to read.
         // SAFETY: without a name the call takes numbers only.
         unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
         set_groups(&self.groups)?;
@@ -184,16 +184,16 @@ pub(crate) struct LimitValue {
     pub(crate) hard: u64,
 }
 
-/// A process that is ready to be started: all that the child needs is allocated and open.
+/// A process ready to be started: everything that the child needs is allocated and open.
 #[derive(Debug)]
 pub(crate) struct PreparedChild<'a> {
     pub(crate) program: PreparedExec,
     pub(crate) cwd: CString,
-    /// Descriptors and the numbers that the program has them under. Each is above all of those numbers.
+    /// Descriptors and their numbers in the program. Each descriptor is above all of those numbers.
     pub(crate) descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
     /// Whether descriptor 0 becomes the controlling terminal of the child's session.
     pub(crate) controlling_terminal: bool,
-    /// The cgroup (version 2) to fork into, and the files through which the same cgroup is joined where that fails.
+    /// The cgroup (version 2) to fork into, and the files through which it is joined if that fails.
     pub(crate) fork_into: Option<BorrowedFd<'a>>,
     pub(crate) join_instead: Vec<BorrowedFd<'a>>,
     /// The `cgroup.procs` files of cgroups to join in any case.
@@ -207,7 +207,7 @@ pub(crate) struct PreparedChild<'a> {
 /// The step at which starting failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartStep {
-    /// Forking, or what the parent does for it.
+    /// Forking, or the parent's part of it.
     Fork = 0,
     /// Session, terminal, descriptors, signals.
     Setup = 1,
@@ -240,16 +240,16 @@ impl StartFailure {
 }
 
 impl PreparedChild<'_> {
-    /// Starts the process, in a session of its own, to be killed when the calling thread ends. Returns when the
-    /// program runs or could not be started; then the child has been reaped.
+    /// Starts the process in a new session; it is killed when the calling thread ends. Returns when the program runs
+    /// or could not be started; then the child has been reaped.
     pub(crate) fn start(&self) -> Result<Pid, StartFailure> {
         let failed = StartFailure::at(StartStep::Fork);
         let (errors, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
-        // Out of the way of the descriptors that the program gets.
+        // Above the descriptors that the program gets.
         let report =
             rustix::io::fcntl_dupfd_cloexec(&writer, self.free_number).map_err(|e| failed(e.into()))?;
         drop(writer);
-        // SAFETY: what the child does is below: system calls with what was prepared.
+        // SAFETY: the child, below, only makes system calls with prepared data.
         match unsafe { fork_into(self.fork_into) }.map_err(failed)? {
             (Fork::Child, is_inside) => {
                 let StartFailure { step, source } = self.become_program(is_inside);
@@ -260,8 +260,8 @@ impl PreparedChild<'_> {
                 exit_now(if errno == libc::ENOENT { 127 } else { 126 });
             }
             (Fork::Parent(pid), _) => {
-                // What is done to the child from outside (tag, cgroup, limits) must not be overtaken by what it does to
-                // itself. The pipe is closed when it has become the program, or has ended.
+                // Changes to the child from outside (tag, cgroup, limits) must not be overtaken by its own. The pipe
+                // is closed when it has executed the program, or has ended.
                 drop(report);
                 let mut message = [0; 5];
                 match rustix::io::retry_on_intr(|| rustix::io::read(&errors, &mut message)) {
@@ -277,7 +277,7 @@ impl PreparedChild<'_> {
         }
     }
 
-    /// What the child does: nothing here allocates or takes a lock.
+    /// The child's part: it must not allocate or take a lock.
     fn become_program(&self, is_inside: bool) -> StartFailure {
         match self.prepare(is_inside) {
             Ok(()) => StartFailure { step: StartStep::Program, source: self.program.exec() },
@@ -287,7 +287,7 @@ impl PreparedChild<'_> {
 
     fn prepare(&self, is_inside: bool) -> Result<(), StartFailure> {
         let at = StartFailure::at;
-        // Its own session: what it does to its process group must not reach the supervisor.
+        // A separate session: signals to its process group must not reach the supervisor.
         setsid().map_err(|e| at(StartStep::Setup)(e.into()))?;
         let instead: &[_] = if is_inside { &[] } else { &self.join_instead };
         for file in instead.iter().chain(&self.join) {
@@ -300,14 +300,14 @@ impl PreparedChild<'_> {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
                 .map_err(|e| at(StartStep::Setup)(e.into()))?;
         }
-        // After the descriptors are in place, whose numbers may be above the limit.
+        // After the descriptors are in place, because their numbers may be above the limit.
         for LimitValue { resource, soft, hard } in &self.limits {
             set_limit(None, *resource, *soft, *hard).map_err(at(StartStep::Limits))?;
         }
         if let Some(credentials) = &self.credentials {
             credentials.apply().map_err(at(StartStep::User))?;
         }
-        // After the user has changed, which would undo it.
+        // After the user has changed, which would reset it.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| at(StartStep::Setup)(e.into()))?;
         chdir(&*self.cwd).map_err(|e| at(StartStep::WorkingDirectory)(e.into()))?;
         reset_signals();
@@ -315,9 +315,9 @@ impl PreparedChild<'_> {
     }
 }
 
-/// Makes the descriptor available to the program to be executed under this number. Only for the child
-/// of a fork: what had the number before is closed.
+/// Makes the descriptor available to the program under this number. Only for the child of a fork: the previous
+/// descriptor with the number is closed.
 fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
-    // SAFETY: dup2 has no memory preconditions; the child gives up what the number stood for.
+    // SAFETY: dup2 has no memory preconditions; the child gives up the previous descriptor.
     check(unsafe { libc::dup2(fd.as_raw_fd(), number) }).map(drop)
 }

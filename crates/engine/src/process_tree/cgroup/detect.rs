@@ -1,4 +1,4 @@
-//! [`Cgroups`]: which cgroups can be used, and what for.
+//! [`Cgroups`]: the usable cgroups and their purposes.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ use super::mounts::{self, Mount, Version};
 use crate::command::Limits;
 use crate::process_tree::tag::Nonce;
 
-/// Which cgroups to use.
+/// Use of cgroups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum CgroupChoice {
-    /// Whatever is there; v2 for ending where there are both.
+    /// Any; v2 for ending processes if both exist.
     #[default]
     Auto,
     /// None.
@@ -27,22 +27,22 @@ pub(crate) enum CgroupChoice {
     V2,
 }
 
-/// What cgroups can be used for.
+/// Purposes for which cgroups can be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Support {
-    /// Ending a tree in one stroke.
+    /// Ending a tree at once.
     pub(crate) kill: bool,
-    /// Limiting a tree's memory.
+    /// Limiting the memory of a tree.
     pub(crate) memory: bool,
-    /// Limiting a tree's processes.
+    /// Limiting the number of processes of a tree.
     pub(crate) processes: bool,
 }
 
-/// A hierarchy in which cgroups can be made.
+/// A hierarchy in which cgroups can be created.
 #[derive(Debug)]
 pub(super) struct Hierarchy {
     pub(super) version: Version,
-    /// Where they are made.
+    /// The directory in which they are created.
     pub(super) own: PathBuf,
     pub(super) support: Support,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Finds out by trying. Costs about a millisecond; supervisors inherit the answer.
+    /// Detects them by trying. Costs about a millisecond; supervisors inherit the result.
     pub(crate) fn detect(choice: CgroupChoice) -> Self {
         if choice == CgroupChoice::Off {
             return Self::default();
@@ -73,7 +73,7 @@ impl Cgroups {
         Self::choose(hierarchies)
     }
 
-    /// Picks a hierarchy for each purpose, v2 first.
+    /// Selects a hierarchy for each purpose, v2 first.
     fn choose(mut hierarchies: Vec<Hierarchy>) -> Self {
         hierarchies.sort_by_key(|hierarchy| hierarchy.version == Version::V1);
         let first =
@@ -86,7 +86,7 @@ impl Cgroups {
         }
     }
 
-    /// What they can be used for.
+    /// The purposes for which they can be used.
     pub(crate) fn support(&self) -> Support {
         Support {
             kill: self.kill.is_some(),
@@ -95,7 +95,7 @@ impl Cgroups {
         }
     }
 
-    /// What is used for each purpose, for people: (purpose, where).
+    /// The use for each purpose, for display: (purpose, location).
     pub(crate) fn describe(&self) -> [(&'static str, String); 3] {
         let place = |index: Option<usize>, fallback: &str| {
             index.map_or_else(
@@ -114,21 +114,21 @@ impl Cgroups {
         ]
     }
 
-    /// Makes a cgroup: for ending, and for the limits that are asked for. The caller has found out
-    /// with [`plan`](crate::process_tree::limits::plan) that these can be had.
+    /// Creates a cgroup for ending and for the given limits. The caller has checked with
+    /// [`plan`](crate::process_tree::limits::plan) that these are available.
     pub(crate) fn create(&self, nonce: Nonce, name: &str, limits: &Limits) -> io::Result<Cgroup> {
         Cgroup::create(self.clone(), format!("{}{name}", prefix(nonce)), limits)
     }
 
-    /// The file that counts the out-of-memory kills in the cgroup this process itself is in: a
-    /// container's own limit. With v2 it counts those in cgroups below too.
+    /// The counter of out-of-memory kills in the cgroup of this process: a container's own limit. With v2 it includes
+    /// those in cgroups below.
     pub(crate) fn ambient_oom_kills() -> Option<OomCounter> {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let mounts = mounts::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
         mounts.iter().find_map(|mount| OomCounter::open(&mount.own, mount.version))
     }
 
-    /// Removes what a dead supervisor left, as far as it is empty. Returns how many are still there.
+    /// Removes the empty cgroups of a dead supervisor. Returns the number of remaining ones.
     pub(crate) fn sweep(&self, nonce: Nonce) -> usize {
         let prefix = prefix(nonce);
         let mut left = 0;
@@ -150,10 +150,10 @@ fn prefix(nonce: Nonce) -> String {
     format!("sandcrab-{nonce}-")
 }
 
-/// Makes a cgroup in a hierarchy and looks what it can do.
+/// Creates a cgroup in a hierarchy and checks what it supports.
 fn probe(mount: &Mount) -> Option<Hierarchy> {
     let own = &mount.own;
-    // Moving a process takes the right to write here, too.
+    // Moving a process needs write permission here, too.
     access(own.join("cgroup.procs"), Access::WRITE_OK).ok()?;
     if mount.version == Version::V1
         && !mount.controllers.iter().any(|name| matches!(name.as_str(), "freezer" | "memory" | "pids"))
@@ -167,7 +167,7 @@ fn probe(mount: &Mount) -> Option<Hierarchy> {
     fs::create_dir(&directory).ok()?;
     let has = |file: &str| access(directory.join(file), Access::WRITE_OK).is_ok();
     let support = match mount.version {
-        // A threaded or invalid cgroup takes no processes.
+        // A threaded or invalid cgroup accepts no processes.
         Version::V2 if !is_domain(&directory) => Support::default(),
         Version::V2 => {
             Support { kill: has("cgroup.kill"), memory: has("memory.max"), processes: has("pids.max") }
@@ -190,8 +190,8 @@ fn is_domain(directory: &Path) -> bool {
     fs::read_to_string(directory.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "domain")
 }
 
-/// Asks for the controllers that limits need. It is refused where the cgroup has processes of its
-/// own and is not the root; then those limits are not to be had here.
+/// Enables the controllers for limits. The kernel refuses this if the cgroup has processes of its own and is not the
+/// root; those limits are then not available here.
 fn enable(own: &Path) {
     let available = fs::read_to_string(own.join("cgroup.controllers")).unwrap_or_default();
     let enabled = fs::read_to_string(own.join("cgroup.subtree_control")).unwrap_or_default();
@@ -205,7 +205,7 @@ fn enable(own: &Path) {
 
 #[cfg(test)]
 impl Cgroups {
-    /// Cgroups that exist on paper only.
+    /// Simulated cgroups.
     pub(crate) fn pretend(support: Support) -> Self {
         Self::choose(vec![Hierarchy { version: Version::V1, own: "/nowhere".into(), support }])
     }

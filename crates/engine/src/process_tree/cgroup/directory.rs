@@ -1,4 +1,4 @@
-//! One cgroup directory: its processes, its limits, its end.
+//! One cgroup directory: its processes, its limits, its removal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,10 +14,9 @@ use rustix::process::{Pid, getpid};
 use super::mounts::Version;
 use crate::procfs::pid_from;
 
-/// How long to wait for processes to be frozen. Those that are not by then are stuck in the
-/// kernel, and do not fork either.
+/// Maximum time to wait for processes to be frozen. Others are stuck in the kernel, and do not fork either.
 const FREEZE_LIMIT: Duration = Duration::from_millis(5);
-/// How deep a command may have nested cgroups of its own in ours.
+/// Maximum depth of cgroups that a command may have nested in ours.
 const MAX_DEPTH: usize = 32;
 
 /// A cgroup in one hierarchy.
@@ -27,7 +26,7 @@ pub(crate) struct Directory {
     pub(in crate::process_tree) path: PathBuf,
     /// `cgroup.procs`, open for writing: joining is one call.
     procs: File,
-    /// Its processes were killed at least once.
+    /// Whether its processes were killed at least once.
     killed: AtomicBool,
 }
 
@@ -54,11 +53,11 @@ impl Directory {
     }
 
     pub(super) fn write(&self, file: &str, value: &str) -> io::Result<()> {
-        // Not `fs::write`, which would create it where it is missing.
+        // Not `fs::write`, which would create a missing file.
         OpenOptions::new().write(true).open(self.path.join(file))?.write_all(value.as_bytes())
     }
 
-    /// The processes in it and in cgroups that were made in it.
+    /// The processes in it and in its descendants.
     pub(super) fn members(&self) -> Vec<Pid> {
         let mut members = Vec::new();
         for_each_below(&self.path, 0, &mut |directory| {
@@ -73,24 +72,24 @@ impl Directory {
         self.members().contains(&getpid())
     }
 
-    /// Whether it can be killed in one call.
+    /// Whether it can be killed with one call.
     pub(crate) fn has_kill_file(&self) -> bool {
         self.version == Version::V2
     }
 
-    /// Kills all that is in it, in one call. v2 only.
+    /// Kills everything in it, with one call. v2 only.
     pub(crate) fn kill_all(&self) -> io::Result<()> {
         self.killed.store(true, Ordering::Release);
         self.write("cgroup.kill", "1")
     }
 
-    /// Whether a process can be forked into it. The kernel counts the kills of a cgroup and compares with those
-    /// of the forking process's own: if they differ, it takes the fork for one that a kill has just missed.
+    /// Whether a process can be forked into it. The kernel compares the kill count of the cgroup with that of the
+    /// forking process's own: if they differ, it kills the fork as one that a kill has just missed.
     pub(super) fn takes_forks(&self) -> bool {
         self.version == Version::V2 && !self.killed.load(Ordering::Acquire)
     }
 
-    /// Stops everything in it, so that nothing forks. Waits a little until it has happened.
+    /// Freezes everything in it, so that nothing forks. Waits a little for completion.
     pub(crate) fn freeze(&self) -> io::Result<()> {
         let (file, value) = match self.version {
             Version::V1 => ("freezer.state", "FROZEN"),
@@ -109,7 +108,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Lets everything in it go on, also what the command itself froze below.
+    /// Thaws everything in it, also what the command itself froze below.
     pub(crate) fn thaw(&self) {
         for_each_below(&self.path, 0, &mut |directory| {
             let (file, value) = match self.version {
@@ -117,7 +116,7 @@ impl Directory {
                 Version::V2 => ("cgroup.freeze", "0"),
             };
             if let Ok(mut file) = OpenOptions::new().write(true).open(directory.join(file)) {
-                // It is gone, then.
+                // It has been removed.
                 let _gone = file.write_all(value.as_bytes());
             }
         });
@@ -128,11 +127,11 @@ impl Directory {
         match self.version {
             Version::V2 => {
                 self.write("memory.max", &bytes)?;
-                // Memory that moves to swap is memory still. There may be no swap to be limited.
+                // Swapped memory counts too. Swap accounting may not be available.
                 optional(self.write("memory.swap.max", "0"))
             }
             Version::V1 => {
-                // The limit with swap is never below the one without, whichever way they change.
+                // The limit with swap is never below the one without, in whichever direction they change.
                 if self.write("memory.limit_in_bytes", &bytes).is_err() {
                     optional(self.write("memory.memsw.limit_in_bytes", &bytes))?;
                     self.write("memory.limit_in_bytes", &bytes)?;
@@ -147,7 +146,7 @@ impl Directory {
     }
 }
 
-/// A file that may be missing.
+/// Ignores that a file is missing.
 fn optional(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -155,8 +154,8 @@ fn optional(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Counts the processes that the kernel killed in a cgroup for want of memory. Kept open: asking costs a few
-/// microseconds.
+/// Counts the processes in a cgroup that the kernel killed because memory was exhausted. Kept open: a read costs a
+/// few microseconds.
 #[derive(Debug)]
 pub(crate) struct OomCounter(File);
 
@@ -176,7 +175,7 @@ impl OomCounter {
     }
 }
 
-/// A directory and all below it, the deepest first: commands can make cgroups in theirs.
+/// Calls `act` for a directory and all below it, the deepest first: commands can create cgroups in theirs.
 fn for_each_below(directory: &Path, depth: usize, act: &mut dyn FnMut(&Path)) {
     if depth < MAX_DEPTH
         && let Ok(entries) = fs::read_dir(directory)
@@ -190,9 +189,9 @@ fn for_each_below(directory: &Path, depth: usize, act: &mut dyn FnMut(&Path)) {
     act(directory);
 }
 
-/// Removes a cgroup with those in it. Fails if a process is in one of them.
+/// Removes a cgroup with its descendants. Fails if one of them contains a process.
 pub(super) fn remove_tree(directory: &Path) -> io::Result<()> {
-    // Nearly always there is nothing in it.
+    // Nearly always it has no descendants.
     match fs::remove_dir(directory) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -10,11 +10,11 @@ use super::detect::Cgroups;
 use super::directory::{Directory, OomCounter, remove_tree};
 use crate::command::Limits;
 
-/// The cgroup of an execution: one directory for ending it, and others for its limits where these
-/// are in other hierarchies.
+/// The cgroup of an execution: one directory for ending it, and others for its limits if these are in other
+/// hierarchies.
 ///
-/// Dropping it leaves the directories: they may hold processes. [`remove`](Self::remove) removes
-/// them, or [`Cgroups::sweep`] does later.
+/// Dropping it keeps the directories, because they may contain processes. [`remove`](Self::remove) removes them, or
+/// [`Cgroups::sweep`] does later.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     cgroups: Cgroups,
@@ -35,14 +35,14 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// The directory in a hierarchy, made if there is none yet.
+    /// The directory in a hierarchy; created if it does not exist.
     fn directory(&mut self, index: usize) -> io::Result<Arc<Directory>> {
         if let Some((_, directory)) = self.directories.iter().find(|(at, _)| *at == index) {
             return Ok(Arc::clone(directory));
         }
         let hierarchy = &self.cgroups.hierarchies[index];
         let directory = Arc::new(Directory::create(hierarchy.version, hierarchy.own.join(&self.name))?);
-        // Whoever is in this cgroup is so in all hierarchies.
+        // A process in this cgroup must be in it in all hierarchies.
         if let Some((_, first)) = self.directories.first() {
             for pid in first.members() {
                 match directory.add(pid.as_raw_nonzero().get()) {
@@ -56,8 +56,8 @@ impl Cgroup {
         Ok(directory)
     }
 
-    /// Sets the limits that a cgroup enforces here, of those given. Processes that are in it
-    /// already come under them.
+    /// Sets those of the given limits that a cgroup enforces here. They also apply to processes that are already in
+    /// it.
     pub(crate) fn add_limits(&mut self, limits: &Limits) -> io::Result<()> {
         if let (Some(bytes), Some(index)) = (limits.memory_bytes, self.cgroups.memory) {
             self.directory(index)?.limit_memory(bytes)?;
@@ -68,12 +68,12 @@ impl Cgroup {
         Ok(())
     }
 
-    /// The files through which a process joins it, by writing `0`; for a forked child.
+    /// The files through which a forked child joins it, by writing `0`.
     pub(crate) fn join_files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.directories.iter().map(|(_, directory)| directory.procs())
     }
 
-    /// The directory to fork into, if it is of version 2 and there is no other to join.
+    /// The directory to fork into, if it is of version 2 and the only one.
     pub(crate) fn fork_target(&self) -> Option<OwnedFd> {
         let [(_, directory)] = self.directories.as_slice() else { return None };
         if !directory.takes_forks() {
@@ -87,7 +87,7 @@ impl Cgroup {
         self.directories.iter().try_for_each(|(_, directory)| directory.add(pid.as_raw_nonzero().get()))
     }
 
-    /// Moves a process that is in it out again, to where this process is.
+    /// Moves a process out of it, to the cgroup of this process.
     pub(crate) fn release(&self, pid: Pid) -> io::Result<()> {
         let own = |index: usize| self.cgroups.hierarchies[index].own.join("cgroup.procs");
         let mut directories = self.directories.iter();
@@ -100,21 +100,21 @@ impl Cgroup {
         self.directories.first().map(|(_, directory)| directory.members()).unwrap_or_default()
     }
 
-    /// How many of its processes the kernel has killed for want of memory; 0 without a memory limit.
+    /// Number of its processes that the kernel has killed because memory was exhausted; 0 without a memory limit.
     pub(crate) fn oom_kills(&self) -> u64 {
         let mut memory = self.directories.iter().filter(|(index, _)| Some(*index) == self.cgroups.memory);
         let counter = memory.find_map(|(_, directory)| OomCounter::open(&directory.path, directory.version));
         counter.and_then(|counter| counter.read()).unwrap_or(0)
     }
 
-    /// The directory for ending, which an [`Ending`](crate::process_tree::Ending) may outlive us with.
+    /// The directory for ending, which an [`Ending`](crate::process_tree::Ending) may keep longer than this.
     pub(crate) fn kill_directory(&self) -> Option<Arc<Directory>> {
         let found = self.directories.iter().find(|(index, _)| Some(*index) == self.cgroups.kill)?;
         Some(Arc::clone(&found.1))
     }
 
-    /// Removes the directories. Fails while processes are in it, and (for a moment) just after they
-    /// have ended; then to be called again later.
+    /// Removes the directories. Fails while it contains processes, and for a moment after they have ended; then it
+    /// must be called again later.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         self.directories.retain(|(_, directory)| match remove_tree(&directory.path) {

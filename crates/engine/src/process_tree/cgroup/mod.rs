@@ -1,10 +1,8 @@
-//! Control groups, where there are some to be had: for ending a tree in one stroke, and for limits on
-//! a whole tree.
+//! Control groups, where available: for ending a tree at once, and for limits on a whole tree.
 //!
-//! They are looked for and used, never required. Everything is made below the cgroup this process
-//! is in, so that limits on it (a container's, say) hold for what is made here, and a user with a
-//! delegated subtree can do it without being root. Directories are called `sandcrab-<nonce>-<name>`,
-//! after the supervisor that owns them.
+//! They are detected and used, never required. Everything is created below the cgroup of this process, so its limits
+//! (for example a container's) apply, and a user with a delegated subtree does not need root. Directories are named
+//! `sandcrab-<nonce>-<name>`, after the supervisor that owns them.
 
 mod detect;
 mod directory;

@@ -1,4 +1,4 @@
-//! Where cgroup hierarchies are mounted, and where in them this process is.
+//! The mount points of cgroup hierarchies, and the cgroups of this process in them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -55,8 +55,8 @@ fn parse_line(line: &str, membership: &str) -> Option<Mount> {
     })
 }
 
-/// The directory of a cgroup in a mount that shows the hierarchy from `root` on. `None` if the
-/// mount does not show it.
+/// The directory of a cgroup in a mount that shows the hierarchy from `root` on. `None` if the mount does not show
+/// it.
 fn own_directory(root: &Path, point: &Path, path: &Path) -> Option<PathBuf> {
     // A path outside of the cgroup namespace's root begins with `/..`.
     if path.components().any(|part| part == Component::ParentDir) {
@@ -66,7 +66,7 @@ fn own_directory(root: &Path, point: &Path, path: &Path) -> Option<PathBuf> {
     Some(if below.as_os_str().is_empty() { point.to_owned() } else { point.join(below) })
 }
 
-/// Blanks and the like are written in octal.
+/// Blanks and some other characters are escaped in octal.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
