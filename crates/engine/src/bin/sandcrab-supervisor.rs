@@ -1,5 +1,4 @@
-//! The supervisor as a program of its own, for embedders that do not call `sandcrab_engine::init`
-//! in their `main`.
+//! The supervisor as a separate program, for embedders that do not call `sandcrab_engine::init` in their `main`.
 
 fn main() {
     sandcrab_engine::init();

@@ -1,9 +1,9 @@
-//! Which variables bash looks at when it starts.
+//! Variables that bash reads when it starts.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Bash reads these when it starts, sets them by itself, or gives them a meaning that assigning does not have. Sorted.
+/// Variables that bash reads when it starts, sets by itself, or interprets in another way than an assignment. Sorted.
 const READ_AT_START: [&str; 40] = [
     "COLUMNS",
     "COMP_WORDBREAKS",
@@ -47,11 +47,11 @@ const READ_AT_START: [&str; 40] = [
     "_",
 ];
 
-/// Bash would run a function of this name in place of the first line that the loaded driver gives it, and the files before
-/// it; and the options would be in its way.
+/// Variables that are not passed to bash on start: bash would run a function of this name in place of the first line
+/// of the loaded driver, or files before it; and the options would interfere.
 pub(super) const LEFT_OUT: &[&str] = &["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_enable%%"];
 
-/// Whether a shell that was started with this variable, and is up, is as a `bash -c` that has it.
+/// Whether a running shell that was started with this variable behaves like a `bash -c` with it.
 pub(crate) fn is_taken_at_start(name: &OsStr, value: &OsStr) -> bool {
     let is_left_out = LEFT_OUT.iter().any(|left_out| name == OsStr::new(left_out)) && name != "ENV";
     !is_left_out && name != "PIPESTATUS" && (!is_locale(name) || is_usual_locale(value))
@@ -61,18 +61,18 @@ fn is_locale(name: &OsStr) -> bool {
     name == "LANG" || name.as_bytes().starts_with(b"LC_")
 }
 
-/// Of a locale that the machine does not have `bash -c` says so, in its own words.
+/// For a locale that the machine does not have, `bash -c` prints a warning.
 fn is_usual_locale(value: &OsStr) -> bool {
     ["", "C", "POSIX", "C.UTF-8"].iter().any(|usual| value == OsStr::new(usual))
 }
 
-/// Bash has a value of its own for these where the environment has none.
+/// Variables for which bash has a default if the environment has none.
 const HAS_DEFAULT: [&str; 1] = ["PATH"];
 
-/// Whether a shell that is up can take this change of its environment as if it had started with it.
+/// Whether a running shell can apply this change of its environment as if it had started with it.
 ///
-/// If it cannot, a new bash has to start with it. Names that are no shell names are kept aside by bash, exported
-/// functions are parsed.
+/// If not, a new bash must be started. Bash keeps names that are not shell names separately, and parses exported
+/// functions.
 pub(crate) fn is_plain(name: &OsStr, value: Option<&OsStr>) -> bool {
     if is_locale(name) && value.is_some_and(|value| !is_usual_locale(value)) {
         return false;

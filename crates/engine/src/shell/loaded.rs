@@ -1,4 +1,4 @@
-//! The loaded driver: the other end of `object/`.
+//! The loaded driver: the supervisor's end of `object/`.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -22,10 +22,10 @@ use super::{Done, ForkSetup, How, Report, ShellConfig, ShellJob, ShellUsage, Urg
 use crate::memory_file::sealed_file;
 use crate::sys;
 
-/// The compiled object; empty if there was no compiler.
+/// The compiled object; empty if it was built without a compiler.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/getter.so"));
 
-// The protocol, as `object/object.h` has it.
+// The protocol, as in `object/object.h`.
 const MAGIC: u32 = 0x4241_5244;
 const MAX_PACKET: usize = 64 << 10;
 const RUN: u32 = 1;
@@ -49,25 +49,25 @@ const NAME_BYTES: usize = 64;
 const REPORT_BYTES: usize = 48;
 const MAX_FDS: usize = 6;
 
-/// How long to wait before the first attempt to connect to a shell again, and at most.
+/// First and maximum delay between attempts to reconnect to a shell.
 const RECONNECT_FIRST: Duration = Duration::from_millis(2);
 const RECONNECT_MOST: Duration = Duration::from_millis(64);
-/// How long a template may take to fork.
+/// Maximum time for a template to fork.
 const FORK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a template that does not answer is continued, first and then: it may have been stopped.
+/// First and later interval at which a template that does not reply is continued: it may have been stopped.
 const FIRST_FORK_TICK: Duration = Duration::from_millis(20);
 const FORK_TICK: Duration = Duration::from_millis(500);
 
-/// Given to the shell when it is up.
+/// Given to the shell when it is ready.
 const LATE: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Whether there is an object to load.
+/// Whether the object was built.
 pub(super) fn is_built() -> bool {
     !OBJECT.is_empty()
 }
 
-/// The object as a file, made once.
+/// The object as a memory file, created once.
 fn object() -> io::Result<BorrowedFd<'static>> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(file) = FILE.get() {
@@ -81,7 +81,7 @@ fn object() -> io::Result<BorrowedFd<'static>> {
 #[derive(Debug)]
 enum Control {
     Up(OwnedFd),
-    /// A command has closed bash's end. When the command is over, bash listens for us.
+    /// A command has closed bash's end. When the command has ended, bash listens for us.
     Lost {
         retry: Instant,
         delay: Duration,
@@ -94,15 +94,15 @@ enum Control {
 #[derive(Debug)]
 pub(super) struct LoadedConnection {
     control: Control,
-    /// Where bash listens when its end has been closed: a secret until then.
+    /// The name at which bash listens when its end has been closed: secret until then.
     name: Vec<u8>,
     sequence: u32,
     /// The running command's sequence number.
     job: u32,
     packet: Vec<u8>,
-    /// The state of a shell that is about to end.
+    /// The state of a shell that is about to exit.
     last_state: Option<OwnedFd>,
-    /// What a template said of its last fork: a process id, or minus an error.
+    /// A template's reply to the last fork: a process id, or a negative errno.
     forked: Option<i32>,
 }
 
@@ -128,7 +128,7 @@ impl LoadedConnection {
         late.truncate(if late.len() < 2048 { late.len() } else { 0 });
         late.extend([0, 0]);
         hello(&mut first, [control, object_number], &name, &late);
-        // Never fails for want of room: a pipe takes 4 KiB at least.
+        // Never blocks: a pipe has at least 4 KiB.
         rustix::io::write(&script_writer, &first)?;
         let inherited = [(theirs.as_fd(), control), (object()?, object_number)];
         let pid = start_bash(config, &["--norc", "--noprofile"], LEFT_OUT, script.as_fd(), &inherited)?;
@@ -161,7 +161,7 @@ impl LoadedConnection {
         }
     }
 
-    /// What the shell has said of its state before it ended.
+    /// The state that the shell has sent before it exited.
     pub(super) fn last_state(&mut self) -> Option<OwnedFd> {
         self.last_state.take()
     }
@@ -177,16 +177,16 @@ impl LoadedConnection {
             flags |= SET_STATUS;
         }
         if job.once.is_some() {
-            // The object does not listen then: a shell that has become another program is not connected to again.
+            // The object does not listen then: a shell that has executed another program is not reconnected.
             self.name.clear();
         }
         let request = Request { kind: RUN, flags, status: status.unwrap_or(0), tag: 0 };
         self.give(request, job, &[], None)
     }
 
-    /// Has a fork of this shell run the job, as `bash -c`. This one must have run nothing. An error that is an `errno`
-    /// is of the fork, after which this shell can run the job itself; after [`io::ErrorKind::TimedOut`] the job may
-    /// have begun.
+    /// Has a fork of this shell run the job, like `bash -c`. This shell must be a template. An `errno` error is that
+    /// of the fork, after which this shell can run the job itself; after [`io::ErrorKind::TimedOut`] the job may have
+    /// started.
     pub(super) fn fork(
         &mut self,
         shell: Pid,
@@ -204,14 +204,14 @@ impl LoadedConnection {
         self.give(request, job, &[theirs.as_fd()], setup.cgroup)?;
         drop(theirs);
         let pid = self.wait_for_fork(shell)?;
-        // What it reports is about the request that made it.
+        // Its reports refer to the request that created it.
         let mut link = Self::new(ours, Vec::new());
         link.sequence = self.sequence;
         link.job = self.sequence;
         Ok((pid, link))
     }
 
-    /// Forks this shell, which must have run nothing, for a job that comes later.
+    /// Forks this template for a later job.
     pub(super) fn fork_ahead(&mut self, shell: Pid) -> io::Result<(Pid, Self)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -223,7 +223,7 @@ impl LoadedConnection {
         Ok((pid, Self::new(ours, Vec::new())))
     }
 
-    /// Waits until this fork says that it takes its job; whether it does.
+    /// Waits until this fork reports that it accepts its job. Returns whether it does.
     pub(super) fn is_fork_up(&mut self, shell: Pid) -> bool {
         let deadline = Instant::now() + FORK_TIMEOUT;
         let mut tick = FIRST_FORK_TICK;
@@ -245,7 +245,7 @@ impl LoadedConnection {
             match self.receive(shell) {
                 Ok(Some(Report::Ready)) => continue,
                 Ok(_) => {}
-                // It has not forked, and cannot take a job.
+                // It has not forked, and cannot accept a job.
                 Err(e) if e.raw_os_error().is_some() => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
@@ -259,8 +259,8 @@ impl LoadedConnection {
         }
     }
 
-    /// Waits for a moment until there may be a report. Says whether there may be one at all: the shell is connected, and has
-    /// not taken too long.
+    /// Waits briefly for a report. Returns whether one is still possible: the shell is connected, and has not taken
+    /// too long.
     fn wait_for_report(&self, shell: Pid, deadline: Instant, tick: &mut Duration) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let Control::Up(control) = &self.control else { return false };
@@ -270,7 +270,7 @@ impl LoadedConnection {
         let mut fds = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
         let time = Timespec { tv_sec: 0, tv_nsec: left.min(*tick).subsec_nanos().into() };
         if rustix::event::poll(&mut fds, Some(&time)) == Ok(0) {
-            // A command of an earlier run may have stopped it, as with `kill -STOP -1`.
+            // A command of an earlier run may have stopped it, for example with `kill -STOP -1`.
             drop(sys::send_signal(shell, libc::SIGCONT));
             *tick = FORK_TICK;
         }
@@ -367,8 +367,8 @@ impl LoadedConnection {
         Ok(())
     }
 
-    /// Takes the next report. What did not come from our object (a command may write to the
-    /// descriptor) is passed over.
+    /// Returns the next report. Data that did not come from our object (a command may write to the descriptor) is
+    /// skipped.
     pub(super) fn receive(&mut self, shell: Pid) -> io::Result<Option<Report>> {
         loop {
             let Control::Up(control) = &self.control else {
@@ -395,15 +395,15 @@ impl LoadedConnection {
                 Ok(RecvMsg { bytes: 0, .. }) | Err(Errno::CONNRESET) => self.lose_control(),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
-                // Not an errno that the shell has said.
+                // Not an errno reported by the shell.
                 Err(e) => return Err(io::Error::other(e)),
             }
         }
     }
 
-    /// Bash has ended, or does not have its end any more.
+    /// Bash has ended, or its end of the connection is closed.
     fn lose_control(&mut self) {
-        // With its last state it has said that it ends. A fork of a template has no name to listen at.
+        // With its last state it has announced its exit. A fork of a template has no name to listen at.
         let is_ending = self.last_state.is_some() || self.name.is_empty();
         self.control = if is_ending {
             Control::Closed
@@ -448,7 +448,7 @@ impl LoadedConnection {
             }
             READY => Ok(Some(Report::Ready)),
             DONE if word(2) == self.job => {
-                // It was for a shell that was about to end.
+                // It was for a shell that was about to exit.
                 self.last_state = None;
                 Ok(Some(Report::Done(Done {
                     status: word(3).cast_signed(),
@@ -471,7 +471,7 @@ impl LoadedConnection {
     }
 }
 
-/// What precedes the body of a request.
+/// The header of a request.
 #[derive(Clone, Copy)]
 struct Request {
     kind: u32,
@@ -493,7 +493,7 @@ fn connect(name: &[u8], shell: Pid) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends bash the signal at which the object unwinds.
+/// Sends bash the signal on which the object unwinds.
 pub(super) fn interrupt(shell: Pid) -> io::Result<()> {
     sys::send_signal(shell, libc::SIGCONT)?;
     sys::send_signal(shell, libc::SIGRTMAX() - 3)

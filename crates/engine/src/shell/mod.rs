@@ -1,33 +1,33 @@
-//! A bash kept for commands to come.
+//! A bash process that runs commands.
 //!
-//! [`Shell`] starts a bash, hands it one command at a time with its three descriptors, says when the
-//! command is done and with which status, interrupts it, and takes snapshots of the shell's state. Its
-//! owner is a supervisor: single-threaded, the parent of bash, and the one who reads the command's
-//! output, reaps, and ends what the command has started.
+//! [`Shell`] starts a bash, gives it one command at a time with its three descriptors, reports the end and the status
+//! of the command, interrupts it, and takes snapshots of the shell's state. Its owner is a supervisor: it is
+//! single-threaded, the parent of bash, reads the command's output, reaps, and ends the processes of the command.
 //!
 //! # Two drivers
 //!
-//! [`Driver::Loaded`] puts an object of ours (`object/`) into bash. The command's text goes to bash's own parser,
-//! so the shell behaves as bash behaves when it reads a script, and nothing of ours can be seen in it.
-//! [`Driver::Portable`] needs nothing but bash: it is an interactive bash without a terminal
-//! that gets one line a command. It is less exact; `tests.rs` has the list of differences.
+//! [`Driver::Loaded`] loads an object (`object/`) into bash. Bash's own parser reads the command's text, so the shell
+//! behaves like bash that reads a script, and the object is not visible in it. [`Driver::Portable`] needs only bash:
+//! it is an interactive bash without a terminal that gets one line per command. It is less exact; `tests.rs` has the
+//! list of differences.
 //!
 //! # What ends a shell
 //!
-//! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`How::Exit`], after the
-//! EXIT trap has been run. With the loaded driver the shell is still there, with the state the command has
-//! left but for `errexit`, `nounset` and `onecmd`, which would make an ordinary command end it again; with the portable
-//! one its process ends and nothing is reported but that. `exec program` replaces the shell with either driver; a failed
-//! `exec`, and a syntax error under `set -e`, end it. The loaded driver hands on the state before ([`Shell::last_state`]).
-//! Errors at which bash discards the rest of its input (`shift 1 2`) end the command with status 1 and nothing else. A signal like SIGTERM that the shell has no trap for ends the command ([`How::Signal`],
-//! loaded; between commands it does nothing) or the shell (portable, but for SIGTERM, which it ignores). SIGKILL and the
-//! signals of a crash end the shell always. So the owner treats the end of the process as the end of the command, with the
-//! status it has reaped.
+//! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`How::Exit`], after the EXIT trap has
+//! run. With the loaded driver the shell continues, with the state that the command left, except `errexit`, `nounset`
+//! and `onecmd`, which would make an ordinary command end it again. With the portable driver its process ends, and
+//! only that is reported. `exec program` replaces the shell with either driver; a failed `exec`, and a syntax error
+//! under `set -e`, end it. The loaded driver sends the state before ([`Shell::last_state`]).
+//!
+//! An error at which bash discards a command (`shift 1 2`) does not end the shell. A signal like SIGTERM without a
+//! trap ends the command ([`How::Signal`], loaded; between commands it has no effect) or the shell (portable, except
+//! SIGTERM, which it ignores). SIGKILL and the signals of a crash always end the shell. So the owner treats the end
+//! of the process as the end of the command, with the status it has reaped.
 //!
 //! # What a command may change
 //!
-//! Everything, and it lasts; but for descriptors 0 to 2, which are the command's, and the variables and the
-//! directory given with a [`ShellJob`], which are put back afterwards whatever the command did to them.
+//! Everything, permanently; except descriptors 0 to 2, which belong to the command, and the variables and the
+//! directory given with a [`ShellJob`], which are restored afterwards whatever the command did to them.
 
 mod environment;
 mod loaded;
@@ -55,7 +55,7 @@ pub(crate) use probe::{find_bash, probe};
 pub(crate) use quote::quote;
 pub(crate) use snapshot::{Snapshot, SnapshotError};
 
-/// How a shell is driven.
+/// The driver of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
     /// With an object loaded into bash.
@@ -74,15 +74,15 @@ impl Driver {
     }
 }
 
-/// How to start a shell.
+/// Options of a new shell.
 pub(crate) struct ShellConfig<'a> {
     pub(crate) driver: Driver,
     /// The bash to run.
     pub(crate) bash: &'a Path,
-    /// The complete environment. `BASH_ENV` is given to the commands, but not read by the shell itself;
-    /// `SHELLOPTS`, `BASHOPTS` and exported functions with names of ours are left out.
+    /// The complete environment. `BASH_ENV` is given to the commands, but not read by the shell itself; `SHELLOPTS`,
+    /// `BASHOPTS` and exported functions with our names are omitted.
     pub(crate) env: &'a [(OsString, OsString)],
-    /// Where it starts.
+    /// Its initial directory.
     pub(crate) cwd: &'a Path,
     /// Its cgroups, tag, limits and user.
     pub(crate) setup: &'a ProcessSetup<'a>,
@@ -107,12 +107,12 @@ pub(crate) struct ShellJob<'a> {
     pub(crate) stderr: BorrowedFd<'a>,
     /// Variables to export, or to unset, for this command only.
     pub(crate) env: &'a [(OsString, Option<OsString>)],
-    /// The directory for this command only. Afterwards the shell is back where it was, also if the
-    /// command has used `cd`.
+    /// The directory for this command only. Afterwards the shell is in its previous directory, also if the command
+    /// has used `cd`.
     pub(crate) cwd: Option<&'a Path>,
-    /// The shell's only command, as `bash -c` runs it: the shell ends with it. The status is that of the process;
-    /// [`Report::Done`] may say it before, when the shell has begun to end; with low urgency, that it waits for
-    /// [`Shell::disconnect`]. Loaded driver only.
+    /// Set for the shell's only command, run like `bash -c`: the shell ends with it. The status is that of the
+    /// process. [`Report::Done`] may report it earlier, when the shell has begun to exit; with low urgency, when it
+    /// waits for [`Shell::disconnect`]. Loaded driver only.
     pub(crate) once: Option<Urgency>,
 }
 
@@ -132,28 +132,28 @@ pub(crate) enum Urgency {
     Low,
 }
 
-/// What a shell has to say.
+/// A report of a shell.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// It has started and takes commands. (Commands may be given before; they wait.)
+    /// It has started and accepts commands. (Commands may be given before; they wait.)
     Ready,
-    /// The command is done, and everything bash itself had to write has been written.
+    /// The command has ended, and all output of bash itself has been written.
     Done(Done),
-    /// The snapshot that was asked for.
+    /// The requested snapshot.
     Snapshot(Result<Snapshot, SnapshotError>),
 }
 
 /// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// What `$?` is.
+    /// The value of `$?`.
     pub(crate) status: i32,
     pub(crate) how: How,
-    /// What bash and the children it has waited for have used. Unknown to the portable driver.
+    /// Resource usage of bash and the children it has waited for. Unknown with the portable driver.
     pub(crate) usage: Option<ShellUsage>,
 }
 
-/// How a command came to its end.
+/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// At the end of its text; also after a syntax error, with status 2.
@@ -162,21 +162,21 @@ pub(crate) enum How {
     Exit,
     /// By [`Shell::interrupt`].
     Interrupted,
-    /// By a signal for which the shell had no trap. The status is 128 and its number.
+    /// By a signal without a trap. The status is 128 plus its number.
     Signal,
 }
 
-/// What a command has used.
+/// Resource usage of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ShellUsage {
     pub(crate) user: Duration,
     pub(crate) system: Duration,
-    /// The largest resident set of bash or a child it has waited for. (Children smaller than one of an
-    /// earlier command do not show.)
+    /// The largest resident set of bash or a child it has waited for. (Children smaller than one of an earlier
+    /// command are not visible.)
     pub(crate) max_rss_bytes: u64,
 }
 
-/// A bash.
+/// A bash process.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pid: Pid,
@@ -191,7 +191,7 @@ enum Connection {
 }
 
 impl Shell {
-    /// Starts a bash. Returns when it has been forked; [`Report::Ready`] comes later.
+    /// Starts a bash. Returns when it has been forked; [`Report::Ready`] follows.
     pub(crate) fn start(config: &ShellConfig<'_>) -> io::Result<Self> {
         let (pid, link) = match config.driver {
             Driver::Loaded => {
@@ -203,12 +203,12 @@ impl Shell {
         Ok(Self { pid, link, snapshot: None })
     }
 
-    /// Its process, which the caller reaps.
+    /// Its process id; the caller reaps it.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The descriptors to wait on for reading. They may differ after each call of another method.
+    /// The descriptors to poll for reading. They may change after each call of another method.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let link = match &self.link {
             Connection::Loaded(link) => link.poll_fds(),
@@ -217,7 +217,7 @@ impl Shell {
         link.into_iter().flatten().chain(self.snapshot.as_ref().map(snapshot::Reader::fd))
     }
 
-    /// When to call [`Shell::receive`] though nothing can be read: a command has closed the shell's end of the
+    /// Time to call [`Shell::receive`] without a readable descriptor: a command has closed the shell's end of the
     /// connection, and the shell may listen for a new one by then.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         match &self.link {
@@ -226,8 +226,8 @@ impl Shell {
         }
     }
 
-    /// Forks a shell from this one, which has run nothing and never will, and has the fork run the job as `bash -c`
-    /// does: [`ShellJob::once`] says how it ends. The fork is the caller's child and a shell of its own. Loaded driver only.
+    /// Forks a shell from this template, and has the fork run the job like `bash -c`: [`ShellJob::once`] decides how
+    /// it ends. The fork is the caller's child. Loaded driver only.
     pub(crate) fn fork(&mut self, job: ShellJob<'_>, setup: ForkSetup<'_>) -> io::Result<Self> {
         match &mut self.link {
             Connection::Loaded(link) => {
@@ -238,8 +238,7 @@ impl Shell {
         }
     }
 
-    /// Forks a shell from this one, which has run nothing and never will. The fork waits for one job that is to be run
-    /// [once](ShellJob::once). Loaded driver only.
+    /// Forks a shell from this template. The fork waits for one job with [once](ShellJob::once). Loaded driver only.
     pub(crate) fn fork_ahead(&mut self) -> io::Result<Self> {
         match &mut self.link {
             Connection::Loaded(link) => {
@@ -250,8 +249,8 @@ impl Shell {
         }
     }
 
-    /// Waits until a shell that was [forked ahead](Self::fork_ahead) takes its job; whether it does. What a fork has to do
-    /// first may fail, and then it ends.
+    /// Waits until a shell that was [forked ahead](Self::fork_ahead) accepts its job. Returns whether it does: its
+    /// setup may fail, and then it exits.
     pub(crate) fn is_fork_up(&mut self) -> bool {
         match &mut self.link {
             Connection::Loaded(link) => link.is_fork_up(self.pid),
@@ -259,8 +258,8 @@ impl Shell {
         }
     }
 
-    /// The state that a shell which has ended had at its end, if it ended by itself or by `exec`: current, but for
-    /// `errexit`, `nounset`, `onecmd` and the EXIT trap that has been run. Loaded driver only.
+    /// The state at the end of a shell that exited by itself or by `exec`: current, except `errexit`, `nounset`,
+    /// `onecmd` and the EXIT trap, which has run. Loaded driver only.
     pub(crate) fn last_state(&mut self) -> Option<Snapshot> {
         match &mut self.link {
             Connection::Loaded(link) => Snapshot::from_file(&link.last_state()?),
@@ -268,11 +267,10 @@ impl Shell {
         }
     }
 
-    /// Takes a report, if there is one. Call it until there is none.
+    /// Returns a report, if there is one. Call it until there is none.
     ///
-    /// A command can close the descriptor over which the shell reports. That is no error here: the loaded
-    /// driver comes back over another, and from a shell that has died nothing comes at all. So the end of the process
-    /// is the one sign of death.
+    /// A command can close the descriptor over which the shell reports. That is not an error here: the loaded driver
+    /// reconnects, and a dead shell sends nothing. So the end of the process is the only proof of its death.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Report>> {
         let report = match &mut self.link {
             Connection::Loaded(link) => link.receive(self.pid)?,
@@ -296,13 +294,13 @@ impl Shell {
         }
     }
 
-    /// Unwinds the running command and keeps the shell's state. Everything the command has started must
-    /// be ended by the caller: bash waits for a program in the foreground.
+    /// Unwinds the running command and keeps the shell's state. The caller must end everything that the command has
+    /// started: bash waits for a program in the foreground.
     ///
-    /// Call it again every few milliseconds until the command is done: a signal can come just before bash
-    /// begins to wait. With the portable driver send the command's processes a SIGINT first, and SIGKILL only to those that
-    /// are left: if its child does not die of SIGINT, bash takes the one it got as dealt with by the child, and
-    /// goes on with the text.
+    /// Call it again every few milliseconds until the command has ended: a signal can arrive just before bash begins
+    /// to wait. With the portable driver, first send SIGINT to the command's processes, and SIGKILL only to the
+    /// remaining ones: if its child does not die of SIGINT, bash considers its own SIGINT as handled by the child,
+    /// and continues with the text.
     pub(crate) fn interrupt(&mut self) -> io::Result<()> {
         match &mut self.link {
             Connection::Loaded(_) => loaded::interrupt(self.pid),
@@ -310,7 +308,7 @@ impl Shell {
         }
     }
 
-    /// Tells the shell that there will be no more commands. It runs its EXIT trap, if it has not, and ends.
+    /// Tells the shell that there will be no more commands. It runs its EXIT trap, if it has not, and exits.
     pub(crate) fn disconnect(&mut self) {
         match &mut self.link {
             Connection::Loaded(link) => link.disconnect(),
@@ -318,15 +316,15 @@ impl Shell {
         }
     }
 
-    /// Asks for a snapshot, for when no command is running. The loaded driver takes it in a fork, and
-    /// commands need not wait for it; the fork is the caller's child, to be reaped like others. A snapshot asked for
-    /// before is given up.
+    /// Requests a snapshot, while no command is running. The loaded driver takes it in a fork, and commands need not
+    /// wait for it; the fork is the caller's child, to be reaped like others. An earlier pending snapshot is
+    /// abandoned.
     pub(crate) fn snapshot(&mut self, urgency: Urgency) -> io::Result<()> {
         self.ask_for_snapshot(urgency, false)
     }
 
-    /// Asks for a snapshot as [`Shell::snapshot`] does. If the state is the same as in the last one, or as the shell's
-    /// first, there is [`SnapshotError::Unchanged`] instead, where that can be told.
+    /// Requests a snapshot like [`Shell::snapshot`]. If the state is the same as in the last one, or as the initial
+    /// one, the result is [`SnapshotError::Unchanged`] instead, where this can be detected.
     pub(crate) fn snapshot_if_changed(&mut self, urgency: Urgency) -> io::Result<()> {
         self.ask_for_snapshot(urgency, true)
     }
@@ -341,13 +339,13 @@ impl Shell {
         Ok(())
     }
 
-    /// Brings a fresh shell to the state of the snapshot; [`Report::Done`] says when. What the restored
-    /// state prints or fails with goes nowhere. Start that shell with an empty environment.
+    /// Restores the state of the snapshot in a new shell; [`Report::Done`] reports the end. Output and errors are
+    /// discarded. Start that shell with an empty environment.
     pub(crate) fn restore(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.prepare(&snapshot.restore_text(), snapshot.status())
     }
 
-    /// Runs a text that nobody sees, after which `$?` is this; [`Report::Done`] says when.
+    /// Runs a text that is not visible to the user, after which `$?` is `status`; [`Report::Done`] reports the end.
     pub(crate) fn prepare(&mut self, text: &[u8], status: i32) -> io::Result<()> {
         let null = rustix::fs::open(
             "/dev/null",

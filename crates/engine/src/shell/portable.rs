@@ -1,9 +1,9 @@
 //! The portable driver: an interactive bash without a terminal.
 //!
-//! Bash reads one line a command, which sources the command's text from a descriptor of the supervisor
-//! (`/proc/<pid>/fd/<n>`) with the command's own three descriptors in place. A second line reports `$?` in the text of an
-//! arithmetic error: that has no word in it, so nothing the user defines can be in its way.
-//! SIGINT takes an interactive bash back to its top level, and so to that second line.
+//! Bash reads one line per command. The line sources the command's text from a descriptor of the supervisor
+//! (`/proc/<pid>/fd/<n>`), with the command's own three descriptors in place. A second line reports `$?` in the text
+//! of an arithmetic error: that contains no word, so user definitions cannot interfere. SIGINT returns an interactive
+//! bash to its top level, and so to that second line.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -21,32 +21,32 @@ use crate::memory_file::sealed_file;
 use crate::procfs;
 use crate::sys;
 
-/// Longer lines are not given to bash, which reads them byte by byte. Only the environment makes them long.
+/// Maximum length of a line for bash, which reads it byte by byte. Only the environment makes lines long.
 const MAX_LINE_BYTES: usize = 32 << 10;
 
-/// Removes what makes an interactive shell different from another. Until 5.0 its history is on, whatever it is told.
+/// Removes the differences between an interactive and another shell. Up to 5.0 its history is always on.
 const BOOT: &[u8] = b"set +o history; history -c
 unset -v HISTFILE HISTFILESIZE HISTSIZE PS1 PS2 MAILCHECK
 ";
 
-/// Prints a snapshot; to be sourced in a subshell. The order is that of `object/snapshot.c`.
+/// Prints a snapshot; sourced in a subshell. The order is that of `object/snapshot.c`.
 const DUMP: &[u8] = include_bytes!("dump.bash");
 
 /// The connection to a shell.
 #[derive(Debug)]
 pub(super) struct PortableConnection {
-    /// None when there are no more to come.
+    /// `None` when no more follow.
     lines: Option<OwnedFd>,
     reports: OwnedFd,
-    /// The other end of `reports`, which bash opens anew for each one.
+    /// The other end of `reports`, which bash opens again for each report.
     report_to: OwnedFd,
     received: Vec<u8>,
     sequence: u32,
-    /// What bash has been given and not yet reported on.
+    /// Lines given to bash that are not reported yet.
     pending: VecDeque<Pending>,
     /// The last command's status.
     status: i32,
-    /// The running command's, when it has been reported before the shell went back to its directory.
+    /// The running command's status, if it was reported before the shell returned to its directory.
     kept: Option<i32>,
     /// Whether the running command has been interrupted.
     interrupted: bool,
@@ -125,8 +125,8 @@ impl PortableConnection {
         }
         let redirections =
             format!(" 0<{} 1>{} 2>{}", path(held[1].as_fd()), path(held[2].as_fd()), path(held[3].as_fd()));
-        // `$?` for the command. Any other value would need a command that the user can redefine. (Nothing in
-        // these lines is a word that could be an alias; and a status in front of `&&` or `||` is not errexit's.)
+        // Sets `$?` for the command. Any other value would need a command that the user can redefine. (These lines
+        // contain no word that could be an alias; and a status in front of `&&` or `||` does not trigger errexit.)
         let mut line = if self.status == 0 { b"((1)); ".to_vec() } else { b"((0)) && ((1)); ".to_vec() };
         if let Some(cwd) = job.cwd {
             line.extend_from_slice(b"\\builtin cd -- ");
@@ -196,7 +196,7 @@ impl PortableConnection {
         let Some(lines) = &self.lines else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // Never comes up short: the pipe is empty but for a snapshot's line.
+        // Never short: the pipe is empty except for a snapshot's line.
         let written = rustix::io::write(lines, &line)?;
         if written != line.len() {
             return Err(io::ErrorKind::WriteZero.into());
@@ -227,13 +227,13 @@ impl PortableConnection {
         self.lines = None;
     }
 
-    /// Sends bash what makes an interactive shell give up a command.
+    /// Sends bash the signal that makes an interactive shell abandon a command.
     pub(super) fn interrupt(&mut self, shell: Pid) -> io::Result<()> {
         if self.interrupted
             && let Some(lines) = &self.lines
         {
-            // The one before may have made bash throw away the lines that report. Reports that come twice are passed
-            // over, and a full pipe has them already.
+            // The previous one may have made bash discard the lines that report. Duplicate reports are skipped, and a
+            // full pipe already contains them.
             let _ = rustix::io::write(lines, &self.tail);
         }
         self.interrupted = true;
@@ -241,7 +241,7 @@ impl PortableConnection {
         sys::send_signal(shell, libc::SIGINT)
     }
 
-    /// Takes the numbers out of `bash: ((: 3,17,1+: syntax error: …`, whose words depend on the locale.
+    /// Extracts the numbers from `bash: ((: 3,17,1+: syntax error: …`, whose words depend on the locale.
     fn decode(&mut self, line: &[u8]) -> Option<Report> {
         let expression = line.split(|b| *b == b':').find_map(|part| {
             let numbers = part.trim_ascii().strip_suffix(b"+")?;
@@ -276,7 +276,7 @@ impl PortableConnection {
     }
 }
 
-/// The descriptor's name for another process.
+/// The descriptor's path for another process.
 fn path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
 }

@@ -1,4 +1,4 @@
-//! Finds bash, and which driver works with it.
+//! Finds bash and the driver that works with it.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,9 +15,9 @@ use super::{Driver, Report, Shell, ShellConfig, ShellJob, loaded};
 use crate::spawn::ProcessSetup;
 use crate::sys;
 
-/// How long a shell may take to answer.
+/// Maximum time for a shell to reply.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to try, if what is wrong may pass: the engine waits a little longer.
+/// Maximum time of retries after a temporary failure: the engine waits a little longer.
 const TRYING: Duration = Duration::from_secs(8);
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 struct Unfit {
     reason: String,
-    /// The machine was out of something, or too busy: that says nothing about this bash.
+    /// Whether the failure is temporary: the machine lacked resources or was too busy.
     may_pass: bool,
 }
 
@@ -49,7 +49,7 @@ impl From<String> for Unfit {
     }
 }
 
-/// The bash of this machine: the first on the path, or where it usually is.
+/// The bash of this machine: the first in PATH, or in its usual location.
 pub(crate) fn find_bash() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -59,9 +59,9 @@ pub(crate) fn find_bash() -> Option<PathBuf> {
         .find(|bash| bash.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
 }
 
-/// Which driver to use with this bash, and if it is not the loaded one, why.
+/// The driver to use with this bash, and the reason if it is not the loaded one.
 ///
-/// Starts a shell and has it run a few commands. For the single-threaded; it waits for the shell by itself.
+/// Starts a shell and runs a few commands. For single-threaded processes; it reaps the shell itself.
 pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
     if !loaded::is_built() {
         return (Driver::Portable, Some("this build has no object for bash: there was no C compiler".into()));
@@ -87,13 +87,13 @@ fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
     })
     .map_err(|e| Unfit::of("a shell could not be started", &e))?;
     let result = converse(&mut shell, over.min(Instant::now() + PROBE_TIMEOUT));
-    // The shell is not reaped yet, so this can only hit the shell. It may have ended by itself.
+    // The shell is not reaped yet, so this reaches only the shell. It may have ended by itself.
     drop(sys::send_signal(shell.pid(), libc::SIGKILL));
     let _ = rustix::process::waitpid(Some(shell.pid()), WaitOptions::empty());
     result
 }
 
-/// Each has to end with this status, and the second has to find what the first has left.
+/// Each must end with this status, and the second must find what the first has left.
 const QUESTIONS: &[(&[u8], i32)] = &[
     (b"f() { local y=4; (exit $((y + $1))); }; x=3; f $x", 7),
     (b"[[ $? == 7 && $x == 3 && $- != *i* && $(f 1; echo $?) == 5 ]] && (exit 9)", 9),
@@ -144,7 +144,7 @@ fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, Unfit> {
             }
             .into());
         }
-        // Not longer than 20 ms, since the end of the process makes nothing readable.
+        // At most 20 ms, since the end of the process makes nothing readable.
         let tick =
             Timespec { tv_sec: 0, tv_nsec: i64::from(left.min(Duration::from_millis(20)).subsec_nanos()) };
         let mut fds: Vec<_> =

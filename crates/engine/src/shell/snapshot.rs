@@ -1,4 +1,4 @@
-//! Snapshots: shell text that brings a fresh bash to the state of another.
+//! Snapshots: shell text that restores the state of a bash in a new one.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,15 +8,15 @@ use thiserror::Error;
 
 /// The last line of a complete snapshot.
 const END: &[u8] = b"# end\n";
-/// The first line begins with this; the number after it is `$?`.
+/// The beginning of the first line; the number after it is `$?`.
 const STATUS: &[u8] = b"# status ";
-/// What a shell says in place of the state that it gave the last time.
+/// A shell's reply if its state has not changed since the last one.
 const UNCHANGED: &[u8] = b"# unchanged\n";
-/// No shell's state should need more.
+/// Maximum size of a snapshot.
 pub(crate) const MAX_SNAPSHOT_BYTES: usize = 64 << 20;
 
-/// Run before the text. A shell has these variables from the start, so the text does not remove them if the user
-/// has; and some functions cannot be parsed without extended patterns.
+/// Run before the text. A new shell has these variables, so the text does not remove them if the user has; and some
+/// functions cannot be parsed without extended patterns.
 const PREPARE: &[u8] = b"shopt -s extglob
 unset -v HISTFILE HISTFILESIZE HISTSIZE HOSTNAME HOSTTYPE IFS MACHTYPE MAILCHECK OLDPWD OPTERR OPTIND OSTYPE PATH \
 PS1 PS2 PS4 PWD SHELL SHLVL TERM
@@ -24,16 +24,16 @@ PS1 PS2 PS4 PWD SHELL SHLVL TERM
 
 /// A shell's state: directory, variables, functions, aliases, options, umask, traps and positional parameters.
 ///
-/// Not in it: descriptors, limits, the directory stack, the hash table, completions, `$!` and jobs.
+/// It does not contain descriptors, limits, the directory stack, the hash table, completions, `$!` and jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     text: Vec<u8>,
 }
 
-/// Why there is no snapshot.
+/// Why a snapshot failed.
 #[derive(Debug, Error)]
 pub(crate) enum SnapshotError {
-    /// The state is that of the last snapshot, or that of a shell which has run nothing.
+    /// The state is that of the last snapshot, or the initial state of a shell.
     #[error("the shell's state has not changed")]
     Unchanged,
     /// The process that wrote it ended early.
@@ -47,9 +47,9 @@ pub(crate) enum SnapshotError {
 }
 
 impl Snapshot {
-    /// Takes what [`Snapshot::as_bytes`] gave.
+    /// Parses the result of [`Snapshot::as_bytes`].
     pub(crate) fn from_bytes(mut text: Vec<u8>) -> Result<Self, SnapshotError> {
-        // It is kept, and was read into far more room than it needs.
+        // It is kept, and was read into a much larger buffer.
         text.shrink_to_fit();
         if text.starts_with(STATUS) && text.ends_with(END) {
             Ok(Self { text })
@@ -58,7 +58,7 @@ impl Snapshot {
         }
     }
 
-    /// Takes what a shell has written to a file before it ended. A command may have put anything in its place.
+    /// Parses what a shell has written to a file before it exited. A command may have replaced it with anything.
     pub(super) fn from_file(file: &OwnedFd) -> Option<Self> {
         let stat = rustix::fs::fstat(file).ok()?;
         let size = usize::try_from(stat.st_size).ok().filter(|size| *size <= MAX_SNAPSHOT_BYTES)?;
@@ -84,24 +84,24 @@ impl Snapshot {
         Self { text: [STATUS, status.to_string().as_bytes(), rest].concat() }
     }
 
-    /// The snapshot as it may be stored.
+    /// The snapshot in its stored form.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text
     }
 
-    /// `$?` at the time.
+    /// The value of `$?` in the snapshot.
     pub(crate) fn status(&self) -> i32 {
         let digits = self.text[STATUS.len()..].split(|b| *b == b'\n').next().unwrap_or_default();
         str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).unwrap_or(0)
     }
 
-    /// The text to be run by a fresh bash.
+    /// The text for a new bash.
     pub(crate) fn restore_text(&self) -> Vec<u8> {
         [PREPARE, &self.text].concat()
     }
 }
 
-/// Reads a snapshot from a pipe, as it comes.
+/// Reads a snapshot from a pipe as it arrives.
 #[derive(Debug)]
 pub(super) struct Reader {
     pipe: OwnedFd,
@@ -109,7 +109,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// A reader, and the end for the writer, which may block.
+    /// Creates a reader, and the writer's end, which may block.
     pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
         let (pipe, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&pipe, true)?;
@@ -120,7 +120,7 @@ impl Reader {
         self.pipe.as_fd()
     }
 
-    /// Reads what is there. Some when that was the end.
+    /// Reads available data. `Some` at its end.
     pub(super) fn read(&mut self) -> Option<Result<Snapshot, SnapshotError>> {
         loop {
             self.text.reserve(64 << 10);

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Resource};
 use super::ShellConfig;
 use crate::spawn::{Spawn, Stdio, environment};
 
-/// Descriptors that bash is to inherit have numbers from here on, where a user does not look...
+/// Descriptors that bash inherits have numbers from here on, where users do not use them...
 const HIGH: RawFd = 400;
 /// ...unless that is beyond the limit. As many numbers above are for our own copies before the fork.
 const ROOM: RawFd = 16;
@@ -21,7 +21,7 @@ pub(super) fn high() -> RawFd {
     RawFd::try_from(limit).unwrap_or(RawFd::MAX).saturating_sub(2 * ROOM).clamp(10, HIGH)
 }
 
-/// Starts bash without the variables that are left out. Its output goes nowhere.
+/// Starts bash without these variables. Its output is discarded.
 pub(super) fn start_bash(
     config: &ShellConfig<'_>,
     args: &[&str],
