@@ -58,7 +58,7 @@ enum { SEVAL_NOHIST = 0x4, SEVAL_NOFREE = 0x8, SEVAL_RESETLINE = 0x10 };
 extern volatile sig_atomic_t interrupt_state;
 extern sigset_t top_level_mask;
 extern int last_command_exit_value, return_catch_flag, read_but_dont_execute, EOF_Reached, executing, stdin_redir;
-extern int current_command_number;
+extern int current_command_number, just_one_command;
 extern int line_number, indirection_level, variable_context, startup_state, want_pending_command, read_from_stdin;
 extern int wait_intr_flag, wait_signal_received, array_needs_making, posixly_correct, restricted;
 extern int errexit_flag, evalnest, sourcelevel, xtrace_fd, executing_builtin, expand_aliases;

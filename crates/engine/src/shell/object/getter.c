@@ -208,6 +208,7 @@ static void run_once(char *text)
     handle_interrupt(SIG_DFL);
     indirection_level = 0;
     startup_state = 2;
+    executing = 1; /* HISTCMD */
     want_pending_command = 1;
     read_from_stdin = 0;
     indirection_level = 0; /* or a trace would start with `++` */

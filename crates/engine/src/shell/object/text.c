@@ -55,6 +55,8 @@ void run_text(void)
         }
         if (interrupt_state)
             siglongjmp(top_level, DISCARD);
+        if (just_one_command)
+            siglongjmp(top_level, EXITPROG);
     }
     executing = 0;
 }

@@ -27,6 +27,8 @@ fn a_shell_that_exits_goes_on_with_its_state() {
         ("eval 'eval \"exit 9\"'", 9),
         ("exit 1>/dev/null", 0),
         ("x=$(exit 3) || exit 10", 10),
+        ("set -t\nexit 11", 0),
+        ("set -t; (exit 12)\nexit 11", 12),
     ];
     for (ending, status) in endings {
         let mut session = Session::new(Driver::Loaded);

@@ -53,7 +53,7 @@ fn single_commands_are_as_with_dash_c() {
         "trap 'echo t' TERM; kill $$; echo after",
         "sleep 0.01 & wait; echo $?",
         "echo $_",
-        "echo $SHLVL $LINENO",
+        "echo $SHLVL $LINENO $HISTCMD",
         "shopt -s expand_aliases\nalias x='echo alias'\nx",
         "echo \"${BASH_SOURCE[*]}\"; f() { caller 0; echo \"${FUNCNAME[*]}\"; }; f",
         "time :",

@@ -212,7 +212,7 @@ fn flow_cases() -> Vec<Case> {
         case("set -f and set -C", [ok("set -fC; echo *", "*\n"), says("echo a >f; echo b >f", 1, "", "cannot overwrite existing file")]),
         case("set -k and set -a", [ok("set -a; v=1; env | grep ^v=", "v=1\n"), ok("w=2; env | grep ^w=", "w=2\n")]),
         case("set -m", [ok("set -m; true; echo a", "a\n"), ok("(echo b)", "b\n")]),
-        case("set -t", [ok("set -t; echo a", "a\n"), ok("echo b", "b\n")]).only(ENDS),
+        case("set -t", [exits("set -t; echo a\necho no", 0, "a\n"), ok("echo b\necho c", "b\nc\n")]).only(ENDS),
         exact("xtrace", DEBUG, [fails("set -x; echo a; f() { :; }; f", 0, "a\n", "+ echo a\n+ f\n+ :\n"), fails("echo b; set +x", 0, "b\n", "+ echo b\n+ set +x\n"), ok("echo c", "c\n")]),
         case("verbose", [fails("set -v\necho a", 0, "a\n", "echo a\n"), fails("set +v", 0, "", "set +v\n")]),
         case("xtrace to a descriptor", [ok("exec 9>trace; BASH_XTRACEFD=9; set -x; echo a; set +x; unset BASH_XTRACEFD; grep -c 'echo a' trace", "a\n1\n")]),
