@@ -249,24 +249,23 @@ impl Inner {
 
     /// Looks for an end in the journal. Returns whether there is one.
     pub(super) fn reread_end(self: &Arc<Self>, tracked: &Arc<Tracked>) -> bool {
-        let Ok(mut reader) = self.reader(tracked.journal) else {
-            return false;
-        };
-        let mut found = None;
+        let recorded = self.recorded_end(tracked);
+        if let Some((end, position)) = &recorded {
+            self.execution_ended(tracked, end.clone(), *position);
+        }
+        recorded.is_some()
+    }
+
+    /// The end of an execution that is on disk, and the position after its last byte.
+    fn recorded_end(&self, tracked: &Tracked) -> Option<(End, u64)> {
+        let mut reader = self.reader(tracked.journal).ok()?;
         while let Ok(Some(entry)) = reader.next() {
             if let crate::journal::Item::Event { kind: crate::journal::kind::ENDED, payload } = entry.item {
-                found = minicbor::decode(payload).ok();
-                break;
+                let end = minicbor::decode(payload).ok()?;
+                return Some((end, reader.totals().map_or(0, |totals| totals.total())));
             }
         }
-        match found {
-            Some(end) => {
-                let position = reader.totals().map_or(0, |totals| totals.total());
-                self.execution_ended(tracked, end, position);
-                true
-            }
-            None => false,
-        }
+        None
     }
 
     fn adopt_session(
@@ -355,7 +354,7 @@ impl Inner {
     }
 
     /// Records an end that its supervisor could not record. Returns whether it is on disk. Unrecorded output is a gap
-    /// up to the end.
+    /// up to the end. The supervisor repeats the end until this is confirmed.
     pub(super) fn record_end(
         &self,
         nonce: u64,
@@ -363,12 +362,16 @@ impl Inner {
         end: &End,
         lengths: StreamLengths,
     ) -> bool {
-        self.limits_lowered(nonce);
+        if self.recorded_end(tracked).is_some() {
+            return true;
+        }
         let StreamLengths { stdout, stderr } = lengths;
         let (end, position) = (wire::to_bytes(end), Position { stdout, stderr });
         let recorded = lock(&self.store).append_end(tracked.journal, &end, position);
         if let Err(e) = &recorded {
             tracing::warn!(execution = %tracked.fixed.id, "its end is not on disk: {e}");
+        } else {
+            self.limits_lowered(nonce);
         }
         recorded.is_ok()
     }

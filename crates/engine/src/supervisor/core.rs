@@ -375,10 +375,19 @@ impl Core {
         let can_record = self.link.engine().is_none() || self.own_limits.restore_file_size();
         let Ok(job) = self.job(slot) else { return };
         // Once handed over, the engine records it.
-        let is_kept = can_record && !job.is_handed_over || job.retry_end();
+        let is_kept = can_record && !job.is_handed_over() || job.retry_end();
         let unrecorded = (!is_kept).then(|| job.hand_over_end());
         let (position, stderr_bytes) = (job.position(), Some(job.stderr_bytes()));
         self.link.send(0, &Answer::Ended { slot, end, position, unrecorded, stderr_bytes });
+    }
+
+    /// Repeats the ends that the engine must record and has not confirmed.
+    pub(super) fn repeat_ends(&mut self, now: Instant) {
+        if self.link.engine().is_some() {
+            let late: Vec<_> =
+                self.jobs.iter().filter(|job| job.is_unconfirmed(now)).map(|job| job.slot).collect();
+            late.into_iter().for_each(|slot| self.tell_end_again(slot));
+        }
     }
 
     /// Reports an unrecorded end to an engine again.

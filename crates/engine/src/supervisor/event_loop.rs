@@ -272,6 +272,7 @@ impl Supervisor {
         self.step_endings(now);
         self.role.advance(&mut self.core, now);
         self.report_growth();
+        self.core.repeat_ends(now);
         self.close_finished(now);
         self.core.check_leftovers(&self.role, now);
         self.check_orphaned(now);

@@ -19,6 +19,8 @@ use crate::wire;
 /// Maximum amount of data in the pipes of a command that waits for its reader, at its end, for which no unread output
 /// is dropped: more than the kernel's limit of a pipe for unprivileged users.
 const MAX_DRAIN_EXCESS: usize = 4 << 20;
+/// Time after which an end that the engine has not confirmed is repeated.
+const CONFIRM_TIME: Duration = Duration::from_secs(2);
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, Default)]
@@ -145,8 +147,8 @@ pub(crate) struct Job {
     started: Instant,
     last_output: Instant,
     end_unwritten: Option<UnwrittenEnd>,
-    /// Whether the engine must record the end.
-    pub(crate) is_handed_over: bool,
+    /// When the engine was told last that it must record the end.
+    handed_over: Option<Instant>,
 }
 
 impl Job {
@@ -176,7 +178,7 @@ impl Job {
             started: now,
             last_output: now,
             end_unwritten: None,
-            is_handed_over: false,
+            handed_over: None,
         }
     }
 
@@ -403,7 +405,7 @@ impl Job {
 
     /// Tries again to record an end. Returns whether it is recorded.
     pub(crate) fn retry_end(&mut self) -> bool {
-        if !self.is_handed_over
+        if !self.is_handed_over()
             && let Some(UnwrittenEnd { full, short }) = &self.end_unwritten
             && [full, short].into_iter().any(|end| self.journal.append_event(kind::ENDED, end).is_ok())
         {
@@ -415,7 +417,7 @@ impl Job {
     /// Leaves the recording of the end to the engine, and stops writing to the journal. Returns the lengths of both
     /// streams.
     pub(crate) fn hand_over_end(&mut self) -> StreamLengths {
-        self.is_handed_over = true;
+        self.handed_over = Some(Instant::now());
         // Further output would be written concurrently with the engine.
         self.io.close_outputs();
         let Position { stdout, stderr } = self.journal.lengths();
@@ -424,9 +426,20 @@ impl Job {
 
     /// The engine has recorded the end.
     pub(crate) fn end_was_recorded(&mut self) {
-        if self.is_handed_over {
+        if self.is_handed_over() {
             self.end_unwritten = None;
         }
+    }
+
+    /// Whether the engine must record the end.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_some()
+    }
+
+    /// Whether the engine must record the end and has not confirmed it in time.
+    pub(crate) fn is_unconfirmed(&self, now: Instant) -> bool {
+        let is_late = |told: Instant| told + CONFIRM_TIME <= now;
+        self.end_unwritten.is_some() && self.handed_over.is_some_and(is_late)
     }
 
     /// An end that could not be recorded.

@@ -158,6 +158,44 @@ fn an_end_that_could_not_be_recorded_is_told_to_the_next_engine() {
     });
 }
 
+#[test]
+fn an_end_that_the_engine_could_not_record_is_recorded_later() {
+    without_privileges(async || {
+        let place = Place::new();
+        let engine = ready(&place).await;
+        let gate = place.file("gate");
+        assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+        let text =
+            format!("prlimit --pid $PPID --fsize=1; read line < {}; echo 12345; exit 3", gate.display());
+        let execution = engine.start(CommandSpec::shell(text).id(id("recorded-later"))).await.unwrap();
+        let supervisor = supervisor_of(&execution);
+        eventually("its limit is lowered", || limit_of(supervisor, "Max file size") == "1").await;
+        let journal = journal_of(&place, "recorded-later");
+        let aside = place.file("aside");
+        std::fs::rename(&journal, &aside).unwrap();
+        std::fs::write(&gate, "go\n").unwrap();
+        assert_eq!(execution.wait().await.unwrap().exit_code, Some(3));
+        std::fs::rename(&aside, &journal).unwrap();
+        eventually("its supervisor is gone", || !supervisor.is_alive()).await;
+        drop((execution, engine));
+        eventually("the engine is closed", || place.zygotes().is_empty()).await;
+        let engine = place.open().await;
+        let execution = engine.execution(&id("recorded-later")).unwrap();
+        let end = execution.wait().await.unwrap();
+        assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
+    });
+}
+
+/// The file that the journal of an execution is in.
+fn journal_of(place: &Place, id: &str) -> std::path::PathBuf {
+    let files = std::fs::read_dir(place.state().join("journals")).unwrap();
+    let holds = |path: &std::path::PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(id.len()).any(|part| part == id.as_bytes())
+    };
+    files.map(|file| file.unwrap().path()).find(holds).unwrap()
+}
+
 /// A soft limit of a process, as the kernel shows it.
 fn limit_of(process: Seen, name: &str) -> String {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.pid)).unwrap_or_default();
