@@ -20,7 +20,7 @@ pub enum ReaderRole {
     Viewer,
 }
 
-/// The attached readers of one execution: the last one counts.
+/// The attached readers of one execution: the last one counts, and when it is gone the one before it.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     next: u64,
@@ -43,24 +43,26 @@ struct Attached {
 impl Readers {
     /// Adds a reader that starts at position `from` of a journal that ends at `end`; `None` if it does not count.
     fn attach(&mut self, role: ReaderRole, from: u64, end: u64) -> Option<(u64, Arc<AtomicU64>)> {
-        let mut role = role;
+        let (mut role, mut is_next) = (role, false);
         if let Some(counted) = self.attached.last()
             && (counted.role, role) == (ReaderRole::Command, ReaderRole::Viewer)
         {
             let passed = counted.position.load(Ordering::Relaxed);
-            let resumes = from > 0 && from <= passed && passed < end;
-            if !resumes {
+            if from == 0 || from > passed {
                 return None;
             }
+            // A reader that has read everything does not lag, but may be dead: this one counts when it has gone.
+            is_next = passed >= end;
             role = ReaderRole::Command;
         }
-        if role == ReaderRole::Command {
+        if role == ReaderRole::Command && !is_next {
             // Earlier readers never count again: a dead connection must not block the command later.
             self.attached.clear();
         }
         let (key, position) = (self.next, Arc::new(AtomicU64::new(from)));
         self.next += 1;
-        self.attached.push(Attached { key, role, position: Arc::clone(&position), reported: from });
+        let new = Attached { key, role, position: Arc::clone(&position), reported: from };
+        self.attached.insert(self.attached.len() - usize::from(is_next), new);
         Some((key, position))
     }
 
@@ -163,9 +165,8 @@ mod tests {
         let mut readers = Readers::default();
         let (_, first) = readers.attach(Command, 0, 0).unwrap();
         first.store(70, Ordering::Relaxed);
-        // Observers do not count: from the start, beyond the position of the first, or while that one has read
-        // everything.
-        for (from, end) in [(0, 100), (71, 100), (50, 70)] {
+        // Observers do not count: from the start, or beyond the position of the first.
+        for (from, end) in [(0, 100), (71, 100), (0, 70)] {
             assert!(readers.attach(Viewer, from, end).is_none(), "{from} of {end}");
         }
         assert!(readers.attach(Command, 60, 100).is_some());
@@ -174,6 +175,18 @@ mod tests {
         assert!(readers.attach(Viewer, 55, 100).is_some());
         assert_eq!((readers.counted(), readers.attached.len()), (Some(55), 1));
         assert!(readers.attach(Viewer, 0, 100).is_none());
+    }
+
+    /// The old connection has read everything, so it is unknown whether it is alive.
+    #[test]
+    fn a_client_that_resumes_counts_when_its_old_connection_has_gone() {
+        let mut readers = Readers::default();
+        let (key, first) = readers.attach(Command, 0, 0).unwrap();
+        first.store(70, Ordering::Relaxed);
+        readers.attach(Viewer, 70, 70).unwrap();
+        assert_eq!((readers.counted(), readers.attached.len()), (Some(0), 2));
+        readers.attached.retain(|reader| reader.key != key);
+        assert_eq!(readers.counted(), Some(70));
     }
 
     #[test]
