@@ -232,9 +232,10 @@ impl Session {
             engine.limits_lowered(link.nonce);
             if let Ok(Answer::Snapshot(Some(Bytes(text)))) = link.ask(&Request::Snapshot).await {
                 let record = lock(&state.place).record;
-                let mut file = SnapshotFile::new(record.slot.0, Some(record.salt));
+                let folder = &engine.state.folders.snapshots;
+                let mut file = SnapshotFile::resume(folder, record.slot.0, record.salt);
                 // If this fails, the last saved state is used.
-                drop(file.write(&engine.state.folders.snapshots, &text, Duration::ZERO));
+                drop(file.write(folder, &text, Duration::ZERO));
             }
             drop(link.ask(&Request::Quit).await);
             // It does not reply any more; this returns when it has exited.

@@ -27,6 +27,8 @@ pub(crate) struct SnapshotFile {
     slot: u32,
     salt: Option<Salt>,
     written: u64,
+    /// Number of the last written state.
+    number: u64,
 }
 
 fn name(slot: u32, turn: u64) -> String {
@@ -51,7 +53,15 @@ fn header(number: u64, salt: Option<Salt>, text: &[u8]) -> [u8; HEADER] {
 impl SnapshotFile {
     /// For the session whose record is in this slot, with the salt of that record.
     pub(crate) fn new(slot: u32, salt: Option<Salt>) -> Self {
-        Self { slot, salt, written: 0 }
+        Self { slot, salt, written: 0, number: 0 }
+    }
+
+    /// For a session whose state another process has saved: the next state does not overwrite the newest one.
+    pub(crate) fn resume(folder: &OwnedFd, slot: u32, salt: Salt) -> Self {
+        let number = |turn| read_one(folder, &name(slot, turn), Some(salt)).map(|found| found.number);
+        let newest = [0, 1].into_iter().filter_map(|turn| Some((number(turn)?, turn))).max();
+        let (number, written) = newest.unwrap_or_default();
+        Self { slot, salt: Some(salt), written, number }
     }
 
     /// Saves a state of the given age. Its number is its time, so that it increases across supervisors.
@@ -60,13 +70,14 @@ impl SnapshotFile {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let number = micros(now.saturating_sub(age));
+        // The clock may have been set back.
+        let number = micros(now.saturating_sub(age)).max(self.number.saturating_add(1));
         // A failed write is retried on the same file, so that the other one stays complete.
         let turn = self.written + 1;
         let file = open_own(folder.as_fd(), &name(self.slot, turn), OFlags::CREATE | OFlags::WRONLY)?;
         write_at(&file, text, HEADER)?;
         write_at(&file, &header(number, self.salt, text), 0)?;
-        self.written = turn;
+        (self.written, self.number) = (turn, number);
         Ok(())
     }
 
@@ -165,6 +176,30 @@ mod tests {
         assert_eq!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().0, b"first");
         SnapshotFile::remove(&folder, 7);
         assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).is_none());
+    }
+
+    #[test]
+    fn the_last_state_is_the_newest_whatever_the_clock_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        let salt = Salt([1; 16]);
+        let read = || SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH).unwrap().0;
+        let mut file = SnapshotFile::new(7, Some(salt));
+        let back = Duration::from_secs(60);
+        file.write(&folder, b"first", Duration::ZERO).unwrap();
+        file.write(&folder, b"second", back).unwrap();
+        assert_eq!(read(), b"second");
+        for text in [b"third", b"forth"] {
+            let mut file = SnapshotFile::resume(&folder, 7, salt);
+            let newest = read();
+            // The newest state is in the other file, and stays if the write fails.
+            let aside = name(7, file.written + 1);
+            std::fs::rename(dir.path().join(&aside), dir.path().join("aside")).unwrap();
+            assert_eq!(read(), newest);
+            std::fs::rename(dir.path().join("aside"), dir.path().join(&aside)).unwrap();
+            file.write(&folder, text, back).unwrap();
+            assert_eq!(read(), text);
+        }
     }
 
     #[test]
