@@ -12,6 +12,8 @@ done 2>/dev/null
 \printf '# status %d\n' "${__sandcrab[0]}"
 \declare -f
 \printf '{\ncd -- %q\n' "$PWD"
+# Assigning to a variable with one of these attributes changes the value, or fails: they come after the value.
+__sandcrab_converting=$'\n'$(\declare -pi; \declare -pl; \declare -pu; \declare -pc)$'\n'
 \mapfile -t __sandcrab_names < <(\compgen -v)
 for __sandcrab_name in "${__sandcrab_names[@]}"; do
   case $__sandcrab_name in
@@ -19,9 +21,23 @@ for __sandcrab_name in "${__sandcrab_names[@]}"; do
     BASH_COMPAT | IGNOREEOF | POSIXLY_CORRECT | BASH_EXECUTION_STRING | BASH_LINENO | BASH_MONOSECONDS | BASH_SOURCE | BASH_SUBSHELL | BASH_VERSINFO) ;;
     BASH_VERSION | COMP_WORDBREAKS | DIRSTACK | EPOCHREALTIME | EPOCHSECONDS | EUID | FUNCNAME | GROUPS) ;;
     HISTCMD | LINENO | MAPFILE | PIPESTATUS | PPID | RANDOM | SECONDS | SHELLOPTS | SRANDOM | UID | _ | __sandcrab*) ;;
-    *) \declare -p -- "$__sandcrab_name" ;;
+    *)
+      if [[ $__sandcrab_converting == *" $__sandcrab_name"[=$'\n']* ]]; then
+        __sandcrab_value=$(\declare -p -- "$__sandcrab_name")
+        __sandcrab_flags=${__sandcrab_value#declare -}
+        __sandcrab_flags=${__sandcrab_flags%% *}
+        __sandcrab_early=${__sandcrab_flags//[cilru]/}
+        __sandcrab_late=${__sandcrab_flags//[!cilru]/}
+        \printf 'declare -%s %s\n' "${__sandcrab_early:--}" "${__sandcrab_value#declare -* }"
+        [[ -z $__sandcrab_late ]] || \printf 'declare -%s %s\n' "$__sandcrab_late" "$__sandcrab_name"
+      else
+        \declare -p -- "$__sandcrab_name"
+      fi
+      ;;
   esac
 done
+# The directory may be gone by then.
+\printf '[[ $PWD -ef . ]] || cd .\n'
 \printf 'set --'
 (($# == 0)) || \printf ' %q' "$@"
 \printf '\n'

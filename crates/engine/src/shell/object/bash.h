@@ -20,7 +20,11 @@ struct variable {
     void *assign_func;
     int attributes, context;
 };
-enum { ATT_EXPORTED = 0x1, ATT_ARRAY = 0x4, ATT_ASSOC = 0x40 };
+enum {
+    ATT_EXPORTED = 0x1, ATT_READONLY = 0x2, ATT_ARRAY = 0x4, ATT_INTEGER = 0x10, ATT_ASSOC = 0x40, ATT_UPPERCASE = 0x100,
+    ATT_LOWERCASE = 0x200, ATT_CAPCASE = 0x400,
+    ATT_OF_USER = 0xfff, /* the others are bash's notes */
+};
 
 /* The variables of a function's call, of an environment of a command, and, as the last, the global ones. */
 struct scope { char *name; int level, flags; struct scope *up, *down; };
@@ -62,7 +66,7 @@ extern int current_command_number, just_one_command;
 extern int line_number, indirection_level, variable_context, startup_state, want_pending_command, read_from_stdin;
 extern int wait_intr_flag, wait_signal_received, array_needs_making, posixly_correct, restricted;
 extern int errexit_flag, evalnest, sourcelevel, xtrace_fd, executing_builtin, expand_aliases;
-extern int shell_initialized;
+extern int shell_initialized, glob_dot_filenames;
 extern WEAK int expaliases_flag, sigalrm_seen;
 extern pid_t dollar_dollar_pid, shell_pgrp;
 extern time_t shell_start_time;

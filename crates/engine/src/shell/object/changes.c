@@ -206,6 +206,9 @@ void undo_forgotten_calls(void)
     };
     for (int i = 0; i < MAX_CALLS; i++)
         pop_dollar_vars();
+    int dotglob = glob_dot_filenames;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         stupidly_hack_special_variables(kept[i]);
+    if (!find_global_variable_noref("GLOBIGNORE")) /* without it bash turns the option off */
+        glob_dot_filenames = dotglob;
 }

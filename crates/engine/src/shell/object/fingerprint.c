@@ -49,13 +49,14 @@ static void add_variables(struct sum *sum)
     struct variable **variables = all_shell_variables();
     for (int i = 0; variables && variables[i]; i++) {
         struct variable *at = variables[i];
-        if (is_own_variable(at->name))
+        int is_own = is_own_variable(at->name); /* of which a snapshot has only that it is exported */
+        if (is_own && !is_exported_own_variable(at))
             continue;
         if (at->attributes & (ATT_ARRAY | ATT_ASSOC))
             sum->bytes = MAX_BYTES + 1;
         add_text(sum, at->name);
         add_number(sum, at->attributes);
-        if (sum->bytes <= MAX_BYTES)
+        if (sum->bytes <= MAX_BYTES && !is_own)
             add_text(sum, at->value);
     }
     free(variables);

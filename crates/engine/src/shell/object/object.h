@@ -113,6 +113,7 @@ char *map_body(int fd);
 
 int is_one_of(const char *name, const char *const *names);
 int is_own_variable(const char *name);
+int is_exported_own_variable(const struct variable *);
 void take_snapshot(int fd, uint32_t flags);
 void mark_saved(void);
 /* What bash has done already when it replaces the shell: put the traps aside, counted SHLVL down. */

@@ -54,6 +54,67 @@ int is_own_variable(const char *name)
     return is_one_of(name, bashs_own);
 }
 
+/* `export UID` and the like: of these variables that is all a snapshot has. */
+int is_exported_own_variable(const struct variable *variable)
+{
+    return (variable->attributes & ATT_EXPORTED) && is_own_variable(variable->name) && strcmp(variable->name, "_") != 0;
+}
+
+/* With these attributes bash changes what is assigned, and an integer's value that is no number discards the command.
+ * The value may be older than the attribute. */
+enum { CONVERTING = ATT_INTEGER | ATT_UPPERCASE | ATT_LOWERCASE | ATT_CAPCASE };
+
+static void print_variable(struct variable *variable)
+{
+    static const struct { int attribute; char flag; } late[] = {
+        { ATT_INTEGER, 'i' }, { ATT_UPPERCASE, 'u' }, { ATT_LOWERCASE, 'l' }, { ATT_CAPCASE, 'c' }, { ATT_READONLY, 'r' },
+    };
+    char flags[sizeof late / sizeof *late + 1] = "";
+    int attributes = variable->attributes;
+    if (attributes & CONVERTING)
+        for (size_t i = 0, n = 0; i < sizeof late / sizeof *late; i++)
+            if (attributes & late[i].attribute) {
+                flags[n++] = late[i].flag;
+                variable->attributes &= ~late[i].attribute;
+            }
+    call("declare", "-p", make_word_list(make_word(variable->name), NULL));
+    variable->attributes = attributes;
+    if (*flags)
+        printf("declare -%s -- %s\n", flags, variable->name);
+}
+
+/* The directory may be gone when this is run; then these are of the one where the shell starts. */
+static void print_directory(void)
+{
+    if (the_current_working_directory)
+        printf("cd -- %s || cd .\n", sh_single_quote(the_current_working_directory));
+    static const char *const set_by_cd[] = { "OLDPWD", "PWD", NULL };
+    for (const char *const *name = set_by_cd; *name; name++)
+        if (!find_global_variable_noref(*name))
+            printf("unset -v %s\n", *name);
+}
+
+/* Whether `cd` sets it to what it is. */
+static int is_current_directory(const struct variable *variable)
+{
+    int attributes = variable->attributes & ATT_OF_USER & ~ATT_READONLY;
+    return strcmp(variable->name, "PWD") == 0 && attributes == ATT_EXPORTED && variable->value
+        && the_current_working_directory && strcmp(variable->value, the_current_working_directory) == 0;
+}
+
+static void print_variables(struct variable **variables)
+{
+    for (int i = 0; variables && variables[i]; i++) {
+        struct variable *at = variables[i];
+        if (is_exported_own_variable(at))
+            printf("declare -x %s\n", at->name);
+        else if (is_current_directory(at))
+            printf("declare -x%s PWD\n", at->attributes & ATT_READONLY ? "r" : "");
+        else if (!is_own_variable(at->name) && !is_one_of(at->name, set_by_options))
+            print_variable(at);
+    }
+}
+
 static void print_functions(struct variable **functions, int shadowing)
 {
     struct word_list *names = NULL;
@@ -97,16 +158,8 @@ static void print_snapshot(void)
     print_functions(functions, 0);
 
     printf("{\n");
-    if (the_current_working_directory)
-        printf("cd -- %s\n", sh_single_quote(the_current_working_directory));
-    struct word_list *names = NULL, **end = &names;
-    for (int i = 0; variables && variables[i]; i++)
-        if (!is_own_variable(variables[i]->name) && !is_one_of(variables[i]->name, set_by_options)) {
-            *end = make_word_list(make_word(variables[i]->name), NULL);
-            end = &(*end)->next;
-        }
-    if (names)
-        call("declare", "-p", names);
+    print_directory();
+    print_variables(variables);
     printf("set --");
     for (struct word_list *at = list_rest_of_args(); at; at = at->next)
         printf(" %s", sh_single_quote(at->word->text));

@@ -32,7 +32,7 @@ fn a_shell_that_exits_goes_on_with_its_state() {
     ];
     for (ending, status) in endings {
         let mut session = Session::new(Driver::Loaded);
-        session.run("before=$$; w=kept; sleep 30 & job=$!");
+        session.run("before=$$; w=kept; shopt -s dotglob; sleep 30 & job=$!");
         let run = Run { env: &[set("ONLY", "once")], ..Run::default() };
         let text = format!("v=1; cd /usr; declare -A map=([k]=x); g() {{ echo g; }}; {ending}");
         let outcome = session.run_with(text.as_bytes(), run);
@@ -40,11 +40,11 @@ fn a_shell_that_exits_goes_on_with_its_state() {
         assert!(is_exit, "{ending}: {:?} {}", outcome.ended, outcome.err());
         let cwd = if ending.contains("cd /; t=1") { "/" } else { "/usr" };
         let after = session.run(
-            "echo $? $v $w $PWD ${map[k]} ${ONLY-gone} $((before == $$)) $-; g; trap -p EXIT; kill -0 $job && echo job; jobs -r | wc -l",
+            "echo $? $v $w $PWD ${map[k]} ${ONLY-gone} $((before == $$)) $-; g; trap -p EXIT; kill -0 $job && echo job; jobs -r | wc -l; shopt -p dotglob",
         );
         assert_eq!(
             after.out(),
-            format!("{status} 1 kept {cwd} x gone 1 hBs\ng\njob\n1\n"),
+            format!("{status} 1 kept {cwd} x gone 1 hBs\ng\njob\n1\nshopt -s dotglob\n"),
             "{ending}: {}",
             after.err()
         );
@@ -166,15 +166,22 @@ fn a_shell_that_is_replaced_or_ends_hands_on_its_state() {
     for (ending, status) in endings {
         let mut session = Session::new(Driver::Loaded);
         session
-            .run("w=kept; alias hi='echo hello'; declare -r ro=1; exec 3>/dev/null; echo $SHLVL; set -- a b");
+            .run("w=kept; alias hi='echo hello'; declare -r ro=1; exec 3>/dev/null; echo $SHLVL; set -- a b; shopt -s dotglob");
         let run = Run { env: &[set("ONLY", "once")], ..Run::default() };
         let text = format!("v=1; cd /usr; declare -A map=([k]=x); g() {{ echo g; }}; {ending}");
         let outcome = session.run_with(text.as_bytes(), run);
         assert_eq!(outcome.ended, Ended::Died(status), "{ending}: {}", outcome.err());
         let state = session.shell.last_state();
         let mut next = restored(&state.unwrap_or_else(|| panic!("{ending}: no state")));
-        let after = next.run("echo $v $w $PWD ${map[k]} ${ONLY-gone} $SHLVL $- $# $1; g; hi; trap -p EXIT");
-        assert_eq!(after.out(), "1 kept /usr x gone 1 hBs 2 a\ng\nhello\n", "{ending}: {}", after.err());
+        let after = next.run(
+            "echo $v $w $PWD ${map[k]} ${ONLY-gone} $SHLVL $- $# $1; g; hi; trap -p EXIT; shopt -p dotglob",
+        );
+        assert_eq!(
+            after.out(),
+            "1 kept /usr x gone 1 hBs 2 a\ng\nhello\nshopt -s dotglob\n",
+            "{ending}: {}",
+            after.err()
+        );
     }
 }
 

@@ -186,3 +186,61 @@ fn a_snapshot_asked_for_during_a_command_comes_after_it() {
         }
     }
 }
+
+/// A value may be older than an attribute that it would not have been assigned with.
+#[test]
+fn values_that_their_attributes_would_change_or_refuse() {
+    const TEXT: &str = "\
+        port=80a; declare -i port; octal=010; declare -ix octal; name=aBc; declare -u name; low=ABC; declare -rl low
+        list=(a b+ 1/0); declare -ai list; declare -A map=([k]=x/); declare -Ai map; declare -i number=5; after=1";
+    const SHOW: &str = "declare -p port octal name low list map number; number+=1; echo $number $after";
+    for driver in BOTH {
+        let mut session = Session::new(driver);
+        session.run(TEXT);
+        let snapshot = session.snapshot().unwrap();
+        let expected = session.run(SHOW);
+        let mut restored = Session::empty(driver);
+        restored.restore(&snapshot);
+        let outcome = restored.run(SHOW);
+        assert_eq!((outcome.out(), outcome.err()), (expected.out(), expected.err()), "{driver:?}");
+        assert!(expected.out().ends_with("\n6 1\n"), "{}", expected.out());
+    }
+}
+
+#[test]
+fn bashs_own_variables_stay_exported() {
+    let mut session = Session::new(Driver::Loaded);
+    session.run("export UID SHELLOPTS BASH_VERSION; set -f");
+    let mut restored = Session::empty(Driver::Loaded);
+    restored.restore(&session.snapshot().unwrap());
+    let show = "env | grep -cE '^(UID|BASH_VERSION)='; env | grep -c ^SHELLOPTS=.*noglob";
+    assert_eq!(restored.run(show).out(), "2\n1\n");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_not_the_current_one() {
+    for driver in BOTH {
+        let folder = tempfile::tempdir().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let mut session = Session::with_env(driver, &[("PWD", here.to_str().unwrap())]);
+        session.run(&format!("x=1; cd {}", folder.path().display()));
+        let snapshot = session.snapshot().unwrap();
+        folder.close().unwrap();
+        let mut restored = Session::empty(driver);
+        restored.restore(&snapshot);
+        let outcome = restored.run("[[ $PWD == $(pwd -P) ]] && env | grep -c ^PWD= && echo $x");
+        assert_eq!(outcome.out(), "1\n1\n", "{driver:?}: {}", outcome.err());
+    }
+}
+
+#[test]
+fn directories_that_were_unset_stay_so() {
+    let mut session = Session::new(Driver::Loaded);
+    session.run("cd /usr; unset PWD OLDPWD");
+    let mut restored = Session::empty(Driver::Loaded);
+    restored.restore(&session.snapshot().unwrap());
+    assert_eq!(
+        restored.run("echo ${PWD-none} ${OLDPWD-none}; declare -p OLDPWD; pwd").out(),
+        "none none\n/usr\n"
+    );
+}

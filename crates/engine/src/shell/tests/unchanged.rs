@@ -53,6 +53,8 @@ const CHANGES: &[&str] = &[
     "readonly -f f",
     "g() { for i in 1 2; do echo $i; done; }",
     "unset -f g",
+    "export UID",
+    "export SHELLOPTS",
     "false",
     "(exit 3)",
     "printf -v text '%0300000d' 0",
