@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! Settings of a server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use sandcrab_engine::EngineConfig;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// On an address; port 0 takes a free one.
+    /// A TCP address; port 0 selects a free one.
     Tcp(SocketAddr),
-    /// On a socket in the file system, for this user alone.
+    /// A unix socket, private to this user.
     Unix(PathBuf),
 }
 
@@ -25,14 +25,14 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Who may ask.
+/// Access control.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// The bearer token; without one everybody who can connect may do everything.
+    /// The bearer token; without one, every client that can connect may do everything.
     pub token: Option<String>,
-    /// Names under which the server may be called, beside addresses and `localhost`.
+    /// Host names of the server that requests may use, besides addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call it, beside its own; `*` for all.
+    /// Origins of web pages that may call it, besides its own; `*` for all.
     pub allowed_origins: Vec<String>,
 }
 
@@ -48,32 +48,33 @@ impl fmt::Debug for Access {
     }
 }
 
-/// What commands get that do not say.
+/// Defaults of commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
-    /// The longest they may run; forever if `None`.
+    /// Default timeout; none if `None`.
     pub timeout: Option<Duration>,
-    /// The most bytes of each stream in an answer; [`sandcrab_api::DEFAULT_OUTPUT_BYTES`] if `None`.
+    /// Default maximum number of output bytes per stream in a response; [`sandcrab_api::DEFAULT_OUTPUT_BYTES`] if
+    /// `None`.
     pub max_output_bytes: Option<u64>,
 }
 
-/// What bounds a server.
+/// Limits of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// The largest body of a request.
+    /// Maximum size of a request body.
     pub body_bytes: usize,
-    /// The most bytes of bodies that are held at a time, all requests together.
+    /// Maximum size of all request bodies in memory.
     pub held_body_bytes: usize,
-    /// How long the next piece of a body may take: what has come is held meanwhile.
+    /// Maximum pause within a body.
     pub body_patience: Duration,
-    /// How many bytes of answers may wait for clients to take them before pieces become small.
+    /// Number of unsent bytes of all responses above which pieces become small.
     pub outgoing_bytes: usize,
-    /// The most connections at a time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// The most requests under way on one WebSocket.
+    /// Maximum number of concurrent requests on one WebSocket.
     pub requests_per_socket: usize,
-    /// How long the client of a WebSocket may be silent before it is sent a ping. After three times as long it is taken
-    /// for dead.
+    /// Time without data after which the client of a WebSocket is pinged. After three times as long it is
+    /// disconnected.
     pub socket_ping_after: Duration,
 }
 
@@ -91,27 +92,27 @@ impl Default for ServerLimits {
     }
 }
 
-/// How a server is set up. Made with [`ServerConfig::new`], then refined.
+/// Settings of a server. Created with [`ServerConfig::new`].
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Where it listens.
+    /// The address.
     pub listen: Listen,
-    /// How its engine is set up; `cwd` is the workspace.
+    /// Settings of its engine; `cwd` is the workspace.
     pub engine: EngineConfig,
-    /// Who may ask.
+    /// Access control.
     pub access: Access,
-    /// What commands get that do not say.
+    /// Defaults of commands.
     pub defaults: Defaults,
-    /// What bounds it.
+    /// Limits.
     pub limits: ServerLimits,
-    /// How long running requests have to finish when it stops.
+    /// The drain window: maximum time for running requests to finish when it stops.
     pub drain_window: Duration,
-    /// End what runs when the server stops: SIGTERM, this long, SIGKILL. Without it, everything goes on.
+    /// Grace period between SIGTERM and SIGKILL for all executions when the server stops. `None` lets them continue.
     pub stop_executions: Option<Duration>,
 }
 
 impl ServerConfig {
-    /// The defaults: on a free port of the loopback address, for whoever has this token.
+    /// Creates settings with defaults: a free port of the loopback address, and this token.
     pub fn new(state_dir: impl Into<PathBuf>, token: impl Into<String>) -> Self {
         Self {
             listen: Listen::Tcp(([127, 0, 0, 1], 0).into()),

@@ -1,7 +1,7 @@
-//! [`Connections`]: accepts, serves and lets go of clients.
+//! [`Connections`]: accepts, serves and closes connections.
 //!
-//! Every connection is a tracked task and holds one of a bounded number of places; beyond that, who connects waits in
-//! the kernel's queue. A socket is counted until it is closed, also after a WebSocket took it over.
+//! Every connection is a tracked task and holds one of a bounded number of slots; further clients wait in the
+//! kernel's queue. A socket is counted until it is closed, also after a WebSocket took it over.
 
 mod vanished;
 
@@ -32,30 +32,30 @@ use crate::self_waking::SelfWaking;
 use crate::stopping::Stopping;
 use vanished::VanishedWatch;
 
-/// How long the first request of a connection may take to arrive.
+/// Maximum time until the first request of a connection.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(30);
-/// How long a client that has shown no token yet keeps its place when places are scarce.
+/// Minimum age of a connection without an authorized request before it is closed when slots are scarce.
 const NEWCOMER_TIME: Duration = Duration::from_secs(1);
-/// How long the head of a later one may take, idling included: longer than clients keep idle connections, so that it
-/// is they who close them and no request meets a closed one.
+/// Maximum time until the head of a later request, idle time included. It is longer than clients keep idle
+/// connections, so that they close them and no request meets a closed one.
 const NEXT_REQUEST_TIME: Duration = Duration::from_secs(120);
-/// How long to wait when the machine has no descriptor or memory for another connection.
+/// Delay when the machine has no descriptor or memory for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long those have who came while the server was stopping, once it has nothing else to wait for.
+/// Time for connections that were accepted while the server was stopping, once it has nothing else to wait for.
 const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
 
-/// What an HTTP/1 connection gathers before it is written, and the longest head of a request.
+/// Size of the write buffer of an HTTP/1 connection, and maximum size of the head of a request.
 const CONNECTION_BUFFER_BYTES: usize = 32 << 10;
-/// The most requests at a time on one HTTP/2 connection, and how much of each answer waits to be taken.
+/// Maximum number of concurrent requests on an HTTP/2 connection, and of unsent bytes of each response.
 const MAX_STREAMS: u32 = 100;
 const STREAM_BUFFER_BYTES: usize = 16 << 10;
-/// How often an HTTP/2 client is asked whether it is there, and how long it has to answer.
+/// Interval of pings to an HTTP/2 client, and its time to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIME: Duration = Duration::from_secs(40);
-/// How long after a connection or a large request has ended its memory is given back: others may end as well.
+/// Delay between the end of a connection or a large request and the release of its memory: others may end as well.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether connections are kept for a next request.
+/// Whether connections are kept for another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Open,
@@ -63,18 +63,18 @@ enum Keep {
     OneRequest,
 }
 
-/// What is done between the wish to stop and the end.
+/// The actions of a shutdown.
 #[derive(Debug)]
 pub(crate) struct Drain<F, H> {
-    /// Done first; requests that it makes finish get their answers.
+    /// The first action; requests that it completes get their responses.
     pub(crate) first: F,
-    /// How long running requests have after that.
+    /// The drain window after that.
     pub(crate) window: Duration,
-    /// Done instead of all this when there is no time.
+    /// The action instead of these after a second signal.
     pub(crate) hurried: H,
 }
 
-/// What serves clients.
+/// Accepts and serves clients.
 #[derive(Debug)]
 pub(crate) struct Connections {
     dispatch: Dispatch,
@@ -84,12 +84,13 @@ pub(crate) struct Connections {
     tasks: TaskTracker,
     freed: Arc<Notify>,
     newcomers: Newcomers,
-    /// With this many places left, the oldest newcomer goes for each connection that comes.
+    /// Number of free slots below which each new connection closes the oldest unauthorized one.
     scarce: usize,
 }
 
 impl Connections {
-    /// Room for so many connections; `open` shows how many there are. `freed` is told when much memory has been freed.
+    /// Creates it with this number of slots; `open` is the number of connections. `freed` is notified when much
+    /// memory has been freed.
     pub(crate) fn new(
         dispatch: Dispatch,
         most: usize,
@@ -110,10 +111,10 @@ impl Connections {
         }
     }
 
-    /// Serves until `stop` is ready, then drains; in a hurry when `hurry` is ready.
+    /// Serves until `stop` is ready, then drains; without waiting when `hurry` is ready.
     ///
-    /// While it drains it goes on to accept, so that clients are told why they are refused, and can still look. What
-    /// came before has the window to finish; a connection that idles is closed at once.
+    /// While it drains it continues to accept, so that clients get the reason of a refusal, and can still read.
+    /// Running requests have the drain window to finish; idle connections are closed at once.
     pub(crate) async fn run(
         &self,
         listening: Listening,
@@ -121,7 +122,7 @@ impl Connections {
         drain: Drain<impl Future<Output = ()>, impl Future<Output = ()>>,
         hurry: impl Future<Output = ()>,
     ) {
-        // Whoever drops this future wants the connections gone, too.
+        // If this future is dropped, the connections are closed too.
         let cut = CutOnDrop(&self.stopping);
         let (early, late) = (TaskTracker::new(), TaskTracker::new());
         early.close();
@@ -154,7 +155,7 @@ impl Connections {
         self.tasks.wait().await;
     }
 
-    /// Gives back what connections and requests held, a moment after some have ended.
+    /// Releases the memory of connections and requests, a moment after some have ended.
     async fn give_memory_back(&self) -> Infallible {
         loop {
             self.freed.notified().await;
@@ -163,7 +164,7 @@ impl Connections {
         }
     }
 
-    /// Accepts and serves until `until` is ready, and returns what it gives. Sockets are tracked by `sockets`.
+    /// Accepts and serves until `until` is ready, and returns its result. Sockets are tracked by `sockets`.
     async fn accept<T>(
         &self,
         listening: &Listening,
@@ -178,10 +179,10 @@ impl Connections {
                 if self.places.available_permits() <= self.scarce {
                     self.newcomers.evict_oldest(NEWCOMER_TIME);
                 }
-                // Looked at again after a while: newcomers are there for longer then.
+                // Checked again after a while, when connections have reached the minimum age.
                 let place = Arc::clone(&self.places).acquire_owned();
                 let Ok(place) = timeout(NEWCOMER_TIME, place).await else { continue };
-                // Never closed.
+                // The semaphore is never closed.
                 let Ok(place) = place else { return };
                 match listening.accept().await {
                     Ok(accepted) => {
@@ -225,7 +226,7 @@ impl Connections {
     }
 }
 
-/// Cuts the connections off when it goes.
+/// Closes the connections when dropped.
 #[derive(Debug)]
 struct CutOnDrop<'a>(&'a Stopping);
 
@@ -235,7 +236,7 @@ impl Drop for CutOnDrop<'_> {
     }
 }
 
-/// Whether it is this one client's trouble and not ours.
+/// Whether the error concerns one client only.
 fn is_of_one_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -259,7 +260,7 @@ fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
     builder
 }
 
-/// What serves one connection.
+/// The data for serving one connection.
 struct Serving {
     dispatch: Dispatch,
     stopping: Stopping,
@@ -267,7 +268,7 @@ struct Serving {
     standing: Arc<Standing>,
 }
 
-/// Serves one client until it is done, or has to go.
+/// Serves one client until it disconnects, or must be disconnected.
 async fn serve_one<S>(builder: Builder<Tracked>, stream: Counted<S>, serving: Serving)
 where
     S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
@@ -293,11 +294,11 @@ where
     let mut cut_at = None;
     loop {
         tokio::select! {
-            // What goes wrong on a connection is its client's to know.
+            // An error of a connection concerns only its client.
             _ = &mut connection => return,
             () = &mut evicted => return,
             () = &mut cut_off, if cut_at.is_none() => {
-                // Whoever waits is told why he waits no longer.
+                // Waiting requests get a response with the reason.
                 is_told = true;
                 is_first_due = false;
                 cut_at = Some(Instant::now() + LAST_ANSWERS_TIME);
@@ -309,7 +310,7 @@ where
                 if has_asked.load(Ordering::Relaxed) {
                     connection.change(|connection| connection.as_mut().graceful_shutdown());
                 } else {
-                    // The request may be on its way, and shall be answered.
+                    // The request may be in transit, and must be answered.
                     is_first_due = true;
                     first_request.as_mut().reset(Instant::now() + LAST_ANSWERS_TIME);
                 }
@@ -327,7 +328,7 @@ where
     }
 }
 
-/// Runs what HTTP/2 does at the same time as tracked tasks.
+/// Runs concurrent HTTP/2 work as tracked tasks.
 #[derive(Debug, Clone)]
 struct Tracked(TaskTracker);
 
@@ -341,7 +342,7 @@ where
     }
 }
 
-/// A connection's place.
+/// The slot of a connection.
 #[derive(Debug)]
 struct Open {
     open: Arc<AtomicUsize>,
@@ -357,7 +358,7 @@ impl Drop for Open {
     }
 }
 
-/// A socket that has a place until it is closed, whoever holds it then.
+/// A socket that holds its slot until it is closed, whatever task owns it.
 #[derive(Debug)]
 struct Counted<S> {
     stream: S,

@@ -1,14 +1,14 @@
-//! From the engine's words to the wire's.
+//! Converts types of the engine to those of the wire.
 
 use sandcrab_api::Timestamp;
 use sandcrab_api::execute::{End, EndReason, ProcessName, Replaced, RestoredFrom, Usage};
 use sandcrab_api::process::{KilledProcess, Process, ProcessStatus};
 use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, StateSource, Status};
 
-/// The exit code where none is known.
+/// The exit code if it is unknown.
 const UNKNOWN_EXIT_CODE: i32 = 255;
 
-/// Where the state of a restored shell came from.
+/// Source of the state of a restored shell.
 pub(crate) fn restored_from(source: StateSource) -> RestoredFrom {
     match source {
         StateSource::Exit => RestoredFrom::Exit,
@@ -17,7 +17,7 @@ pub(crate) fn restored_from(source: StateSource) -> RestoredFrom {
 }
 
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
-    // To the microsecond, which is what is measured.
+    // To the microsecond, which is the resolution of the measurement.
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn reason(reason: sandcrab_engine::EndReason) -> EndReason {
         Engine::Oom => EndReason::Oom,
         Engine::OutputLimit => EndReason::OutputLimit,
         Engine::SessionEnded => EndReason::SessionEnded,
-        // A reason that this server does not know is one it cannot tell.
+        // A reason that this server does not know.
         _ => EndReason::Lost,
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn end(end: &sandcrab_engine::End) -> End {
     End { reason: reason(end.reason), signal: end.signal }
 }
 
-/// The execution that had the id of this one before.
+/// The previous execution with the same id.
 pub(crate) fn replaced(info: &ExecutionInfo) -> Option<Replaced> {
     info.replaced.as_ref().map(|before| Replaced { exit_code: exit_code(before), end: end(before) })
 }
@@ -87,7 +87,7 @@ pub(crate) fn status(status: &Status) -> ProcessStatus {
     }
 }
 
-/// What is known of an execution without asking its supervisor.
+/// Information on an execution that is available without a request to its supervisor.
 pub(crate) fn process(info: &ExecutionInfo) -> Process {
     let ended = info.status.end();
     Process {

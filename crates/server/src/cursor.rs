@@ -1,8 +1,8 @@
-//! [`Cursor`]: where a stream goes on, as clients keep it.
+//! [`Cursor`]: the position from which a stream resumes, as clients store it.
 //!
-//! A journal's cursor is a number of output bytes. A text stream may stand in the middle of a character: bytes of it that
-//! were read, but not sent, are counted in the cursor as well, so that whoever resumes gets every character whole and
-//! nothing twice. `1234` is a plain cursor; `1234:2:0` has two bytes of standard output unsent.
+//! A journal's cursor is a number of output bytes. A text stream may be in the middle of a character: its bytes that
+//! were read, but not sent, are part of the cursor. So a resumed stream gets every character whole and nothing twice.
+//! `1234` is a plain cursor; `1234:2:0` has two unsent bytes of standard output.
 
 use std::fmt;
 use std::future::ready;
@@ -13,14 +13,14 @@ use sandcrab_engine::Execution;
 use crate::error::ApiError;
 use crate::summary;
 
-/// The most bytes of an unfinished character.
+/// Maximum number of bytes of an incomplete character.
 const MAX_HELD: u8 = 3;
 
-/// Where a stream goes on.
+/// The position from which a stream resumes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) position: u64,
-    /// Bytes of each stream before it that were not sent.
+    /// Number of unsent bytes before it, per stream.
     pub(crate) held: [u8; 2],
 }
 
@@ -30,12 +30,12 @@ impl Cursor {
         self.position > 0
     }
 
-    /// Refuses a cursor beyond what there is: what comes until there would be missed.
+    /// Refuses a cursor beyond the end: the output up to there would be missed.
     pub(crate) fn check(self, execution: &Execution) -> Result<(), ApiError> {
         if self.is_past_start() { self.check_end(execution.reader()?.cursor_end()?) } else { Ok(()) }
     }
 
-    /// The same, tried again for a while when the machine is out of descriptors.
+    /// The same, with retries while the machine has no descriptors.
     pub(crate) async fn check_patiently(self, execution: &Execution) -> Result<(), ApiError> {
         if !self.is_past_start() {
             return Ok(());

@@ -1,7 +1,7 @@
-//! [`Dispatch`]: which application answers a request, by the host it names.
+//! [`Dispatch`]: selects the application for a request by its host.
 //!
-//! It stands above the router, because a router knows paths only. There is one application today, the API; another one
-//! that is chosen by its host name, such as the preview of a port, is a branch in [`Dispatch::answer`].
+//! It is above the router, because a router only handles paths. There is one application today, the API; another one
+//! that is selected by its host name, such as the preview of a port, is a branch in [`Dispatch::answer`].
 
 use std::convert::Infallible;
 

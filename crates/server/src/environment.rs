@@ -1,4 +1,4 @@
-//! Changes to the sandbox's environment, kept in the state directory so that a restart does not undo them.
+//! Changes to the sandbox's environment, stored in the state directory so that they survive a restart.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,19 +8,19 @@ use sandcrab_api::execute::Variables;
 use sandcrab_engine::MAX_ENV_BYTES;
 use sandcrab_engine::trusted::TrustedDir;
 
-/// The file, for this user alone: values may be secrets.
+/// The file, readable only by this user: values may be secrets.
 const FILE: &str = "environment.json";
 
-/// The most bytes of the file.
+/// Maximum size of the file.
 const MAX_BYTES: u64 = 64 << 20;
-/// What JSON may make of one byte.
+/// Maximum length of one byte in JSON.
 const LONGEST_ESCAPE: u64 = 6;
-/// The file holds no more than the whole environment and the names that it was started with, which the kernel bounds.
+/// The file contains at most the whole environment and the initial names, which the kernel bounds.
 const _: () = assert!(LONGEST_ESCAPE * MAX_ENV_BYTES as u64 + (8 << 20) <= MAX_BYTES);
 
 fn read(state_dir: &TrustedDir) -> io::Result<Variables> {
     match state_dir.read(FILE, MAX_BYTES)? {
-        // The error's own text may repeat a value, which may be a secret.
+        // The text of the error may contain a value, which may be a secret.
         Some(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
             let (line, column) = (e.line(), e.column());
             io::Error::other(format!(
@@ -31,8 +31,8 @@ fn read(state_dir: &TrustedDir) -> io::Result<Variables> {
     }
 }
 
-/// Adds changes to those that are kept, without removals of what is not in the environment that the server was started with.
-/// The file is whole at every moment, and one that cannot be read is not replaced.
+/// Adds changes to the stored ones, without removals of variables that are not in the initial environment. The file
+/// is replaced atomically, and one that cannot be read is not replaced.
 pub(crate) fn remember(
     state_dir: &Path,
     given: &[(OsString, OsString)],
@@ -45,7 +45,7 @@ pub(crate) fn remember(
     Ok(state_dir.replace(FILE, &serde_json::to_vec(&all)?)?)
 }
 
-/// Applies what was kept to an environment.
+/// Applies the stored changes to an environment.
 pub(crate) fn restore(state_dir: &Path, env: &mut Vec<(OsString, OsString)>) -> io::Result<()> {
     let state_dir = match TrustedDir::open(state_dir) {
         Err(error) if error.is_not_found() => return Ok(()),

@@ -1,4 +1,4 @@
-//! [`Feed`]: the record of an execution as events, read from the journal as the client takes them.
+//! [`Feed`]: the record of an execution as events, read from the journal as the client reads.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -26,7 +26,7 @@ use crate::outgoing::{Held, Outgoing};
 use crate::summary::{self, READ_PATIENCE, READ_PAUSE};
 use crate::text::{Decoder, encode_base64};
 
-/// Which events a stream carries.
+/// The kind of events of a stream.
 #[derive(Debug)]
 pub(crate) enum StreamKind {
     /// [`ExecuteEvent`]s: the client waits for this command.
@@ -36,7 +36,7 @@ pub(crate) enum StreamKind {
 }
 
 impl StreamKind {
-    /// What the stream is to a command that waits for its reader.
+    /// The role of the stream for a command that waits for its reader.
     fn role(&self) -> ReaderRole {
         match self {
             Self::Command(_) => ReaderRole::Command,
@@ -44,7 +44,7 @@ impl StreamKind {
         }
     }
 
-    /// Lets the command go on without this stream.
+    /// Detaches the command from this stream.
     fn release(&mut self) {
         if let Self::Command(command) = self {
             command.1.release();
@@ -63,16 +63,16 @@ pub(crate) struct Feed {
     kind: StreamKind,
     encoding: Encoding,
     decoders: [Decoder; 2],
-    /// The journal's cursor after what was made into events. The follower may be ahead of it.
+    /// The journal's cursor after the produced events. The follower may be ahead of it.
     position: u64,
     /// Whether it waits for more.
     follows: bool,
     origin: Origin,
-    /// Made and not taken.
+    /// Produced events that were not taken yet.
     ready: VecDeque<Item>,
     is_opened: bool,
     is_over: bool,
-    /// Until when reading is tried again, while the machine is out of something.
+    /// Deadline of read retries, while the machine lacks resources.
     patient_until: Option<Instant>,
 }
 
@@ -121,14 +121,14 @@ impl Feed {
             follows,
             origin,
             ready: VecDeque::new(),
-            // A client that resumes has had the first event.
+            // A client that resumes already has the first event.
             is_opened: since.is_some(),
             is_over: false,
             patient_until: None,
         })
     }
 
-    /// The events, as a handler answers with them.
+    /// The events, as the response of a handler.
     pub(crate) fn into_events(self) -> EventStream {
         let origin = self.origin.clone();
         let items = stream::unfold(self, |mut feed| async move {
@@ -151,7 +151,7 @@ impl Feed {
         let heartbeat = Instant::now() + HEARTBEAT;
         loop {
             if self.is_over {
-                // A client that has the last event may use the id again at once.
+                // A client that has the last event may reuse the id at once.
                 self.follower.finish();
             }
             if let Some(item) = self.ready.pop_front() {
@@ -162,7 +162,7 @@ impl Feed {
             }
             let next = match self.follower.try_next() {
                 Ok(None) if self.follows => {
-                    // Nothing is read ahead by a stream that waits.
+                    // A waiting stream reads nothing ahead.
                     self.read_ahead = None;
                     let stopping = self.app.stopping.clone();
                     tokio::select! {
@@ -189,7 +189,7 @@ impl Feed {
         }
     }
 
-    /// Whether reading is tried again.
+    /// Whether reading is retried.
     fn is_patient(&mut self) -> bool {
         let now = Instant::now();
         now < *self.patient_until.get_or_insert(now + READ_PATIENCE)
@@ -210,7 +210,7 @@ impl Feed {
     fn entry(&mut self, entry: Entry) {
         let timestamp = Timestamp::from(entry.time);
         if let EngineEvent::Gap { .. } = entry.event {
-            // With the cursor before the gap: a client that has no more than this must get the gap when it resumes.
+            // With the cursor before the gap: a client that has only this must get the gap when it resumes.
             self.flush(timestamp);
         }
         self.position = entry.cursor;
@@ -336,7 +336,7 @@ impl Feed {
             execution_id: Some(self.execution.id().to_string()),
             timestamp: Timestamp::now(),
         };
-        // It is the stream that has ended, and not by the client.
+        // The stream has ended, but not by the client.
         self.kind.release();
         match self.kind {
             StreamKind::Command(_) => self.send(ExecuteEvent::Error(event)),
@@ -350,14 +350,14 @@ impl Feed {
         self.ready.push_back(Item::Event(Box::new(event)));
     }
 
-    /// Where a client that has read this far resumes.
+    /// The cursor from which a client that has read this far resumes.
     fn cursor(&self) -> Cursor {
         Cursor { position: self.position, held: std::array::from_fn(|at| self.decoders[at].held()) }
     }
 }
 
-/// What an earlier reader of a text stream had read before its cursor and not sent: the beginnings of characters. Where
-/// that was dropped meanwhile, nothing.
+/// The bytes of incomplete characters before the cursor, which an earlier stream had read and not sent. Empty if they
+/// were dropped meanwhile.
 fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Vec<u8>; 2], ReadError> {
     let mut held: [Vec<u8>; 2] = Default::default();
     if cursor.held == [0; 2] {
@@ -378,8 +378,8 @@ fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Vec<u8>; 2], Rea
     Ok(held)
 }
 
-/// The stream of a command that was started, but whose output cannot be read now. A client that resumes with the id of
-/// its event goes on where it was.
+/// The stream of a started command whose output cannot be read now. A client that resumes with the id of its event
+/// continues where it was.
 pub(crate) fn failed(
     execution: &Execution,
     error: &ApiError,

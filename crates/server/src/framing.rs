@@ -1,10 +1,10 @@
-//! Whether a request can be understood in one way only.
+//! Refuses ambiguous requests.
 //!
-//! A proxy on the way may have read an ambiguous request in another way than this server does, and then one of them
-//! answers a request that the other has not seen. Such requests are refused, and their connection is closed.
+//! A proxy may interpret an ambiguous request differently than this server, and then one of them answers a request
+//! that the other has not seen (request smuggling). Such requests are refused, and their connection is closed.
 //!
-//! hyper decides before this: it refuses content lengths that differ and a `Transfer-Encoding` that does not end in
-//! `chunked`. With both headers the chunks count, and the connection is closed after the answer.
+//! hyper checks first: it refuses differing content lengths and a `Transfer-Encoding` that does not end in `chunked`.
+//! With both headers the chunks are used, and the connection is closed after the response.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
@@ -12,7 +12,7 @@ use sandcrab_api::{IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, REQUEST_ID_HEADER, 
 
 use crate::error::ApiError;
 
-/// Every header of which the server reads one value. With two of them, which one counts would be a guess.
+/// The headers of which the server reads one value. A second one would be ambiguous.
 const SINGLE: [HeaderName; 15] = [
     header::HOST,
     header::AUTHORIZATION,
@@ -31,7 +31,7 @@ const SINGLE: [HeaderName; 15] = [
     HeaderName::from_static(LAST_EVENT_ID_HEADER),
 ];
 
-/// Refuses a request that another program may read in another way.
+/// Refuses a request that another program may interpret differently.
 pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
     check_single(request.headers())?;
     check_target(request.uri(), request.headers())
@@ -39,7 +39,7 @@ pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
 
 /// Refuses a second header where one value is read.
 pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), ApiError> {
-    // Nearly always every name is there once.
+    // Nearly always every name occurs once.
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ fn check_target(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let why = "only \"chunked\" is supported; send the body as it is";
         return Err(ApiError::invalid("transfer-encoding", why));
     }
-    // The target of a request, or `:authority` of HTTP/2, comes before Host.
+    // The target of a request, or `:authority` of HTTP/2, takes precedence over Host.
     if let (Some(authority), Some(host)) = (uri.authority(), headers.get(header::HOST))
         && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes())
     {

@@ -1,4 +1,4 @@
-//! [`Listening`]: the socket on which a server hears.
+//! [`Listening`]: the listening socket of a server.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -13,12 +13,12 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use crate::config::Listen;
 use crate::server::ServeError;
 
-/// How many connections may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// The most bytes that wait in the kernel before they are sent.
+/// Maximum number of unsent bytes in the kernel.
 const MAX_UNSENT_BYTES: u32 = 128 << 10;
-/// How long a connection may be silent before the kernel asks the client's whether it is there; how often, and how many
-/// times without an answer.
+/// Time without data before the kernel probes the client, the interval of probes, and their maximum number without an
+/// answer.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
@@ -36,7 +36,7 @@ enum Socket {
     Unix(UnixListener),
 }
 
-/// What came in.
+/// An accepted connection.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Tcp(TcpStream),
@@ -44,7 +44,7 @@ pub(crate) enum Accepted {
 }
 
 impl Listening {
-    /// Listens. The socket file of a server that is gone is replaced; that of one that lives is not.
+    /// Listens. The socket file of a dead server is replaced; that of a live one is not.
     pub async fn bind(listen: &Listen) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { listen: listen.to_string(), source };
         match listen {
@@ -61,7 +61,7 @@ impl Listening {
         }
     }
 
-    /// Goes on with a socket that an earlier process has shared. It must be called within a runtime.
+    /// Continues with a socket of an earlier process. It must be called within a runtime.
     pub fn inherited(descriptor: OwnedFd, listen: &Listen) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { listen: listen.to_string(), source };
         match listen {
@@ -79,8 +79,7 @@ impl Listening {
         }
     }
 
-    /// Another descriptor of the same socket: for as long as somebody holds it, who connects waits instead of being
-    /// refused.
+    /// Another descriptor of the same socket: while it is open, new connections wait instead of being refused.
     pub fn share(&self) -> io::Result<OwnedFd> {
         match &self.socket {
             Socket::Tcp(socket) => socket.as_fd().try_clone_to_owned(),
@@ -88,7 +87,7 @@ impl Listening {
         }
     }
 
-    /// Where it listens, with the port it got.
+    /// The address, with the actual port.
     pub fn address(&self) -> &Listen {
         &self.address
     }
@@ -104,29 +103,29 @@ impl Listening {
         }
     }
 
-    /// Hears no more, and takes its file away.
+    /// Stops listening, and removes its file.
     pub(crate) fn close(self) {
         if let Listen::Unix(path) = &self.address {
-            // If it stays, the next server replaces it.
+            // If it remains, the next server replaces it.
             drop(std::fs::remove_file(path));
         }
     }
 }
 
-/// Sets what a connection needs. What cannot be set only makes it slower, or its end later.
+/// Sets the options of a connection. A failure only makes it slower, or its end later.
 fn set_options(stream: &TcpStream) {
     let socket = socket2::SockRef::from(stream);
-    // Answers are small, and a client waits for them.
+    // Responses are small, and a client waits for them.
     drop(socket.set_tcp_nodelay(true));
-    // The kernel keeps what is under way to the client, and no more: a client that does not read gets no more than this
-    // beyond its own buffer.
+    // The kernel buffers only data in transit: for a client that does not read, not more than this besides its own
+    // buffer.
     drop(socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES));
-    // A client that has vanished without a word is noticed. One that is there but does not read is not cut off.
+    // Detects a client that has vanished. A client that is alive but does not read is not disconnected.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
     drop(socket.set_tcp_keepalive(&probes.with_retries(KEEPALIVE_PROBES)));
 }
 
-/// Makes sure that nothing is at the path but what a dead server left.
+/// Checks that the path contains at most the socket of a dead server.
 async fn check_free(path: &Path) -> Result<(), ServeError> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
@@ -134,7 +133,7 @@ async fn check_free(path: &Path) -> Result<(), ServeError> {
     }
     match UnixStream::connect(path).await {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        // Somebody answers, or would if he had the time.
+        // A server answers, or is too busy to.
         _ => {
             let source = io::ErrorKind::AddrInUse.into();
             Err(ServeError::Listen { listen: Listen::Unix(path.to_owned()).to_string(), source })
@@ -142,8 +141,8 @@ async fn check_free(path: &Path) -> Result<(), ServeError> {
     }
 }
 
-/// Binds a socket that is this user's alone from the first moment: Linux takes the file's mode from the unbound
-/// socket. It appears under its name by a rename, which replaces what is there.
+/// Binds a socket that is private from the first moment: Linux takes the file's mode from the unbound socket. It
+/// appears under its name by a rename, which replaces an existing file.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     File::from(socket.as_fd().try_clone_to_owned()?).set_permissions(Permissions::from_mode(0o600))?;
@@ -159,7 +158,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     listener
 }
 
-/// A name beside the path that nobody else uses, and that is short: an address holds 108 bytes.
+/// A unique name in the same directory, which is short: an address has at most 108 bytes.
 fn beside(path: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(Path::new(""));
     folder.join(format!(".{:x}", std::process::id()))

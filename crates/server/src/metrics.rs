@@ -1,4 +1,4 @@
-//! [`Metrics`]: the server in numbers.
+//! [`Metrics`]: the metrics of the server.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use sandcrab_engine::Health;
 
 use crate::app::AppState;
 
-/// Which requests are counted together. Routes, not paths: their number is bounded.
+/// The labels of requests. Routes, not paths, so that their number is bounded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     method: MethodLabel,
@@ -34,7 +34,7 @@ impl EncodeLabelValue for MethodLabel {
     }
 }
 
-/// The server in numbers.
+/// The metrics of the server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
@@ -48,7 +48,7 @@ pub(crate) struct Metrics {
     health: HealthMetrics,
 }
 
-/// What `/api/health` reports.
+/// The content of `/api/health` as metrics.
 #[derive(Default)]
 struct HealthMetrics {
     lost_supervisors: Gauge,
@@ -59,7 +59,7 @@ struct HealthMetrics {
     problems: Family<ProblemLabels, Gauge>,
 }
 
-/// A problem that there is now.
+/// A current problem.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ProblemLabels {
     code: String,
@@ -153,7 +153,7 @@ impl Default for Metrics {
 impl Metrics {
     /// A request was answered.
     pub(crate) fn request(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
-        // Methods of a client's own making would be labels without bound.
+        // Methods chosen by clients would be unbounded labels.
         let known = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS, Method::HEAD];
         let method = known.into_iter().find(|known| known == method).unwrap_or(Method::TRACE);
         let labels =
@@ -162,7 +162,7 @@ impl Metrics {
         self.durations.observe(took.as_secs_f64());
     }
 
-    /// Everything, as Prometheus reads it.
+    /// All metrics in the Prometheus format.
     pub(crate) fn write(&self, app: &AppState) -> String {
         let set = |gauge: &Gauge, value: usize| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         let health = app.sandbox.engine.health();
@@ -174,7 +174,7 @@ impl Metrics {
         set(&self.panics, crate::error::PANICS.load(Ordering::Relaxed));
         set(&self.outgoing, app.outgoing.held_bytes());
         let mut text = String::new();
-        // Never fails: a String takes everything.
+        // Never fails: writing to a String cannot.
         let _ = encode(&mut text, &self.registry);
         text
     }

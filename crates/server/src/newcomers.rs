@@ -1,4 +1,4 @@
-//! [`Newcomers`]: connections on which no request was admitted yet. They are the first to go when places are scarce.
+//! [`Newcomers`]: connections without an authorized request. They are closed first when slots are scarce.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// What a connection has shown of itself. In the extensions of its requests.
+/// The authorization state of a connection. It is in the extensions of its requests.
 #[derive(Debug)]
 pub(crate) struct Standing {
     since: Instant,
-    /// One of [`NEW`], [`ADMITTED`] and [`EVICTED`]; only `NEW` ever changes, so that no admitted request is cut off.
+    /// One of [`NEW`], [`ADMITTED`] and [`EVICTED`]; only `NEW` ever changes, so that no authorized request is
+    /// aborted.
     state: AtomicU8,
     evicted: Notify,
 }
@@ -21,25 +22,24 @@ const ADMITTED: u8 = 1;
 const EVICTED: u8 = 2;
 
 impl Standing {
-    /// A request on this connection has what its route requires; `false` if the connection has to go all the same, because
-    /// that was decided before.
+    /// Marks the connection as authorized; `false` if it was already selected to be closed.
     pub(crate) fn admit(&self) -> bool {
         self.become_if_new(ADMITTED) != EVICTED
     }
 
-    /// Changes the state of a newcomer; the state there is then.
+    /// Changes the state if it is `NEW`. Returns the resulting state.
     fn become_if_new(&self, state: u8) -> u8 {
         let changed = self.state.compare_exchange(NEW, state, Ordering::AcqRel, Ordering::Acquire);
         changed.map_or_else(|found| found, |_| state)
     }
 
-    /// Waits until the connection has to go.
+    /// Waits until the connection must be closed.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }
 
-/// Connections on which no request was admitted yet, in the order they came.
+/// Connections without an authorized request, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomers(Mutex<VecDeque<Weak<Standing>>>);
 
@@ -49,7 +49,7 @@ impl Newcomers {
         let (state, evicted) = (AtomicU8::new(NEW), Notify::new());
         let standing = Arc::new(Standing { since: Instant::now(), state, evicted });
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are closed or admitted are left where they are until they are many.
+        // Closed or authorized ones are removed only when there are many.
         if all.len() > 2 * open.max(64) {
             all.retain(|standing| standing.upgrade().is_some_and(|standing| is_newcomer(&standing)));
         }
@@ -57,7 +57,7 @@ impl Newcomers {
         standing
     }
 
-    /// Closes the oldest, if it is this old; says whether it did.
+    /// Closes the oldest, if it has this age. Returns whether it did.
     pub(crate) fn evict_oldest(&self, age: Duration) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(first) = all.front() {
@@ -66,7 +66,7 @@ impl Newcomers {
                 return false;
             }
             all.pop_front();
-            // A request may be admitted on it this very moment.
+            // A request may be authorized on it at this moment.
             if let Some(standing) = newcomer.filter(|standing| standing.become_if_new(EVICTED) == EVICTED) {
                 standing.evicted.notify_one();
                 return true;
@@ -93,14 +93,14 @@ mod tests {
         assert!(!newcomers.evict_oldest(Duration::from_secs(600)));
         assert!(newcomers.evict_oldest(Duration::ZERO));
         first.evicted().await;
-        // Its request comes too late, and is not carried out.
+        // Its request comes too late, and is not executed.
         assert!(!first.admit());
         assert!(newcomers.evict_oldest(Duration::ZERO));
         second.evicted().await;
         assert!(!newcomers.evict_oldest(Duration::ZERO));
     }
 
-    /// Whatever comes first, the connection is admitted or has to go, never both.
+    /// The connection is either authorized or closed, never both.
     #[test]
     fn admission_and_eviction_exclude_each_other() {
         for _ in 0..2_000 {

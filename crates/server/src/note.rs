@@ -1,20 +1,19 @@
-//! What the server remembers of an execution or a session: a note in the engine's own record, so that a restart loses
-//! nothing.
+//! Data of the server about an execution or a session: a note in the engine's own record, which survives a restart.
 
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::session::{OnShellExit, SessionRequest};
 use serde::{Deserialize, Serialize};
 
-/// Of an execution.
+/// The note of an execution.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ExecutionNote {
-    /// How its output is written where the reader does not say.
+    /// Default encoding of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) encoding: Option<Encoding>,
 }
 
-/// Of a session.
+/// The note of a session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SessionNote {
@@ -41,7 +40,7 @@ pub(crate) fn write(note: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(note).unwrap_or_default()
 }
 
-/// A note that was written here before. One of another version that cannot be read says nothing.
+/// Parses a note. A note of another version that cannot be read counts as empty.
 pub(crate) fn read<T: Default + for<'de> Deserialize<'de>>(bytes: Option<&[u8]>) -> T {
     bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
 }

@@ -1,11 +1,12 @@
-//! [`Origin`]: what a body or a stream belongs to, for the log. It may fail long after its handler has returned.
+//! [`Origin`]: the request and execution of a body or a stream, for the log. A body may fail long after its handler
+//! has returned.
 
 use sandcrab_engine::{Execution, ExecutionId};
 
 use crate::error::ApiError;
 use crate::layer::RequestId;
 
-/// The request that a body or a stream answers, and the execution it is about.
+/// The request that a body or a stream answers, and its execution.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     request: RequestId,
@@ -13,17 +14,17 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Of a request that is about no execution.
+    /// For a request without an execution.
     pub(crate) fn request(request: RequestId) -> Self {
         Self { request, execution: None }
     }
 
-    /// Of a request that is about this execution.
+    /// For a request with this execution.
     pub(crate) fn execution(request: RequestId, execution: &Execution) -> Self {
         Self { request, execution: Some(execution.id().clone()) }
     }
 
-    /// Logs why `what` failed, if the fault is the server's own.
+    /// Logs why `what` failed, if it is an internal error.
     pub(crate) fn log(&self, what: &str, error: &ApiError) {
         if let Some(why) = error.internal_message() {
             let Self { request, execution } = self;
@@ -32,7 +33,7 @@ impl Origin {
         }
     }
 
-    /// Logs why an answer breaks off, which its client cannot be told.
+    /// Logs why a response breaks off, which cannot be reported to its client.
     pub(crate) fn log_broken_off(&self, why: &dyn std::fmt::Display) {
         let Self { request, execution } = self;
         let execution = execution.as_ref().map(ExecutionId::as_str);

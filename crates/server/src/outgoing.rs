@@ -1,8 +1,8 @@
-//! [`Outgoing`]: what waits in memory for clients to take it, all connections together.
+//! [`Outgoing`]: counts the unsent data of all connections.
 //!
-//! Bodies are made in pieces, and a piece is counted from the moment it is made until the connection has written it. While
-//! there is room pieces are large. Beyond the limit they are small, and streams keep nothing but their cursor between two
-//! of them, so clients that never read cost little however many there are, and clients that do read still get on.
+//! Bodies are produced in pieces, and a piece is counted from its creation until the connection has written it. Below
+//! the limit, pieces are large. Above it they are small, and streams keep only their cursor between two of them. So
+//! clients that never read occupy little memory, and clients that read still make progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use serde::Serialize;
 
 use crate::error::ApiError;
 
-/// The size of a piece while there is room.
+/// Size of a piece below the limit.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
-/// The size of a piece when there is none.
+/// Size of a piece above the limit.
 pub(crate) const SCARCE_PIECE_BYTES: usize = 16 << 10;
 
-/// What a reader of a journal holds at most while it reads ahead.
+/// Maximum memory of a journal reader while it reads ahead.
 const READ_AHEAD_BYTES: usize = 256 << 10;
 
-/// Counts what waits for clients. A handle.
+/// Counts unsent data. A handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
     held: Arc<AtomicUsize>,
@@ -35,12 +35,12 @@ impl Outgoing {
         Self { held: Arc::default(), limit }
     }
 
-    /// Whether as much waits as may.
+    /// Whether the limit is reached.
     pub(crate) fn is_scarce(&self) -> bool {
         self.held.load(Ordering::Relaxed) >= self.limit
     }
 
-    /// How large the next piece should be.
+    /// Size of the next piece.
     pub(crate) fn piece_bytes(&self) -> usize {
         if self.is_scarce() { SCARCE_PIECE_BYTES } else { PIECE_BYTES }
     }
@@ -50,13 +50,13 @@ impl Outgoing {
         Bytes::from_owner(Piece { _held: self.hold(piece.capacity()), bytes: piece })
     }
 
-    /// Counts a body that is whole in memory, which is one whose exact size is known, until its bytes are dropped.
+    /// Counts a body that is complete in memory (its exact size is known), until its bytes are dropped.
     pub(crate) async fn count_whole(&self, response: &mut Response) {
         if response.body().size_hint().exact().is_none_or(|size| size == 0) {
             return;
         }
         let body = std::mem::take(response.body_mut());
-        // Neither waits nor fails nor copies: it is one piece, and there already.
+        // Neither waits nor fails nor copies: it is one available piece.
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
         *response.body_mut() = Bytes::from_owner(Piece { _held: self.hold(bytes.len()), bytes }).into();
     }
@@ -67,7 +67,7 @@ impl Outgoing {
         Held { held: Arc::clone(&self.held), bytes }
     }
 
-    /// Decides whether a body may read ahead until its next piece, and counts what it then holds.
+    /// Decides whether a body may read ahead until its next piece, and counts its memory.
     pub(crate) fn read_ahead(&self, held: &mut Option<Held>) -> bool {
         match held {
             Some(_) if self.is_scarce() => *held = None,
@@ -77,7 +77,8 @@ impl Outgoing {
         held.is_some()
     }
 
-    /// An answer that is made whole. A large one is refused when as much waits as may: it would wait, too.
+    /// A response that is produced whole. A large one is refused when the limit is reached, because it would wait
+    /// too.
     pub(crate) fn json(&self, answer: &impl Serialize) -> Result<Response, ApiError> {
         let json = serde_json::to_vec(answer).map_err(ApiError::internal)?;
         if json.len() > PIECE_BYTES && self.is_scarce() {
@@ -90,13 +91,13 @@ impl Outgoing {
         Ok(([(header::CONTENT_TYPE, kind)], json).into_response())
     }
 
-    /// How many bytes wait now.
+    /// Number of unsent bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes that are counted while this is there.
+/// Bytes that are counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     held: Arc<AtomicUsize>,

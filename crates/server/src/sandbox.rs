@@ -1,6 +1,6 @@
-//! [`Sandbox`]: what a request works on.
+//! [`Sandbox`]: the sandbox of a request.
 //!
-//! A server has one sandbox today. Which one a request means is decided in one place, its extractor.
+//! A server has one sandbox today. Its extractor is the only place that selects it.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use sandcrab_engine::Engine;
 use crate::app::App;
 use crate::config::{Defaults, ServerConfig};
 
-/// The sandbox that a request means. A handle.
+/// The sandbox of a request. A handle.
 #[derive(Debug, Clone)]
 pub(crate) struct Sandbox(Arc<SandboxState>);
 
@@ -22,13 +22,13 @@ pub(crate) struct Sandbox(Arc<SandboxState>);
 #[derive(Debug)]
 pub(crate) struct SandboxState {
     pub(crate) engine: Engine,
-    /// Where commands run unless the request says otherwise.
+    /// Default working directory of commands.
     pub(crate) workspace: String,
-    /// Limits of commands that state none.
+    /// Default limits of commands.
     pub(crate) defaults: Defaults,
-    /// The environment that the server was started with.
+    /// The initial environment of the server.
     pub(crate) given_env: Vec<(OsString, OsString)>,
-    /// Held while the environment that commands start from changes.
+    /// Held during a change of the environment.
     pub(crate) environment: tokio::sync::Mutex<()>,
 }
 

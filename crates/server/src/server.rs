@@ -17,11 +17,11 @@ use crate::listening::Listening;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
-/// Descriptors that connections leave to executions and sessions: a quarter of what the process may have, within these
-/// bounds.
+/// Number of descriptors that connections leave to executions and sessions: a quarter of the process's limit, within
+/// these bounds.
 const MIN_RESERVED_DESCRIPTORS: usize = 256;
 const MAX_RESERVED_DESCRIPTORS: usize = 4_096;
-/// How long what goes on after its request has when the server stops.
+/// Time for background work of requests when the server stops.
 const LAST_TASKS_TIME: Duration = Duration::from_secs(1);
 
 /// Why a server could not start, or stopped.
@@ -31,21 +31,21 @@ pub enum ServeError {
     /// The engine could not be opened.
     #[error(transparent)]
     Engine(#[from] OpenError),
-    /// The address is not to be had.
+    /// The address cannot be used.
     #[error(
         "failed to listen on {listen}: {source}; choose another address, or stop the process that uses it"
     )]
     Listen {
         /// The address.
         listen: String,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// What `/api/env` has changed cannot be read.
-    #[error("failed to read environment.json in the state directory: {0}; mend or remove it")]
+    /// The stored changes of `/api/env` cannot be read.
+    #[error("failed to read environment.json in the state directory: {0}; repair or remove it")]
     Environment(io::Error),
-    /// A socket's path is taken by something that is no socket.
-    #[error("{} is there and is not a socket; choose another path", .0.display())]
+    /// The path of the socket is taken by another kind of file.
+    #[error("{} exists and is not a socket; choose another path", .0.display())]
     NotASocket(PathBuf),
 }
 
@@ -60,13 +60,13 @@ pub struct Server {
 impl Server {
     /// Opens the state directory and listens.
     pub async fn start(config: ServerConfig) -> Result<Self, ServeError> {
-        // In this order: who has the state directory is the better thing to be told than who has the port.
+        // In this order: a conflict about the state directory is a better error than one about the port.
         let engine = open_engine(&config).await?;
         let listening = Listening::bind(&config.listen).await?;
         Ok(Self::new(engine, listening, config))
     }
 
-    /// Opens the state directory and goes on with a socket on which somebody listened before.
+    /// Opens the state directory and continues with an inherited listening socket.
     pub async fn start_on(config: ServerConfig, listening: Listening) -> Result<Self, ServeError> {
         let engine = open_engine(&config).await?;
         Ok(Self::new(engine, listening, config))
@@ -77,32 +77,33 @@ impl Server {
         Self { app: AppState::new(engine, &config), listening, config }
     }
 
-    /// Where it listens, with the port it got.
+    /// The address, with the actual port.
     pub fn address(&self) -> &Listen {
         self.listening.address()
     }
 
-    /// The socket it listens on.
+    /// The listening socket.
     pub fn listening(&self) -> &Listening {
         &self.listening
     }
 
-    /// The engine behind it.
+    /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.app.sandbox.engine
     }
 
-    /// How many connections are open, now and later.
+    /// The number of open connections, updated live.
     pub fn connections(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.app.connections)
     }
 
-    /// Serves until `stop` is ready, then drains: no new work, running requests finish within the window.
+    /// Serves until `stop` is ready, then drains: refuses new work, and lets running requests finish within the drain
+    /// window.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
         self.run_until(stop, pending()).await
     }
 
-    /// The same; when `hurry` is ready, nothing is waited for any more.
+    /// The same; when `hurry` is ready, it stops without waiting.
     pub async fn run_until(
         self,
         stop: impl Future<Output = ()> + Send,
@@ -129,21 +130,21 @@ impl Server {
     }
 }
 
-/// How many connections there may be: as many as is configured, and only as many as leave descriptors for work.
+/// Maximum number of connections: as configured, but leaving descriptors for work.
 fn places(configured: usize) -> usize {
     let limit = sandcrab_engine::descriptor_limit();
     let reserved = (limit / 4).clamp(MIN_RESERVED_DESCRIPTORS, MAX_RESERVED_DESCRIPTORS).min(limit / 2);
     configured.min(limit - reserved)
 }
 
-/// Opens the engine with the environment as it was changed last.
+/// Opens the engine with the stored environment.
 async fn open_engine(config: &ServerConfig) -> Result<Engine, ServeError> {
     let mut config = config.engine.clone();
     crate::environment::restore(&config.state_dir, &mut config.env).map_err(ServeError::Environment)?;
     Ok(Engine::open(config).await?)
 }
 
-/// Ends what runs, if there is a grace period for it.
+/// Ends all executions, if there is a grace period for it.
 async fn end_executions(engine: &Engine, signal: i32, grace: Option<Duration>) {
     if let Some(grace) = grace {
         let StopSummary { ended, survivors } = engine.stop_all(signal, grace).await;

@@ -1,8 +1,8 @@
-//! [`Stopping`]: whether the server is on its way out.
+//! [`Stopping`]: the state of a shutdown.
 
 use tokio_util::sync::CancellationToken;
 
-/// Whether the server is stopping, and whether its patience is over. A handle.
+/// Whether the server is stopping, and whether its drain window is over. A handle.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stopping {
     stopping: CancellationToken,
@@ -10,12 +10,12 @@ pub(crate) struct Stopping {
 }
 
 impl Stopping {
-    /// No new work from now on.
+    /// Refuses new work from now on.
     pub(crate) fn begin(&self) {
         self.stopping.cancel();
     }
 
-    /// What still runs is cut off.
+    /// Ends what still runs.
     pub(crate) fn cut(&self) {
         self.over.cancel();
     }
@@ -30,7 +30,7 @@ impl Stopping {
         self.stopping.cancelled().await;
     }
 
-    /// Waits until what still runs is cut off.
+    /// Waits until the drain window is over.
     pub(crate) async fn cut_off(&self) {
         self.over.cancelled().await;
     }

@@ -1,36 +1,36 @@
-//! Bytes as text: UTF-8 that is never cut inside a character, and JSON strings written in pieces.
+//! Bytes as text: UTF-8 that is never split inside a character, and JSON strings written in pieces.
 
 use sandcrab_api::execute::Encoding;
 
-/// What stands for bytes that are no character.
+/// The replacement of invalid bytes.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// Turns pieces of a byte stream into text. A character that is cut at the end of a piece waits for the next one.
+/// Decodes pieces of a byte stream to text. A character that is split at the end of a piece waits for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    /// The start of a character, three bytes at most.
+    /// The beginning of a character, at most three bytes.
     held: Vec<u8>,
-    /// Bytes that are not UTF-8 were replaced in the last piece.
+    /// Whether invalid UTF-8 was replaced in the last piece.
     pub(crate) replaced: bool,
 }
 
 impl Decoder {
-    /// How many bytes wait for the next piece.
+    /// Number of bytes that wait for the next piece.
     pub(crate) fn held(&self) -> u8 {
-        // Three at most.
+        // At most three.
         u8::try_from(self.held.len()).unwrap_or(0)
     }
 
-    /// Puts back the bytes that waited when the stream was cut.
+    /// Restores the bytes that waited when the stream was interrupted.
     pub(crate) fn hold(&mut self, bytes: &[u8]) {
         self.held = bytes.to_vec();
     }
 
-    /// Gives on the text that is complete with this piece, in parts.
+    /// Passes the text that is complete with this piece to `give`, in parts.
     pub(crate) fn decode(&mut self, piece: &[u8], mut give: impl FnMut(&str)) {
         self.replaced = false;
         let mut rest = piece;
-        // The character that waits is completed first, one byte at a time.
+        // The waiting character is completed first, one byte at a time.
         while !self.held.is_empty() {
             let Some((byte, after)) = rest.split_first() else { return };
             let mut longer = self.held.clone();
@@ -45,7 +45,7 @@ impl Decoder {
                     self.held = longer;
                     rest = after;
                 }
-                // The byte belongs to something else.
+                // The byte belongs to another character.
                 Err(_) => self.finish(&mut give),
             }
         }
@@ -54,7 +54,7 @@ impl Decoder {
                 Ok(valid) => return give(valid),
                 Err(e) => {
                     let (valid, bad) = rest.split_at(e.valid_up_to());
-                    // Never fails: that much was found to be valid.
+                    // Never fails: this part was found to be valid.
                     give(str::from_utf8(valid).unwrap_or_default());
                     let Some(length) = e.error_len() else {
                         self.held = bad.to_vec();
@@ -68,7 +68,7 @@ impl Decoder {
         }
     }
 
-    /// Nothing more comes: what waits will never be complete.
+    /// End of the stream: waiting bytes will never be complete.
     pub(crate) fn finish(&mut self, mut give: impl FnMut(&str)) {
         if !self.held.is_empty() {
             self.held.clear();
@@ -95,14 +95,14 @@ pub(crate) fn encode(bytes: Vec<u8>, encoding: Encoding) -> (String, bool) {
     }
 }
 
-/// Writes the bytes of one stream as the inside of a JSON string, piece by piece.
+/// Writes the bytes of one stream as the content of a JSON string, piece by piece.
 #[derive(Debug)]
 pub(crate) enum StringWriter {
     Text {
         decoder: Decoder,
         replaced: bool,
     },
-    /// Base64 comes in groups of three bytes; up to two wait for the next piece.
+    /// Base64 has groups of three bytes; up to two wait for the next piece.
     Base64 {
         held: Vec<u8>,
     },
@@ -138,7 +138,7 @@ impl StringWriter {
         }
     }
 
-    /// The stream is over. Says whether bytes were replaced.
+    /// End of the stream. Returns whether bytes were replaced.
     pub(crate) fn finish(self, to: &mut Vec<u8>) -> bool {
         match self {
             Self::Text { mut decoder, replaced } => {
@@ -159,20 +159,20 @@ fn base64_to(bytes: &[u8], to: &mut Vec<u8>) {
     let engine = base64::engine::general_purpose::STANDARD;
     let start = to.len();
     to.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    // Never fails: the room is exactly what is needed.
+    // Never fails: the room has exactly the required size.
     let written = engine.encode_slice(bytes, &mut to[start..]).unwrap_or(0);
     to.truncate(start + written);
 }
 
-/// How many bytes are looked at together: eight at a time, as one number.
+/// The unit of comparison: eight bytes, as one number.
 type Word = u64;
 const WORD_BYTES: usize = size_of::<Word>();
-/// The same byte in every place of a word.
+/// The same byte in every position of a word.
 const fn everywhere(byte: u8) -> Word {
     Word::from_ne_bytes([byte; WORD_BYTES])
 }
 
-/// Where the first byte is that JSON escapes: a control character, a quote or a backslash.
+/// The position of the first byte that JSON escapes: a control character, a quote or a backslash.
 fn first_special(text: &[u8]) -> Option<usize> {
     const HIGH: Word = everywhere(0x80);
     // Marks every byte that is less, and perhaps some after the first of them.
@@ -191,7 +191,7 @@ fn first_special(text: &[u8]) -> Option<usize> {
     rest.iter().position(special).map(|at| words.len() * WORD_BYTES + at)
 }
 
-/// Appends UTF-8 text as the inside of a JSON string.
+/// Appends UTF-8 text as the content of a JSON string.
 fn escape(text: &[u8], to: &mut Vec<u8>) {
     to.reserve(text.len() + text.len() / 16);
     let mut rest = text;

@@ -1,8 +1,8 @@
-//! [`VanishedWatch`]: notices a client that has vanished without a word while an answer waits for it.
+//! [`VanishedWatch`]: detects a client that has vanished while a response waits for it.
 //!
-//! The kernel's keep-alive does not: it asks only while nothing waits to be sent, and what waits is sent again for a
-//! quarter of an hour and longer. Meanwhile a command that waits for its reader would stand still. A client that is there and
-//! does not read, such as a pager, is left alone for as long as it likes: its kernel answers.
+//! The kernel's keep-alive does not: it probes only while no data waits to be sent, and waiting data is retransmitted
+//! for 15 minutes and longer. Meanwhile a command that waits for its reader would block. A client that is alive and
+//! does not read, such as a pager, is never disconnected: its kernel answers.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,21 +13,22 @@ use std::time::Duration;
 use sandcrab_engine::PeerSilence;
 use tokio::time::Sleep;
 
-/// How long a client may leave everything unanswered while an answer waits for it.
+/// Maximum time without an answer of a client for which a response waits.
 const VANISHED_AFTER: Duration = Duration::from_secs(60);
-/// How many packets it has to leave unanswered: to a client that has not read for long, the kernel sends one in two minutes.
+/// Minimum number of unanswered packets: for a client that has not read for long, the kernel sends one in two
+/// minutes.
 const UNANSWERED_PACKETS: u32 = 2;
-/// How often a client that keeps an answer waiting is looked at.
+/// Interval at which a client with a waiting response is checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Looks after a client while a write to it has to wait.
+/// Checks a client while a write to it blocks.
 #[derive(Debug, Default)]
 pub(super) struct VanishedWatch {
     next_look: Option<Pin<Box<Sleep>>>,
 }
 
 impl VanishedWatch {
-    /// Goes over the result of a write: one that waits becomes an error when the client is gone.
+    /// Processes the result of a write: a blocked one becomes an error when the client has vanished.
     pub(super) fn watch<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -65,9 +66,9 @@ mod tests {
     #[test]
     fn only_silence_in_spite_of_questions_counts() {
         let silence = |seconds, unanswered| PeerSilence { time: Duration::from_secs(seconds), unanswered };
-        // A pager that was left for the night: the kernel asks it every two minutes.
+        // A pager that was left overnight: the kernel probes it every two minutes.
         assert!(!has_vanished(silence(119, 0)) && !has_vanished(silence(120, 1)));
-        // A network that is away for a moment.
+        // A short network outage.
         assert!(!has_vanished(silence(20, 6)));
         assert!(has_vanished(silence(60, 8)) && has_vanished(silence(240, 2)));
     }
