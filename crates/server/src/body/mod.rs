@@ -1,4 +1,4 @@
-//! Bodies: read within bounds ([`read`]), written in pieces ([`pieces`]), and parts of them ([`range`]).
+//! Bodies: reading within limits ([`read`]), producing in pieces ([`pieces`]), and ranges ([`range`]).
 
 pub(crate) mod pieces;
 pub(crate) mod range;

@@ -1,4 +1,4 @@
-//! Bodies that are made as the client takes them.
+//! Bodies that are produced as the client reads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::origin::Origin;
 use crate::outgoing::{Held, Outgoing};
 use crate::summary::{READ_PATIENCE, READ_PAUSE};
 
-/// What a body is made of, piece by piece. Making a piece must not wait for anything but a disk.
+/// The source of a body, piece by piece. Producing a piece must not wait for anything except a disk.
 pub(crate) trait PieceSource: Send + Unpin + 'static {
     /// Why a body breaks off.
     type Error: std::error::Error + Send + Sync + 'static;
@@ -23,10 +23,10 @@ pub(crate) trait PieceSource: Send + Unpin + 'static {
     /// The next piece, of about this many bytes; empty after the last.
     fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, Self::Error>;
 
-    /// Frees what was read ahead, since memory is scarce.
+    /// Frees read-ahead data when memory is scarce.
     fn release(&mut self);
 
-    /// Whether an error may pass, so that the piece is asked for again after a while.
+    /// Whether an error is temporary, so that the piece is requested again after a while.
     fn is_passing(error: &Self::Error) -> bool;
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn body(source: impl PieceSource, outgoing: Outgoing, origin: Origin)
 }
 
 struct Pieces<S> {
-    /// `None` after the end, so that what the source holds is freed with its last piece.
+    /// `None` after the end, so that the memory of the source is freed with its last piece.
     source: Option<S>,
     outgoing: Outgoing,
     read_ahead: Option<Held>,
     origin: Origin,
-    /// Until the next piece is asked for again.
+    /// Delay before the next piece is requested again.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Until when it is, while the machine is out of something.
+    /// Deadline of retries, while the machine lacks resources.
     patient_until: Option<Instant>,
 }
 
@@ -69,7 +69,7 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
                 ready!(pausing.as_mut().poll(cx));
                 *pause = None;
             }
-            // It is not asked again after a panic, so what the panic left half done is not seen.
+            // It is not called again after a panic, so an inconsistent state is not visible.
             let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
             let now = Instant::now();
             match &piece {
@@ -117,7 +117,7 @@ mod tests {
 
     type Fail = fn() -> Result<Vec<u8>, std::fmt::Error>;
 
-    /// Fails in its own way, and must not be asked again.
+    /// Fails in its own way, and must not be called again.
     struct Broken(Option<Fail>);
 
     impl PieceSource for Broken {
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Fails so often, then has one piece.
+    /// Fails this many times, then has one piece.
     struct Passing(u32);
 
     impl PieceSource for Passing {

@@ -19,7 +19,7 @@ pub(crate) fn content_range(given: &Range<u64>, total: u64) -> Result<HeaderValu
     HeaderValue::from_str(&text).map_err(ApiError::internal)
 }
 
-/// A single range of `total` bytes. `None` if the header is to be ignored, as HTTP wants it for what it does not define.
+/// A single range of `total` bytes. `None` if the header must be ignored, as HTTP requires for undefined units.
 pub(crate) fn parse(value: &HeaderValue, total: u64) -> Option<Result<Range<u64>, ApiError>> {
     let (from, to) = value.to_str().ok()?.trim().strip_prefix("bytes=")?.split_once('-')?;
     let number = |text: &str| (!text.is_empty()).then(|| text.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Reading a body whole, within the limits.
+//! Reads a whole body, within the limits.
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -8,7 +8,7 @@ use sandcrab_api::ErrorCode;
 use crate::app::{App, Held};
 use crate::error::ApiError;
 
-/// Reads a body whole, within the limits. One that came over a WebSocket is counted there (`is_counted`).
+/// Reads a whole body, within the limits. One that came over a WebSocket is counted there (`is_counted`).
 pub(crate) async fn read_body(
     app: &App,
     mut body: Body,
@@ -40,7 +40,7 @@ pub(crate) async fn read_body(
             return Err(too_large());
         }
         match first.take() {
-            // Nearly every body comes in one piece, which need not be copied.
+            // Nearly every body has one piece, which need not be copied.
             None if all.is_empty() => first = Some(data),
             Some(before) => {
                 let exact = expected.exact().and_then(|n| usize::try_from(n).ok());

@@ -1,8 +1,8 @@
-//! Event streams: what a stream carries is typed until the moment it is written, as SSE ([`sse`]) or as frames of a
-//! WebSocket ([`frames`]).
+//! Event streams: events are typed values until they are written, as SSE ([`sse`]) or as frames of a WebSocket
+//! ([`frames`]).
 //!
-//! A handler answers with an [`EventStream`]. The transport takes it out of the response and writes it its own way, so
-//! neither transport reads what the other has written.
+//! A handler returns an [`EventStream`]. The transport takes it out of the response and writes it in its own format,
+//! so neither transport parses the output of the other.
 
 pub(crate) mod frames;
 pub(crate) mod sse;
@@ -22,7 +22,7 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::origin::Origin;
 
-/// How long a stream may be silent before a heartbeat is sent, which keeps proxies from cutting it.
+/// Time without events after which a heartbeat is sent, so that proxies keep the connection.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// One item of a stream.
@@ -30,19 +30,19 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 pub(crate) enum Item {
     /// An event.
     Event(Box<Event>),
-    /// Nothing happened for a while.
+    /// No event for a while.
     Heartbeat,
 }
 
-/// An event, and where to resume after it.
+/// An event, and the cursor from which to resume after it.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// The cursor after this event. `None` where a stream cannot be resumed.
+    /// The cursor after this event. `None` if the stream cannot be resumed.
     pub(crate) id: Option<Cursor>,
     pub(crate) payload: Payload,
 }
 
-/// The wire's types of events, one variant for each kind of stream.
+/// The events of the wire, one variant for each kind of stream.
 #[derive(Debug)]
 pub(crate) enum Payload {
     Execute(ExecuteEvent),
@@ -58,7 +58,7 @@ impl Payload {
             Self::Process(event) => serde_json::to_writer(to, event),
             Self::Server(event) => serde_json::to_writer(to, event),
         };
-        // Never fails: the wire's types have string keys only, and a Vec takes everything.
+        // Never fails: the wire's types have string keys only, and writing to a Vec cannot fail.
         drop(written);
     }
 }
@@ -81,7 +81,7 @@ impl From<ServerEvent> for Payload {
     }
 }
 
-/// Items as they come. The stream ends after its terminal event.
+/// Items as they arrive. The stream ends after its terminal event.
 pub(crate) type Items = Pin<Box<dyn Stream<Item = Item> + Send>>;
 
 /// A stream that ends with an error event if it panics.
@@ -95,7 +95,7 @@ impl Stream for Guarded {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
         let Some(items) = &mut self.items else { return Poll::Ready(None) };
-        // It is not polled again after a panic, so what the panic left half done is not seen.
+        // It is not polled again after a panic, so an inconsistent state is not visible.
         match catch_unwind(AssertUnwindSafe(|| items.as_mut().poll_next(cx))) {
             Ok(polled) => polled,
             Err(panic) => {
@@ -108,7 +108,7 @@ impl Stream for Guarded {
     }
 }
 
-/// The terminal event of a stream that cannot go on. Every kind of stream writes it in the same way.
+/// The terminal event of a stream that cannot continue, the same for every kind of stream.
 fn failure(error: &ApiError) -> Item {
     let event = ProcessEvent::Error(ErrorEvent {
         error: error.message().into(),
@@ -121,9 +121,9 @@ fn failure(error: &ApiError) -> Item {
     Item::Event(Box::new(Event { id: None, payload: event.into() }))
 }
 
-/// The answer of a handler that streams events.
+/// The response of a handler that streams events.
 ///
-/// It travels in the extensions of a response, which have to be `Clone`; only the first [`EventStream::take`] finds it.
+/// It is in the extensions of a response, which must be `Clone`; only the first [`EventStream::take`] finds it.
 #[derive(Clone)]
 pub(crate) struct EventStream(Arc<Mutex<Option<Items>>>);
 
@@ -133,7 +133,7 @@ impl EventStream {
         Self(Arc::new(Mutex::new(Some(Box::pin(items)))))
     }
 
-    /// Takes the stream out of a response, if that is what it carries.
+    /// Takes the stream out of a response, if it contains one.
     pub(crate) fn take(response: &mut Response) -> Option<Items> {
         let Self(items) = response.extensions_mut().remove()?;
         items.lock().unwrap_or_else(PoisonError::into_inner).take()

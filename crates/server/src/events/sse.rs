@@ -16,12 +16,12 @@ use crate::outgoing::Outgoing;
 
 const HEARTBEAT_COMMENT: &[u8] = b": still here\n\n";
 
-/// Turns a response into one that carries these events.
+/// Turns a response into an event stream.
 pub(crate) fn respond(response: &mut Response, items: Items, outgoing: Outgoing) {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Asks proxies not to collect the events.
+    // Tells proxies not to buffer the events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     *response.body_mut() = Body::new(SseBody { items, outgoing, is_over: false });
 }
@@ -71,7 +71,7 @@ fn write(item: &Item, to: &mut Vec<u8>) {
     };
     let Event { id, payload } = &**event;
     if let Some(id) = id {
-        // Never fails: a Vec takes everything.
+        // Never fails: writing to a Vec cannot.
         drop(writeln!(to, "id: {id}"));
     }
     to.extend_from_slice(b"data: ");

@@ -1,4 +1,4 @@
-//! [`Liveness`]: whether a client is still there, and gets on with what it sends.
+//! [`Liveness`]: whether a client is alive, and makes progress with its messages.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use tokio::time::Instant;
 use super::received::Received;
 use crate::config::ServerLimits;
 
-/// After how many times [`ServerLimits::socket_ping_after`] a silent client is taken for dead.
+/// Multiple of [`ServerLimits::socket_ping_after`] after which a silent client counts as dead.
 const DEAD_AFTER_PINGS: u32 = 3;
 
-/// When a client was heard last. Bytes count as they come: one message may take long to send.
+/// The time of the last data from a client. Bytes count as they arrive: one message may take long to send.
 #[derive(Debug)]
 pub(super) struct Liveness {
     ping_after: Duration,
     message_patience: Duration,
     heard: Instant,
     is_pinged: bool,
-    /// Every byte there was at the last look.
+    /// Total number of bytes at the last check.
     total: u64,
-    /// Of the message that was not complete at the last look: its bytes, and since when there were no more.
+    /// For the message that was incomplete at the last check: its bytes, and the time since which there were no more.
     unfinished: usize,
     since: Instant,
 }
 
-/// What a look at a client says.
+/// Result of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Alive,
-    /// It is silent: it has to be sent a ping.
+    /// It is silent and must be pinged.
     Ping,
     /// It has not answered.
     Dead,
-    /// It has begun a message, and sent nothing more of it for this long.
+    /// It has begun a message, and sent no more of it for this long.
     Stalled(Duration),
 }
 
@@ -50,12 +50,12 @@ impl Liveness {
         }
     }
 
-    /// The client is there.
+    /// The client has sent something.
     pub(super) fn heard(&mut self) {
         (self.heard, self.is_pinged) = (Instant::now(), false);
     }
 
-    /// When to look next.
+    /// Time of the next check.
     pub(super) fn deadline(&self) -> Instant {
         let silent = self.silent_until();
         if self.unfinished > 0 { silent.min(self.since + self.message_patience) } else { silent }
@@ -65,14 +65,14 @@ impl Liveness {
         self.heard + self.ping_after * if self.is_pinged { DEAD_AFTER_PINGS } else { 1 }
     }
 
-    /// Looks at what has come.
+    /// Checks the received data.
     pub(super) fn look(&mut self, received: &Received, is_reading: bool) -> Look {
         let now = Instant::now();
         if received.total() != self.total {
             self.total = received.total();
             self.heard();
         }
-        // Of a message that is not read nothing can come.
+        // A message that is not read cannot grow.
         if received.unfinished() != self.unfinished || !is_reading {
             (self.unfinished, self.since) = (received.unfinished(), now);
         }

@@ -1,4 +1,4 @@
-//! [`OpenMessage`]: a message that is written in fragments, as the socket takes them.
+//! [`OpenMessage`]: a message that is written in fragments, as the client reads.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::request::BodyKind;
 use crate::outgoing::PIECE_BYTES;
 use crate::text::StringWriter;
 
-/// The most bytes that stand for one in a JSON string.
+/// Maximum length of one byte in a JSON string.
 const MAX_ESCAPE_BYTES: usize = 6;
 
-/// What a message has not written yet.
+/// The unwritten rest of a message.
 enum Rest {
-    /// Text that is there as a whole.
+    /// Complete text.
     Text(Bytes),
-    /// The body of a response, and what writes it as a string where it is not JSON.
+    /// The body of a response, and the encoder if it is not JSON.
     Body {
         body: Body,
-        /// What is there of it, and not written yet.
+        /// The available part that is not written yet.
         piece: Bytes,
         string: Option<StringWriter>,
         is_begun: bool,
@@ -34,22 +34,22 @@ enum Rest {
     Nothing,
 }
 
-/// A message of which fragments were, or are to be, written.
+/// A message that is being written in fragments.
 pub(super) struct OpenMessage {
     rest: Rest,
     /// Written before the rest: the beginning of the frame's JSON.
     head: Vec<u8>,
-    /// The request it is the last frame of, if it is a response with a body.
+    /// The request whose last frame it is, if it is a response with a body.
     id: Option<Arc<str>>,
     is_first: bool,
 }
 
-/// The body of an answer broke off after a part of it had been written.
+/// The body of a response broke off after a part of it had been written.
 #[derive(Debug)]
 pub(super) struct BrokeOff(pub(super) String);
 
 impl OpenMessage {
-    /// A message that is there as a whole.
+    /// A complete message.
     pub(super) fn text(text: Vec<u8>) -> Self {
         Self { rest: Rest::Text(text.into()), head: Vec::new(), id: None, is_first: true }
     }
@@ -61,7 +61,7 @@ impl OpenMessage {
             BodyKind::Text => Some(StringWriter::new(Encoding::Utf8)),
             BodyKind::Bytes => Some(StringWriter::new(Encoding::Base64)),
         };
-        // Never fails: a string and a number are JSON.
+        // Never fails: a string and a number are valid JSON.
         let quoted = serde_json::to_string(&**id).unwrap_or_default();
         let encoding = if kind == BodyKind::Bytes { r#","encoding":"base64""# } else { "" };
         let head = format!(r#"{{"type":"response","id":{quoted},"status":{status}{encoding}"#);
@@ -85,7 +85,7 @@ impl OpenMessage {
                         None => break,
                     }
                 }
-                // A body that is there as a whole is one large piece. A fragment must fit into the write buffer.
+                // A complete body is one large piece. A fragment must fit into the write buffer.
                 let most = if string.is_some() { PIECE_BYTES / MAX_ESCAPE_BYTES } else { PIECE_BYTES };
                 let piece = piece.split_to(piece.len().min(most));
                 let piece = (!piece.is_empty()).then_some(piece);
@@ -97,7 +97,7 @@ impl OpenMessage {
                     }
                     match string {
                         Some(string) => string.write(&piece, &mut to),
-                        // The common case: a piece that is neither first nor last is not copied here.
+                        // The common case: a piece that is neither first nor last is not copied.
                         None if to.is_empty() => return Poll::Ready(Ok(Some(self.fragment(piece, false)))),
                         None => to.extend_from_slice(&piece),
                     }
@@ -124,7 +124,7 @@ impl OpenMessage {
         Message::Frame(Frame::message(fragment, OpCode::Data(code), is_last))
     }
 
-    /// The request whose answer this would have been, if nothing of it was written yet.
+    /// The request that this would have answered, if nothing of it was written yet.
     pub(super) fn unanswered(&self) -> Option<&Arc<str>> {
         self.id.as_ref().filter(|_| self.is_first)
     }

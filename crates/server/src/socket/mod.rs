@@ -1,11 +1,11 @@
 //! The multiplexed WebSocket.
 //!
-//! Each request frame becomes a request to the same router that serves HTTP, so there is one set of rules. One task owns
-//! the socket. It reads frames, runs requests side by side, and makes the next piece of an answer only when the socket
-//! has room for it ([`writer`]), so a client that does not read costs one bounded buffer.
+//! Each request frame becomes a request to the router that serves HTTP, so the same rules apply. One task owns the
+//! socket. It reads frames, runs requests concurrently, and produces the next piece of a response only when the
+//! socket has room for it ([`writer`]). So a client that does not read occupies one bounded buffer.
 //!
 //! Every request gets exactly one last frame: its response, or an error. A cancelled one gets the error
-//! `REQUEST_CANCELLED`, unless its last frame was already on its way. After that its id is free.
+//! `REQUEST_CANCELLED`, unless its last frame was already being sent. After that its id is free.
 
 mod liveness;
 mod message;
@@ -43,31 +43,31 @@ use crate::error::ApiError;
 use crate::input::QUICK_BYTES;
 use crate::outgoing::PIECE_BYTES;
 
-/// The largest message that is taken; larger bodies are for HTTP.
+/// Maximum size of a message; send larger bodies over HTTP.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 8 << 20;
-/// The longest id of a request.
+/// Maximum length of the id of a request.
 const MAX_FRAME_ID_BYTES: usize = 256;
-/// The most bytes of the bodies of requests under way on a socket.
+/// Maximum size of the bodies of running requests on a socket.
 const MAX_REQUEST_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
-/// What is read from the socket at a time.
+/// Size of a read from the socket.
 const READ_BUFFER_BYTES: usize = 16 << 10;
-/// What is gathered before it is written to the socket, and the most that waits there.
+/// Size of the write buffer, and maximum number of bytes that wait in it.
 const WRITE_BUFFER_BYTES: usize = 16 << 10;
 const MAX_WRITE_BUFFER_BYTES: usize = WRITE_BUFFER_BYTES + 4 * PIECE_BYTES;
-/// How long a client has to take a close frame.
+/// Time for a client to read a close frame.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 type Stream = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
-/// The routes, for requests that come over a socket.
+/// The routes, for requests over a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Inside(pub(crate) Router);
 
 /// Why a socket ends.
 enum Ending {
-    /// The client has closed it, or is gone.
+    /// The client has closed it, or has disconnected.
     Gone,
-    /// We close it, and say why.
+    /// The server closes it with this reason.
     Close(CloseCode, String),
 }
 
@@ -129,7 +129,7 @@ impl Connection {
         loop {
             let is_reading = self.parsing.is_none() && self.writer.has_room();
             tokio::select! {
-                // Frames that the client does not take bound how many it may send.
+                // Unread frames limit the number that the client may send.
                 message = next(&mut self.incoming, &mut self.parsed_text), if is_reading => {
                     liveness.heard();
                     match message {
@@ -140,7 +140,7 @@ impl Connection {
                         }
                         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                         Some(Ok(Message::Close(_))) | None => {
-                            // The reply to a close frame is written by reading on.
+                            // The reply to a close frame is written by further reading.
                             drop(timeout(CLOSE_TIME, self.incoming.next()).await);
                             return Ending::Gone;
                         }
@@ -168,7 +168,7 @@ impl Connection {
                     Err(_) => {}
                 },
                 () = sleep_until(liveness.deadline()) => {
-                    // Nothing is read from it now, but it takes what waits.
+                    // It is not read now, but it reads waiting data.
                     if !is_reading && self.writer.take_progress() {
                         liveness.heard();
                     }
@@ -216,7 +216,7 @@ impl Connection {
         } else {
             return self.start(id, *request, held);
         };
-        // With the id: a client that uses one twice takes it for the answer to either.
+        // With the id: a client that uses an id twice takes it as the response to either.
         self.writer.error(refusal(Some(id), ErrorCode::LimitExceeded, problem));
     }
 
@@ -250,7 +250,7 @@ impl Connection {
         }
     }
 
-    /// Closes the socket, and leaves the client some time to read why: data that nobody reads would reset the connection.
+    /// Closes the socket, and gives the client time to read the reason: unread data would reset the connection.
     async fn close(mut self, code: CloseCode, reason: &str) {
         self.tasks.abort_all();
         let closing = async {
@@ -267,8 +267,8 @@ impl Connection {
     }
 }
 
-/// The next message. `before` is dropped once the reading has begun: the buffer that it is a part of is then not used
-/// again, which would keep it for as long as the socket is open.
+/// The next message. `before` is dropped once the reading has begun: the buffer of which it is a part is then not
+/// used again, which would keep it as long as the socket.
 async fn next(
     incoming: &mut SplitStream<Stream>,
     before: &mut Option<Utf8Bytes>,
@@ -281,7 +281,7 @@ async fn next(
     .await
 }
 
-/// The result of a task that there is.
+/// The result of a task, if there is one.
 async fn joined<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
     match task {
         Some(task) => task.await,

@@ -1,7 +1,7 @@
-//! [`Received`]: what has come in on a socket, counted as it comes.
+//! [`Received`]: counts the incoming data of a socket.
 //!
-//! A message is handed on when it is complete. Until then its bytes are in memory all the same, so they are counted where
-//! they are read ([`Metered`]), together with the bodies of all other requests.
+//! A message is passed on when it is complete. Until then its bytes are in memory, so they are counted where they are
+//! read ([`Metered`]), together with the bodies of all other requests.
 
 use std::io;
 use std::pin::Pin;
@@ -13,15 +13,15 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use super::READ_BUFFER_BYTES;
 use crate::app::{App, Held};
 
-/// What has come in on a socket. A handle.
+/// The incoming data of a socket. A handle.
 #[derive(Debug, Clone)]
 pub(super) struct Received(Arc<Mutex<Counts>>);
 
 #[derive(Debug)]
 struct Counts {
-    /// The bytes of the message that is not complete.
+    /// The bytes of the incomplete message.
     unfinished: Held,
-    /// Every byte there ever was.
+    /// Total number of bytes.
     total: u64,
 }
 
@@ -34,22 +34,23 @@ impl Received {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every byte there ever was.
+    /// Total number of bytes.
     pub(super) fn total(&self) -> u64 {
         self.counts().total
     }
 
-    /// How many bytes there are of a message that is not complete.
+    /// Number of bytes of the incomplete message.
     pub(super) fn unfinished(&self) -> usize {
         self.counts().unfinished.bytes()
     }
 
-    /// A message is complete: its bytes are the caller's to count.
+    /// A message is complete: the caller counts its bytes from now on.
     pub(super) fn finish_message(&self) -> Held {
         self.counts().unfinished.take()
     }
 
-    /// Counts bytes. Fails when all clients together have sent more than is held, unless this one's part is small.
+    /// Counts bytes. Fails when all clients together have sent more than the limit, unless this client's part is
+    /// small.
     fn count(&self, bytes: usize, is_message: bool) -> io::Result<()> {
         let Counts { unfinished, total } = &mut *self.counts();
         *total += bytes as u64;
@@ -63,22 +64,22 @@ impl Received {
     }
 }
 
-/// The longest head of a frame.
+/// Maximum size of the head of a frame.
 const MAX_HEAD_BYTES: usize = 14;
 
-/// Where the frames of a stream begin and end.
+/// The boundaries of frames in a stream.
 #[derive(Debug, Default)]
 struct Frames {
     head: [u8; MAX_HEAD_BYTES],
-    /// How much of the head has come.
+    /// Number of bytes of the head so far.
     have: usize,
-    /// How much of the payload has not come.
+    /// Number of missing bytes of the payload.
     payload_left: u64,
     is_control: bool,
 }
 
 impl Frames {
-    /// The size of the head, as far as can be told.
+    /// The size of the head, as far as known.
     fn head_bytes(&self) -> usize {
         let [_, second, ..] = self.head;
         if self.have < 2 {
@@ -92,7 +93,7 @@ impl Frames {
         2 + length + if second & 0x80 == 0 { 0 } else { 4 }
     }
 
-    /// How many bytes the rest of the head, or of the payload, has.
+    /// Size of the rest of the head, or of the payload.
     fn wanted(&self) -> usize {
         if self.payload_left > 0 {
             return usize::try_from(self.payload_left).unwrap_or(usize::MAX);
@@ -100,7 +101,7 @@ impl Frames {
         self.head_bytes() - self.have
     }
 
-    /// Passes over bytes, at most those that are [wanted](Self::wanted); says whether they are a part of a message.
+    /// Skips bytes, at most those that are [wanted](Self::wanted). Returns whether they are part of a message.
     fn pass(&mut self, bytes: &[u8]) -> bool {
         if self.payload_left > 0 {
             self.payload_left -= bytes.len() as u64;
@@ -123,9 +124,9 @@ impl Frames {
     }
 }
 
-/// A stream whose incoming bytes are counted. Reading fails with [`io::ErrorKind::OutOfMemory`] when they are too many.
+/// A stream whose incoming bytes are counted. Reading fails with [`io::ErrorKind::OutOfMemory`] above the limit.
 ///
-/// A read ends where a head or a payload ends, so that a message is alone in its buffer, which is freed with it.
+/// A read ends at the end of a head or a payload, so that a message is alone in its buffer, which is freed with it.
 #[derive(Debug)]
 pub(super) struct Metered<S> {
     stream: BufReader<S>,
@@ -139,7 +140,7 @@ impl<S: AsyncRead> Metered<S> {
         Self { stream, frames: Frames::default(), received }
     }
 
-    /// The stream, to be read without being counted.
+    /// The stream, to be read without counting.
     pub(super) fn into_inner(self) -> S {
         self.stream.into_inner()
     }

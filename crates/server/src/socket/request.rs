@@ -1,4 +1,4 @@
-//! From a frame to a request, and from a response to a reply.
+//! Conversion of a frame to a request, and of a response to a reply.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,25 +13,25 @@ use super::MAX_FRAME_ID_BYTES;
 use crate::access::Multiplexed;
 use crate::events::{EventStream, Items};
 
-/// The longest message of an error frame.
+/// Maximum length of the message of an error frame.
 const MAX_ERROR_MESSAGE_BYTES: usize = 300;
 
-/// An answer that waits to be written.
+/// A response that waits to be written.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) content: Content,
 }
 
-/// What an answer carries.
+/// The content of a response.
 pub(super) enum Content {
     Events(Items),
     Body(Body, BodyKind),
 }
 
-/// How a body is written into a frame.
+/// The encoding of a body in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyKind {
-    /// As it is.
+    /// Unchanged.
     Json,
     /// As a string.
     Text,
@@ -55,7 +55,7 @@ impl Reply {
     }
 }
 
-/// An error frame. Its message is cut: it may repeat what a client sent.
+/// An error frame. Its message is truncated: it may contain data of the client.
 pub(super) fn refusal(id: Option<String>, code: ErrorCode, message: &str) -> ErrorFrame {
     let mut shown = message[..message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES)].to_owned();
     if shown.len() < message.len() {
@@ -64,22 +64,22 @@ pub(super) fn refusal(id: Option<String>, code: ErrorCode, message: &str) -> Err
     ErrorFrame { id, code, message: shown, status: code.status(), context: None }
 }
 
-/// What a message says.
+/// A parsed message.
 pub(super) enum Parsed {
     /// Cancel the request with this id.
     Cancel(String),
-    /// Answer this.
+    /// A request.
     Request {
         id: String,
         request: Box<Request>,
-        /// The size of its body, as it came.
+        /// The size of its body, as received.
         body_bytes: usize,
     },
-    /// It is not a frame, or not a request that could be made.
+    /// An invalid frame, or an invalid request.
     Invalid(ErrorFrame),
 }
 
-/// Reads a message. It may take long, and does not wait.
+/// Parses a message. It may take long, and does not block.
 pub(super) fn parse(text: &str) -> Parsed {
     let invalid = |id, why: &str| Parsed::Invalid(refusal(id, ErrorCode::ValidationFailed, why));
     let frame: ClientFrame = match serde_json::from_str(text) {
@@ -106,7 +106,7 @@ fn request(frame: ClientFrame) -> Result<Request, String> {
         return Err("a request needs a method and a path".into());
     };
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| "not a valid method".to_owned())?;
-    // Which server is meant was settled when the socket was opened.
+    // The host was checked when the socket was opened.
     if !path.starts_with('/') {
         return Err("a path begins with /; leave out the scheme and the host".into());
     }
@@ -116,7 +116,8 @@ fn request(frame: ClientFrame) -> Result<Request, String> {
     }
     let body = match (frame.body, frame.encoding.unwrap_or_default()) {
         (None, _) => Body::empty(),
-        // The text as it came: what is derived from it, as the digest of an Idempotency-Key, is the same as over HTTP.
+        // The unchanged text, so that derived values, such as the digest of an Idempotency-Key, are the same as over
+        // HTTP.
         (Some(body), Encoding::Utf8) => Body::from(Box::<str>::from(body).into_string()),
         (Some(body), Encoding::Base64) => {
             let text: String =

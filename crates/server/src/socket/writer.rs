@@ -1,7 +1,7 @@
-//! [`Writer`]: what a socket has to say, made as the socket takes it.
+//! [`Writer`]: produces the messages of a socket as the client reads.
 //!
-//! Answers and streams take turns, message by message; streams take turns among each other. A message that has begun must
-//! be finished before the next one, which is what the protocol asks for; pings and the close frame come in between.
+//! Responses and streams take turns, message by message; streams take turns among each other. The protocol requires
+//! that a message is finished before the next one; pings and the close frame come in between.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -30,16 +30,16 @@ use crate::error::ApiError;
 use crate::events::frames::stream_frame;
 use crate::events::{Item, Items};
 
-/// Error frames that may wait before no more frames are read.
+/// Number of waiting error frames above which no more frames are read.
 const MAX_WAITING_ERRORS: usize = 64;
-/// Bytes of answers that may wait before no more frames are read.
+/// Number of waiting bytes of responses above which no more frames are read.
 const MAX_WAITING_BYTES: usize = 4 << 20;
-/// The longest reason of a close frame: a control frame has 125 bytes, two of them for the code.
+/// Maximum length of the reason of a close frame: a control frame has 125 bytes, two of them for the code.
 const MAX_REASON_BYTES: usize = 123;
 
 type Half = SplitSink<Stream, Message>;
 
-/// What stands behind an id.
+/// A request by its id.
 struct Request {
     serial: u64,
     stage: Stage,
@@ -50,26 +50,26 @@ struct Request {
 enum Stage {
     /// Its handler runs.
     Running(AbortHandle),
-    /// Its answer waits to be written.
+    /// Its response waits to be written.
     Waiting,
     /// Its events are being written.
     Streaming { status: u16, items: SharedItems, among: stream::AbortHandle },
 }
 
-/// An answer that waits.
+/// A waiting response.
 struct Answer {
     id: Arc<str>,
     status: u16,
     body: Body,
     kind: BodyKind,
-    /// How much of it is in memory while it waits.
+    /// Size of the part that is in memory while it waits.
     bytes: usize,
 }
 
 /// An item of the stream that answers a request; `None` is its end.
 type StreamItem = (Arc<str>, u64, Option<Item>);
 
-/// What a socket has to say.
+/// Produces the messages of a socket.
 pub(super) struct Writer {
     sink: Half,
     requests: HashMap<String, Request>,
@@ -79,10 +79,10 @@ pub(super) struct Writer {
     answers: VecDeque<Answer>,
     streams: SelectAll<BoxStream<'static, StreamItem>>,
     open: Option<OpenMessage>,
-    /// Whether it is the turn of an answer.
+    /// Whether a response is next.
     is_answers_turn: bool,
     is_unflushed: bool,
-    /// Whether the client has taken something since this was last asked.
+    /// Whether the client has read something since the last call.
     has_progressed: bool,
 }
 
@@ -113,17 +113,17 @@ impl Writer {
         self.errors.len() < MAX_WAITING_ERRORS && waiting() < MAX_WAITING_BYTES
     }
 
-    /// The bodies of all requests that have not got their last frame.
+    /// Size of the bodies of all requests without a last frame.
     pub(super) fn request_bytes(&self) -> usize {
         self.requests.values().map(|request| request.body.bytes()).sum()
     }
 
-    /// Whether the client has taken something since this was last asked.
+    /// Whether the client has read something since the last call.
     pub(super) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.has_progressed)
     }
 
-    /// Whether every request has got its last frame, and the socket has taken it.
+    /// Whether every request has its last frame, and the socket has accepted it.
     fn is_idle(&self) -> bool {
         self.requests.is_empty()
             && self.errors.is_empty()
@@ -132,7 +132,7 @@ impl Writer {
             && !self.is_unflushed
     }
 
-    /// How many requests have not got their last frame.
+    /// Number of requests without a last frame.
     pub(super) fn requests(&self) -> usize {
         self.requests.len()
     }
@@ -146,14 +146,14 @@ impl Writer {
         self.serial
     }
 
-    /// A request is being answered.
+    /// A request is running.
     pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle, body: Held) {
         self.requests.insert(id, Request { serial, stage: Stage::Running(task), body });
     }
 
-    /// A request was answered.
+    /// A request has a response.
     pub(super) fn reply(&mut self, id: &str, serial: u64, reply: Reply) {
-        // One that was cancelled is not there any more, though its id may be in use again.
+        // A cancelled one does not exist any more, though its id may be in use again.
         let Some(request) = self.requests.get_mut(id).filter(|request| request.serial == serial) else {
             return;
         };
@@ -186,14 +186,14 @@ impl Writer {
         self.error(refusal(Some(id), error.code(), error.message()));
     }
 
-    /// Drops a request as if its client had gone away, unless its last frame is already on its way.
+    /// Drops a request as if its client had disconnected, unless its last frame is already being sent.
     pub(super) fn cancel(&mut self, id: String) {
         let Some(request) = self.requests.remove(&id) else { return };
         match request.stage {
             Stage::Running(task) => task.abort(),
             Stage::Waiting => self.answers.retain(|answer| *answer.id != *id),
             Stage::Streaming { items, among, .. } => {
-                // At once, also if the socket takes nothing: the command may have to be killed.
+                // At once, also if the socket accepts nothing: the command may have to be killed.
                 drop(items.items().take());
                 among.abort();
             }
@@ -209,7 +209,8 @@ impl Writer {
         self.control.push_back(Message::Ping(Vec::new().into()));
     }
 
-    /// Writes until the socket fails, or must be closed: when the server is stopping, as soon as nothing is under way.
+    /// Writes until the socket fails, or must be closed: when the server is stopping, as soon as no request is
+    /// running.
     pub(super) async fn drive(&mut self, is_stopping: bool) -> Ending {
         match poll_fn(|cx| self.poll_drive(cx, is_stopping)).await {
             Ok(never) => match never {},
@@ -223,7 +224,7 @@ impl Writer {
             ready!(Pin::new(&mut self.sink).poll_ready(cx)).map_err(gone)?;
             let Poll::Ready(message) = self.poll_message(cx) else { break };
             let message = message?;
-            // The kernel takes a ping for a client that is gone.
+            // The kernel also accepts a ping for a client that has vanished.
             self.has_progressed |= !message.is_ping();
             Pin::new(&mut self.sink).start_send(message).map_err(gone)?;
             self.is_unflushed = true;
@@ -238,7 +239,7 @@ impl Writer {
         Poll::Pending
     }
 
-    /// The next thing to write.
+    /// The next message or fragment to write.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, Ending>> {
         loop {
             if let Some(message) = self.control.pop_front() {
@@ -307,13 +308,13 @@ fn whole(frame: &ServerFrame) -> OpenMessage {
     OpenMessage::text(serde_json::to_vec(frame).unwrap_or_default())
 }
 
-/// Sends a close frame; says whether it could.
+/// Sends a close frame. Returns whether it could.
 pub(super) async fn close(sink: &mut Half, code: CloseCode, reason: &str) -> bool {
     let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
     sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await.is_ok()
 }
 
-/// A stream of events that can be dropped while it stands among others.
+/// A stream of events that can be dropped while it is among others.
 #[derive(Clone)]
 struct SharedItems(Arc<Mutex<Option<Items>>>);
 
