@@ -66,7 +66,7 @@ pub struct ServerLimits {
     /// Maximum size of all request bodies in memory.
     pub held_body_bytes: usize,
     /// Maximum pause within a body.
-    pub body_patience: Duration,
+    pub body_timeout: Duration,
     /// Number of unsent bytes of all responses above which pieces become small.
     pub outgoing_bytes: usize,
     /// Maximum number of connections.
@@ -83,7 +83,7 @@ impl Default for ServerLimits {
         Self {
             body_bytes: 128 << 20,
             held_body_bytes: 512 << 20,
-            body_patience: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(60),
             outgoing_bytes: 64 << 20,
             connections: 16_384,
             requests_per_socket: 1_024,

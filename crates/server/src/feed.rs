@@ -23,7 +23,7 @@ use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
 use crate::origin::Origin;
 use crate::outgoing::{Held, Outgoing};
-use crate::summary::{self, READ_PATIENCE, READ_PAUSE};
+use crate::summary::{self, READ_PAUSE, READ_RETRY_TIME};
 use crate::text::{Decoder, encode_base64};
 
 /// The kind of events of a stream.
@@ -73,7 +73,7 @@ pub(crate) struct Feed {
     is_opened: bool,
     is_over: bool,
     /// Deadline of read retries, while the machine lacks resources.
-    patient_until: Option<Instant>,
+    retry_until: Option<Instant>,
 }
 
 impl Feed {
@@ -124,7 +124,7 @@ impl Feed {
             // A client that resumes already has the first event.
             is_opened: since.is_some(),
             is_over: false,
-            patient_until: None,
+            retry_until: None,
         })
     }
 
@@ -178,21 +178,21 @@ impl Feed {
                 next => next,
             };
             if !matches!(next, Err(ReadError::OutOf(_))) {
-                self.patient_until = None;
+                self.retry_until = None;
             }
             match next {
                 Ok(Some(entry)) => self.entry(entry),
                 Ok(None) => self.finished().await,
-                Err(ReadError::OutOf(_)) if self.is_patient() => tokio::time::sleep(READ_PAUSE).await,
+                Err(ReadError::OutOf(_)) if self.may_retry() => tokio::time::sleep(READ_PAUSE).await,
                 Err(e) => self.fail(&e.into(), None),
             }
         }
     }
 
     /// Whether reading is retried.
-    fn is_patient(&mut self) -> bool {
+    fn may_retry(&mut self) -> bool {
         let now = Instant::now();
-        now < *self.patient_until.get_or_insert(now + READ_PATIENCE)
+        now < *self.retry_until.get_or_insert(now + READ_RETRY_TIME)
     }
 
     fn open(&mut self) {

@@ -27,7 +27,7 @@ const ERROR_OUTPUT_BYTES: usize = 1 << 20;
 const QUICK_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// How long reading is tried again when the machine is out of something, and how often.
-pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const READ_RETRY_TIME: Duration = Duration::from_secs(5);
 pub(crate) const READ_PAUSE: Duration = Duration::from_millis(20);
 
 /// The answer to a command that has ended.
@@ -123,7 +123,7 @@ pub(crate) async fn patiently<T, F>(mut read: impl FnMut() -> F) -> Result<T, Re
 where
     F: Future<Output = Result<T, ReadError>>,
 {
-    let deadline = Instant::now() + READ_PATIENCE;
+    let deadline = Instant::now() + READ_RETRY_TIME;
     loop {
         match read().await {
             Err(ReadError::OutOf(_)) if Instant::now() < deadline => tokio::time::sleep(READ_PAUSE).await,

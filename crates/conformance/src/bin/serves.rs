@@ -49,7 +49,7 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
         match name {
             "body-bytes" => config.limits.body_bytes = number,
             "held-body-bytes" => config.limits.held_body_bytes = number,
-            "body-patience-ms" => config.limits.body_patience = Duration::from_millis(number as u64),
+            "body-timeout-ms" => config.limits.body_timeout = Duration::from_millis(number as u64),
             "max-executions" => config.engine.max_executions = number,
             "max-sessions" => config.engine.max_sessions = number,
             "journal-bytes" => config.engine.journal_bytes = number as u64,

@@ -210,7 +210,7 @@ async fn bodies_that_are_held() {
 /// Nor can a client hold its share for ever by sending nothing more.
 #[tokio::test]
 async fn a_body_that_stops_coming() {
-    let server = ServerProcess::start(&["body-patience-ms=100"]).await;
+    let server = ServerProcess::start(&["body-timeout-ms=100"]).await;
     let mut stalled = server.target.connect().await;
     let half = Request::new("POST", "/api/execute").header("content-length", "9").body("{");
     stalled.send(&half).await.unwrap();

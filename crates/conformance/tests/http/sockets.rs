@@ -111,7 +111,7 @@ async fn a_dead_client_is_dropped() {
 /// A client that begins a message and sends nothing more of it does not hold its bytes for ever.
 #[tokio::test]
 async fn a_message_that_stops_coming() {
-    let server = ServerProcess::start(&["socket-ping-ms=100", "body-patience-ms=500"]).await;
+    let server = ServerProcess::start(&["socket-ping-ms=100", "body-timeout-ms=500"]).await;
     let mut socket = server.target.socket().await;
     socket.begin_message(4, false).await;
     socket.send_raw(b"half").await.unwrap();

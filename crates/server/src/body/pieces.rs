@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 use crate::error::ApiError;
 use crate::origin::Origin;
 use crate::outgoing::{Held, Outgoing};
-use crate::summary::{READ_PATIENCE, READ_PAUSE};
+use crate::summary::{READ_PAUSE, READ_RETRY_TIME};
 
 /// The source of a body, piece by piece. Producing a piece must not wait for anything except a disk.
 pub(crate) trait PieceSource: Send + Unpin + 'static {
@@ -38,7 +38,7 @@ pub(crate) fn body(source: impl PieceSource, outgoing: Outgoing, origin: Origin)
         read_ahead: None,
         origin,
         pause: None,
-        patient_until: None,
+        retry_until: None,
     })
 }
 
@@ -51,7 +51,7 @@ struct Pieces<S> {
     /// Delay before the next piece is requested again.
     pause: Option<Pin<Box<Sleep>>>,
     /// Deadline of retries, while the machine lacks resources.
-    patient_until: Option<Instant>,
+    retry_until: Option<Instant>,
 }
 
 impl<S: PieceSource> hyper::body::Body for Pieces<S> {
@@ -62,7 +62,7 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Self { source, outgoing, read_ahead, origin, pause, patient_until } = &mut *self;
+        let Self { source, outgoing, read_ahead, origin, pause, retry_until } = &mut *self;
         let Some(from) = source else { return Poll::Ready(None) };
         let piece = loop {
             if let Some(pausing) = pause {
@@ -73,13 +73,13 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
             let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
             let now = Instant::now();
             match &piece {
-                Ok(Err(e)) if S::is_passing(e) && now < *patient_until.get_or_insert(now + READ_PATIENCE) => {
+                Ok(Err(e)) if S::is_passing(e) && now < *retry_until.get_or_insert(now + READ_RETRY_TIME) => {
                     *pause = Some(Box::pin(tokio::time::sleep(READ_PAUSE)));
                 }
                 _ => break piece,
             }
         };
-        *patient_until = None;
+        *retry_until = None;
         let piece = match piece {
             Ok(piece) => piece.map_err(|error| {
                 origin.log_broken_off(&error);

@@ -26,10 +26,9 @@ pub(crate) async fn read_body(
     let mut held = app.hold();
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
-    let patience = app.limits.body_patience;
-    let stalled =
-        |_| ApiError::invalid("body", format!("nothing of it came for {patience:?}; send it again"));
-    while let Some(frame) = tokio::time::timeout(patience, body.frame()).await.map_err(stalled)? {
+    let pause = app.limits.body_timeout;
+    let stalled = |_| ApiError::invalid("body", format!("nothing of it came for {pause:?}; send it again"));
+    while let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(stalled)? {
         let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if !is_counted {

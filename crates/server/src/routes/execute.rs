@@ -61,7 +61,7 @@ pub(crate) async fn execute(
     summary::respond(launch, &end, &app.outgoing, request_id).await
 }
 
-/// Waits for the end of a command; gives up when the server's patience is over.
+/// Waits for the end of a command; gives up when the drain window of the server is over.
 async fn wait(app: &App, launch: &Launch) -> Result<std::sync::Arc<sandcrab_engine::End>, ApiError> {
     tokio::select! {
         biased;

@@ -14,7 +14,7 @@ const DEAD_AFTER_PINGS: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Liveness {
     ping_after: Duration,
-    message_patience: Duration,
+    message_timeout: Duration,
     heard: Instant,
     is_pinged: bool,
     /// Total number of bytes at the last check.
@@ -41,7 +41,7 @@ impl Liveness {
         let now = Instant::now();
         Self {
             ping_after: limits.socket_ping_after,
-            message_patience: limits.body_patience,
+            message_timeout: limits.body_timeout,
             heard: now,
             is_pinged: false,
             total: 0,
@@ -58,7 +58,7 @@ impl Liveness {
     /// Time of the next check.
     pub(super) fn deadline(&self) -> Instant {
         let silent = self.silent_until();
-        if self.unfinished > 0 { silent.min(self.since + self.message_patience) } else { silent }
+        if self.unfinished > 0 { silent.min(self.since + self.message_timeout) } else { silent }
     }
 
     fn silent_until(&self) -> Instant {
@@ -76,8 +76,8 @@ impl Liveness {
         if received.unfinished() != self.unfinished || !is_reading {
             (self.unfinished, self.since) = (received.unfinished(), now);
         }
-        if self.unfinished > 0 && self.since + self.message_patience <= now {
-            return Look::Stalled(self.message_patience);
+        if self.unfinished > 0 && self.since + self.message_timeout <= now {
+            return Look::Stalled(self.message_timeout);
         }
         if self.silent_until() > now {
             return Look::Alive;
