@@ -18,7 +18,7 @@ use crate::table;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How long a server may be unreachable. A crashed one is back within two seconds.
-const SERVER_PATIENCE: Duration = Duration::from_secs(3);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Why this program exits before the command has ended.
@@ -118,7 +118,7 @@ async fn end(
     options: &KillOptions,
     progress: &mut watch::Receiver<Progress>,
 ) -> bool {
-    let patience = Instant::now() + SERVER_PATIENCE;
+    let deadline = Instant::now() + SERVER_TIMEOUT;
     loop {
         let seen = *progress.borrow_and_update();
         match client.kill(id, options).await {
@@ -129,7 +129,7 @@ async fn end(
                 }
             }
             Err(ClientError::Unreachable { .. } | ClientError::ConnectionLost { .. }) => {
-                if Instant::now() >= patience {
+                if Instant::now() >= deadline {
                     return false;
                 }
                 tokio::time::sleep(AGAIN).await;
