@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::http::{PATIENCE, Request, Target};
+use crate::http::{Request, TEST_TIMEOUT, Target};
 
 /// How long to wait before a condition is looked at again.
 const AGAIN: Duration = Duration::from_millis(5);
@@ -106,7 +106,7 @@ impl Target {
 
     /// Waits until a request's answer is as wanted; the answer. What is asked for need not exist at first.
     pub async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let answer = self.send(Request::get(path)).await;
             let is_missing = answer.status() == 404;
@@ -114,16 +114,16 @@ impl Target {
             if !is_missing && wanted(&answer) {
                 return answer;
             }
-            assert!(Instant::now() < deadline, "not as wanted within {PATIENCE:?}: {path}: {answer}");
+            assert!(Instant::now() < deadline, "not as wanted within {TEST_TIMEOUT:?}: {path}: {answer}");
             tokio::time::sleep(AGAIN).await;
         }
     }
 
     /// Waits until a process with this id of the machine is gone.
     pub async fn until_gone(&self, pid: &Value) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while self.is_alive(pid).await {
-            assert!(Instant::now() < deadline, "{pid} is there after {PATIENCE:?}");
+            assert!(Instant::now() < deadline, "{pid} is there after {TEST_TIMEOUT:?}");
             tokio::time::sleep(AGAIN).await;
         }
     }

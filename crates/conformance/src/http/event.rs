@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::answer::Head;
 use super::body::Body;
-use super::target::{PATIENCE, patiently};
+use super::target::{TEST_TIMEOUT, with_timeout};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +129,7 @@ impl EventStream {
 
     /// The next event, which has to come.
     pub async fn next(&mut self) -> Event {
-        let next = patiently("an event", self.try_next()).await;
+        let next = with_timeout("an event", self.try_next()).await;
         next.expect("the stream was cut").expect("the stream has ended")
     }
 
@@ -143,7 +143,7 @@ impl EventStream {
         }
     }
 
-    /// Everything up to the end, which has to come within [`PATIENCE`].
+    /// Everything up to the end, which has to come within [`TEST_TIMEOUT`].
     pub async fn rest(&mut self) -> Vec<Event> {
         let all = async {
             let mut events = Vec::new();
@@ -152,9 +152,9 @@ impl EventStream {
             }
             events
         };
-        match tokio::time::timeout(PATIENCE, all).await {
+        match tokio::time::timeout(TEST_TIMEOUT, all).await {
             Ok(events) => events,
-            Err(_) => panic!("a stream did not end within {PATIENCE:?}"),
+            Err(_) => panic!("a stream did not end within {TEST_TIMEOUT:?}"),
         }
     }
 }

@@ -18,4 +18,4 @@ pub use connection::Connection;
 pub use event::{Event, EventStream, Part};
 pub use request::Request;
 pub use socket::Socket;
-pub use target::{PATIENCE, Target, TargetError};
+pub use target::{TEST_TIMEOUT, Target, TargetError};

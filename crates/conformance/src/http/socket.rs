@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::target::{Target, patiently};
+use super::target::{Target, with_timeout};
 
 /// A WebSocket on which requests and answers share one connection.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Socket {
 
     /// Sends text as it is.
     pub async fn send_text(&mut self, text: &str) {
-        patiently("sending a frame", self.stream.send(Message::text(text)))
+        with_timeout("sending a frame", self.stream.send(Message::text(text)))
             .await
             .expect("the socket is closed");
     }
@@ -74,7 +74,7 @@ impl Socket {
     /// The next frame; `None` when the server has closed the socket.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
-            match patiently("a frame", self.stream.next()).await? {
+            match with_timeout("a frame", self.stream.next()).await? {
                 Ok(Message::Text(text)) => {
                     return Some(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text:?}")));
                 }
@@ -87,7 +87,7 @@ impl Socket {
     /// Sends bytes as a text message, whatever they are; `false` if the socket broke before it was sent whole.
     pub async fn send_bytes(&mut self, bytes: Vec<u8>) -> bool {
         let frame = Frame::message(bytes, OpCode::Data(Data::Text), true);
-        patiently("sending a frame", self.stream.send(Message::Frame(frame))).await.is_ok()
+        with_timeout("sending a frame", self.stream.send(Message::Frame(frame))).await.is_ok()
     }
 
     /// Begins a text message of this size, in one frame or in the first of several, and sends nothing more of it.
@@ -102,7 +102,7 @@ impl Socket {
     /// Sends bytes as they are: more of a message that was begun.
     pub async fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let stream = self.stream.get_mut();
-        patiently("sending bytes", async {
+        with_timeout("sending bytes", async {
             stream.write_all(bytes).await?;
             stream.flush().await
         })
@@ -112,7 +112,7 @@ impl Socket {
     /// The code and the reason of the close frame that has to come next, past other frames.
     pub async fn closed(&mut self) -> (u16, String) {
         loop {
-            match patiently("a close frame", self.stream.next()).await {
+            match with_timeout("a close frame", self.stream.next()).await {
                 Some(Ok(Message::Close(Some(frame)))) => {
                     return (frame.code.into(), frame.reason.to_string());
                 }

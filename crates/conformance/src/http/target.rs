@@ -14,7 +14,7 @@ use super::request::Request;
 use super::socket::Socket;
 
 /// How long something may take that happens at once on an idle machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a text is not the address of a server.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ impl Target {
 
     /// Connects.
     pub async fn connect(&self) -> Connection {
-        let connection = patiently("a connection", Connection::open(self)).await;
+        let connection = with_timeout("a connection", Connection::open(self)).await;
         connection.unwrap_or_else(|e| panic!("could not connect to {}: {e}", self.authority))
     }
 
@@ -84,7 +84,7 @@ impl Target {
     pub async fn send(&self, request: Request) -> Answer {
         let title = request.title();
         let asked = async { Connection::open(self).await?.ask(&request).await };
-        patiently(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
+        with_timeout(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
     }
 
     /// Sends a request; the body of the answer comes piece by piece.
@@ -95,7 +95,7 @@ impl Target {
             connection.send(&request).await?;
             connection.into_body().await
         };
-        patiently(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
+        with_timeout(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
     }
 
     /// Sends a request that is answered with events.
@@ -125,15 +125,15 @@ impl Target {
 
     /// Opens the multiplexed WebSocket.
     pub async fn socket(&self) -> Socket {
-        patiently("the WebSocket", Socket::open(self)).await
+        with_timeout("the WebSocket", Socket::open(self)).await
     }
 }
 
-/// Waits for something that must not take longer than [`PATIENCE`].
-pub(super) async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+/// Waits for something that must not take longer than [`TEST_TIMEOUT`].
+pub(super) async fn with_timeout<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("not within {PATIENCE:?}: {what}"),
+        Err(_) => panic!("not within {TEST_TIMEOUT:?}: {what}"),
     }
 }
 

@@ -7,7 +7,7 @@ use sandcrab_conformance::cases::dice::Dice;
 use sandcrab_conformance::http::{Connection, EventStream, Request, Target};
 use serde_json::json;
 
-use crate::support::{ServerProcess, is_soak, lines_of, patiently};
+use crate::support::{ServerProcess, is_soak, lines_of, with_timeout};
 
 /// Reads a process's stream to its end, however often it is cut; what it wrote.
 ///
@@ -61,7 +61,7 @@ async fn readers_that_resume_lose_nothing() {
         server.restart().await;
     }
     let expected: String = (1..=600).map(|number| format!("line {number} ü\n")).collect();
-    while let Some(output) = patiently(readers.join_next()).await {
+    while let Some(output) = with_timeout(readers.join_next()).await {
         assert!(output.unwrap() == expected, "a reader lost something; {dice:?}");
     }
     assert_eq!(server.target.process(&id).await["exitCode"], 0);
@@ -129,7 +129,7 @@ async fn a_deadline_needs_no_server() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    patiently(gone).await;
+    with_timeout(gone).await;
     server.restart().await;
     let process = server.target.ended(&id).await;
     assert_eq!((&process["end"]["reason"], &process["exitCode"]), (&json!("timeout"), &json!(124)));

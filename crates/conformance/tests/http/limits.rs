@@ -6,7 +6,7 @@ use sandcrab_conformance::cases::ask::fresh;
 use sandcrab_conformance::http::Request;
 use serde_json::json;
 
-use crate::support::{ServerProcess, patiently};
+use crate::support::{ServerProcess, with_timeout};
 
 #[tokio::test]
 async fn executions() {
@@ -99,7 +99,7 @@ async fn output_that_cannot_be_read_for_want_of_descriptors() {
     };
     limit("5");
     std::fs::write(&gate, "").unwrap();
-    let answer = patiently(connection.answer()).await.unwrap().ok();
+    let answer = with_timeout(connection.answer()).await.unwrap().ok();
     limit("1000");
     let truncated = json!({"stdout": 7000, "stdoutAfter": 0, "stderr": 5000, "stderrAfter": 0});
     assert_eq!((&answer["truncated"], &answer["stdout"]), (&truncated, &json!("")), "{answer}");
@@ -201,7 +201,7 @@ async fn bodies_that_are_held() {
     let refused = async {
         tokio::select! { answer = one.answer() => answer, answer = other.answer() => answer }
     };
-    crate::support::patiently(refused).await.unwrap().refused(429, "LIMIT_EXCEEDED");
+    crate::support::with_timeout(refused).await.unwrap().refused(429, "LIMIT_EXCEEDED");
     drop((one, other));
     server.target.shell("true").await;
     server.stop().await;
@@ -214,7 +214,7 @@ async fn a_body_that_stops_coming() {
     let mut stalled = server.target.connect().await;
     let half = Request::new("POST", "/api/execute").header("content-length", "9").body("{");
     stalled.send(&half).await.unwrap();
-    let answer = crate::support::patiently(stalled.answer()).await.unwrap();
+    let answer = crate::support::with_timeout(stalled.answer()).await.unwrap();
     let refusal = answer.refused(400, "VALIDATION_FAILED");
     assert_eq!(refusal["context"]["field"], "body", "{refusal}");
     server.stop().await;
@@ -239,7 +239,7 @@ async fn a_full_disk() {
             }
         }
     };
-    crate::support::patiently(refused).await;
+    crate::support::with_timeout(refused).await;
     assert_eq!(target.process(&running).await["status"], "running");
     let health = target.get("/api/health").await.ok();
     assert!(health["status"] == "degraded" && health.to_string().contains("disk_full"), "{health}");

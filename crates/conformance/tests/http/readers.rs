@@ -7,7 +7,7 @@ use sandcrab_conformance::cases::ask::{fresh, text};
 use sandcrab_conformance::http::{Event, EventStream, Request};
 use serde_json::{Value, json};
 
-use crate::support::{ServerProcess, patiently};
+use crate::support::{ServerProcess, with_timeout};
 
 /// More than a journal of [`JOURNAL`] and the buffers of a socket have room for. The journal has room for what may be on
 /// its way to a client, which on the loopback device is up to 6 MB.
@@ -23,7 +23,7 @@ fn counting() -> Value {
 async fn read(events: &mut EventStream, output: &mut String, until: usize) -> (String, String) {
     let (mut id, mut kind) = (String::new(), String::new());
     while output.len() < until {
-        let Some(event) = patiently(events.try_next()).await.unwrap() else { break };
+        let Some(event) = with_timeout(events.try_next()).await.unwrap() else { break };
         event.kind().clone_into(&mut kind);
         assert!(!["gap", "error"].contains(&kind.as_str()), "{:?}", event.data);
         if kind == "stdout" {

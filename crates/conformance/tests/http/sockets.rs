@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sandcrab_conformance::http::{PATIENCE, Socket};
+use sandcrab_conformance::http::{Socket, TEST_TIMEOUT};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{ServerProcess, patiently};
+use crate::support::{ServerProcess, with_timeout};
 
 /// A request as the text of a message.
 fn ping(id: &str) -> String {
@@ -32,7 +32,7 @@ async fn unfinished_messages() {
         sockets.push(socket);
     }
     let closed = futures_util::future::select_all(sockets.iter_mut().map(|socket| Box::pin(socket.closed())));
-    let ((code, reason), ..) = patiently(closed).await;
+    let ((code, reason), ..) = with_timeout(closed).await;
     assert!(code == 1013 && reason.contains("wait for some to end"), "{code} {reason}");
     // Small ones get on.
     answers(&mut open).await;
@@ -116,7 +116,7 @@ async fn a_message_that_stops_coming() {
     socket.begin_message(4, false).await;
     socket.send_raw(b"half").await.unwrap();
     // It answers pings meanwhile.
-    let (code, reason) = patiently(socket.closed()).await;
+    let (code, reason) = with_timeout(socket.closed()).await;
     assert!(code == 1008 && reason.contains("nothing of a message came"), "{code} {reason}");
     server.stop().await;
 }
@@ -160,7 +160,7 @@ async fn answers_that_wait() {
         socket.request(&number.to_string(), "POST", "/api/execute", body.clone()).await;
         // One after the other, so that each finds the answers of those before it.
         let until = target.until("/api/process/list?all=true", |list| ran(list) > number);
-        if tokio::time::timeout(PATIENCE / 3, until).await.is_err() {
+        if tokio::time::timeout(TEST_TIMEOUT / 3, until).await.is_err() {
             read = number;
             break;
         }

@@ -7,11 +7,11 @@ use sandcrab_engine::{
 };
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, Place, Scene, id, supervisor_of};
+use crate::support::{Place, Scene, TEST_TIMEOUT, id, supervisor_of};
 
 /// The next event.
 async fn next(events: &mut EventStream) -> EngineEvent {
-    timeout(PATIENCE, events.next()).await.unwrap().unwrap()
+    timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap()
 }
 
 async fn next_started(events: &mut EventStream) -> ExecutionInfo {
@@ -117,5 +117,5 @@ async fn a_watcher_does_not_keep_the_engine_open() {
     let engine = place.open().await;
     let mut events = engine.events();
     drop(engine);
-    assert_eq!(timeout(PATIENCE, events.next()).await.unwrap(), None);
+    assert_eq!(timeout(TEST_TIMEOUT, events.next()).await.unwrap(), None);
 }

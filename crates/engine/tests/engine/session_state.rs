@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, Engine, Outcome, Session, SessionSpec, ShellDriver, StateSource};
 
-use crate::support::{PATIENCE, Place, Scene};
+use crate::support::{Place, Scene, TEST_TIMEOUT};
 
 const DRIVERS: [ShellDriver; 2] = [ShellDriver::Auto, ShellDriver::Portable];
 
@@ -191,7 +191,7 @@ async fn a_signal_to_the_shells_group_does_not_reach_the_fork_that_saves_its_sta
         run(&session, "x=again").await;
         run(&session, "suspend -f").await;
         assert_eq!(said(&session, "echo $x").await, "again\n");
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < TEST_TIMEOUT, "{:?}", begun.elapsed());
     }
 }
 
@@ -212,7 +212,7 @@ async fn a_fork_that_saves_the_state_and_is_stopped_goes_on() {
     assert_eq!(said(&session, text).await, "stopped\n");
     assert_eq!(said(&session, "echo ${#x}").await, "30000000\n");
     assert_eq!(said(&fork.await.unwrap(), "echo ${#x}").await, "30000000\n");
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TEST_TIMEOUT, "{:?}", begun.elapsed());
 }
 
 /// Bash looks at some variables only when it starts.

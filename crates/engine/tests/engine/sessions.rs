@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, Event, Follower, Session, SessionSpec, Status, Stdin};
 
-use crate::support::{PATIENCE, Place, Scene};
+use crate::support::{Place, Scene, TEST_TIMEOUT};
 
 /// What a command writes in a session.
 async fn said(session: &Session, text: &str) -> String {
@@ -123,7 +123,7 @@ async fn a_reset_ends_the_command_and_restores_the_state_if_asked_to() {
         let running = session.start(CommandSpec::shell("sleep 60")).await.unwrap();
         running.wait_started().await.unwrap();
         session.reset(restore).await.unwrap();
-        let end = tokio::time::timeout(PATIENCE, running.wait()).await.expect("it goes on").unwrap();
+        let end = tokio::time::timeout(TEST_TIMEOUT, running.wait()).await.expect("it goes on").unwrap();
         assert_ne!(end.reason, EndReason::Exited);
         assert_eq!(said(&session, "echo ${x-none} $PWD").await, expected, "restore: {restore}");
         assert_ne!(said(&session, "echo $$").await, shell);
@@ -188,7 +188,7 @@ async fn a_kill_does_not_wait_for_the_queue() {
         execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
         assert_eq!(execution.wait().await.unwrap().reason, EndReason::Killed);
     }
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TEST_TIMEOUT, "{:?}", begun.elapsed());
     assert_eq!(said(&session, "echo next").await, "next\n");
 }
 

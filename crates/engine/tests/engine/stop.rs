@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, EndReason, SessionEndPolicy, StopSummary};
 
-use crate::support::{PATIENCE, Scene, eventually, id, running_in, supervisor_of, working_in};
+use crate::support::{Scene, TEST_TIMEOUT, eventually, id, running_in, supervisor_of, working_in};
 
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -56,7 +56,7 @@ async fn everything_ends_at_once_and_has_its_end() {
 #[tokio::test]
 async fn with_nothing_there_nothing_is_ended() {
     let scene = Scene::open().await;
-    assert_eq!(scene.engine.stop_all(libc::SIGTERM, PATIENCE).await, StopSummary::default());
+    assert_eq!(scene.engine.stop_all(libc::SIGTERM, TEST_TIMEOUT).await, StopSummary::default());
     // An engine that has stopped everything goes on.
     assert_eq!(scene.engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
 }
@@ -67,7 +67,7 @@ async fn what_a_killed_supervisor_held_is_ended_too() {
     let folder = scene.folder("work");
     let execution = scene.engine.start(CommandSpec::argv(["sleep", "300"]).cwd(&folder)).await.unwrap();
     supervisor_of(&execution).kill();
-    assert_eq!(scene.engine.stop_all(libc::SIGTERM, PATIENCE).await.survivors, 0);
+    assert_eq!(scene.engine.stop_all(libc::SIGTERM, TEST_TIMEOUT).await.survivors, 0);
     assert_eq!(execution.wait().await.unwrap().reason, EndReason::Lost);
     assert_eq!(running_in(&folder, "sleep"), []);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, ControlError, Execution, Stdin};
 
-use crate::support::{BOTH, Kind, PATIENCE, Scene, eventually};
+use crate::support::{BOTH, Kind, Scene, TEST_TIMEOUT, eventually};
 
 /// Waits until an execution waits for input.
 async fn waits(execution: &Execution) {
@@ -13,7 +13,7 @@ async fn waits(execution: &Execution) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, waits).await;
+    let waited = tokio::time::timeout(TEST_TIMEOUT, waits).await;
     assert!(waited.is_ok(), "it never waited for input: {:?}", execution.info().command);
 }
 
@@ -176,7 +176,7 @@ async fn a_write_that_waits_ends_with_the_command() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         running.execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
-        let refused = tokio::time::timeout(PATIENCE, write).await.expect("the write never ends").unwrap();
+        let refused = tokio::time::timeout(TEST_TIMEOUT, write).await.expect("the write never ends").unwrap();
         assert!(matches!(refused, Err(ControlError::Ended | ControlError::StdinNotOpen)), "{refused:?}");
         running.answers().await;
     }

@@ -13,7 +13,7 @@ use super::*;
 use crate::config::Listen;
 
 /// How long something may take that happens at once on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(600);
 
 /// A server whose `/slow` answers when `go` says so, and `/quick` at once.
@@ -89,11 +89,11 @@ impl Scene {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        timeout(PATIENCE, counted).await.unwrap();
+        timeout(TEST_TIMEOUT, counted).await.unwrap();
     }
 
     async fn ended(self) {
-        timeout(PATIENCE, self.server).await.unwrap().unwrap();
+        timeout(TEST_TIMEOUT, self.server).await.unwrap().unwrap();
         assert_eq!(self.open.load(Ordering::Relaxed), 0);
     }
 }
@@ -102,7 +102,7 @@ impl Scene {
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     // A connection that is cut off may be reset.
-    drop(timeout(PATIENCE, stream.read_to_end(&mut text)).await.unwrap());
+    drop(timeout(TEST_TIMEOUT, stream.read_to_end(&mut text)).await.unwrap());
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -110,7 +110,7 @@ async fn rest(stream: &mut TcpStream) -> String {
 async fn answer(stream: &mut TcpStream, word: &str) {
     let mut text = Vec::new();
     while !text.ends_with(word.as_bytes()) {
-        let n = timeout(PATIENCE, stream.read_buf(&mut text)).await.unwrap().unwrap();
+        let n = timeout(TEST_TIMEOUT, stream.read_buf(&mut text)).await.unwrap().unwrap();
         assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&text));
     }
     assert!(text.starts_with(b"HTTP/1.1 200"));
@@ -196,7 +196,7 @@ async fn http2_with_prior_knowledge_is_understood() {
     // The preface and an empty SETTINGS frame; the server's own first frame is SETTINGS, too.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut head = [0; 9];
-    timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+    timeout(TEST_TIMEOUT, stream.read_exact(&mut head)).await.unwrap().unwrap();
     assert_eq!(head[3], 4);
     scene.stop().await;
     // It has never asked for anything.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandcrab_conformance::http::{Connection, PATIENCE, Target};
+use sandcrab_conformance::http::{Connection, TEST_TIMEOUT, Target};
 
 const TOKEN: &str = "conformance-token-0123456789abcdef";
 const AGAIN: Duration = Duration::from_millis(5);
@@ -102,12 +102,12 @@ impl ServerProcess {
 
     /// Waits for its end; its exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(Instant::now() < deadline, "the server has not ended within {PATIENCE:?}");
+            assert!(Instant::now() < deadline, "the server has not ended within {TEST_TIMEOUT:?}");
             tokio::time::sleep(AGAIN).await;
         }
     }
@@ -145,14 +145,14 @@ impl Drop for ServerProcess {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::TERM);
         }
-        let deadline = Instant::now() + PATIENCE / 3;
+        let deadline = Instant::now() + TEST_TIMEOUT / 3;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(AGAIN);
         }
         drop(self.child.kill());
         drop(self.child.wait());
         drop(std::fs::remove_dir_all(&self.state));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while !self.own_processes().is_empty() && Instant::now() < deadline {
             std::thread::sleep(AGAIN);
         }
@@ -185,11 +185,11 @@ pub(crate) fn lines_of(path: &std::path::Path) -> usize {
     std::fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-/// Waits for something that must not take longer than [`PATIENCE`].
-pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+/// Waits for something that must not take longer than [`TEST_TIMEOUT`].
+pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("not within {PATIENCE:?}"),
+        Err(_) => panic!("not within {TEST_TIMEOUT:?}"),
     }
 }
 

@@ -48,7 +48,7 @@ fn play(driver: Driver, case: &Case) -> Result<(), String> {
         let mut how = Run {
             stdin: step.stdin,
             open_stdin: step.open_stdin,
-            patience: Duration::from_secs(5),
+            timeout: Duration::from_secs(5),
             ..Run::default()
         };
         if matches!(step.ended, Expected::Interrupted) {

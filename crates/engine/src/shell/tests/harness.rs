@@ -83,7 +83,7 @@ pub(super) struct Run<'a> {
     pub(super) forked: Option<ForkSetup<'a>>,
     /// When to interrupt it.
     pub(super) interrupt: Option<Duration>,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Default for Run<'_> {
@@ -96,7 +96,7 @@ impl Default for Run<'_> {
             once: false,
             forked: None,
             interrupt: None,
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
         }
     }
 }
@@ -170,8 +170,8 @@ impl Session {
     }
 
     /// Waits for a report.
-    pub(super) fn report(&mut self, patience: Duration) -> Option<Report> {
-        let deadline = Instant::now() + patience;
+    pub(super) fn report(&mut self, timeout: Duration) -> Option<Report> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(report) = self.arrived.take().or_else(|| self.shell.receive().unwrap()) {
                 return Some(report);
@@ -224,7 +224,7 @@ impl Session {
         };
         let mut interrupts = 0;
         let mut interrupt_at = how.interrupt.map(|after| started + after);
-        let deadline = started + how.patience;
+        let deadline = started + how.timeout;
         loop {
             read(&out, &mut outcome.stdout);
             read(&err, &mut outcome.stderr);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, Engine, ExecutionId, SessionId, SessionSpec, Stdin};
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 use super::place::{self, Place};
 
 /// Says in the environment of a process that it is to host an engine, and where.
@@ -71,7 +71,7 @@ impl Host {
 
     /// The next answer; `None` if it is gone.
     pub(crate) fn answer(&self) -> Option<String> {
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(TEST_TIMEOUT) {
             Ok(answer) => Some(answer),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("the host does not answer"),

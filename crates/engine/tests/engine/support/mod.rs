@@ -24,23 +24,23 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 }
 
 /// How long a condition may take that is met at once on an idle machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(2);
 
 /// Waits until a condition is met; fails the test if it takes too long.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
         tokio::time::sleep(AGAIN).await;
     }
 }
 
 /// The same for a condition that takes time to find out.
 pub(crate) async fn eventually_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition().await {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
         tokio::time::sleep(AGAIN).await;
     }
 }
@@ -48,9 +48,9 @@ pub(crate) async fn eventually_async(what: &str, mut condition: impl AsyncFnMut(
 /// The same without letting the tasks of the engine run meanwhile.
 #[track_caller]
 pub(crate) fn eventually_blocking(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
         std::thread::sleep(AGAIN);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use sandcrab_engine::{Engine, EngineConfig, OpenError, SupervisorProgram};
 
 use super::processes::{self, Seen};
-use super::{AGAIN, PATIENCE, cgroups};
+use super::{AGAIN, TEST_TIMEOUT, cgroups};
 
 /// A state directory. When it goes, everything that was started in it goes first, whether the test
 /// has passed or not: processes, and the cgroups of supervisors.
@@ -55,7 +55,7 @@ impl Place {
         self.remember_supervisors();
         let mut config = self.config();
         change(&mut config);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             match Engine::open(config.clone()).await {
                 Ok(engine) => return engine,
@@ -123,7 +123,7 @@ pub(crate) fn cgroups_of(nonces: &BTreeSet<u64>) -> Vec<PathBuf> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut nonces = self.earlier.take();
         let mut known = BTreeSet::new();
         loop {

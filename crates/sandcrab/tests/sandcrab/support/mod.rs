@@ -16,19 +16,19 @@ pub(crate) use test_dir::{TestDir, id};
 pub(crate) use test_server::TestServer;
 
 /// The longest wait for something that takes milliseconds on an idle machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(2);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sandcrab");
 
-/// Polls until `look` returns a value; fails the test after [`PATIENCE`].
+/// Polls until `look` returns a value; fails the test after [`TEST_TIMEOUT`].
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
         std::thread::sleep(AGAIN);
     }
 }

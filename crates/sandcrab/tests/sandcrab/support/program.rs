@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{AGAIN, PATIENCE, PROGRAM, eventually};
+use super::{AGAIN, PROGRAM, TEST_TIMEOUT, eventually};
 
 /// A program that runs.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Program {
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Finished {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::Signal;
 
-use super::{PATIENCE, TestDir, children, eventually, send};
+use super::{TEST_TIMEOUT, TestDir, children, eventually, send};
 
 /// Waits for a child's end.
 #[track_caller]
@@ -49,7 +49,7 @@ impl Serve {
     /// The next line of its standard output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
-        let line = self.lines.lock().unwrap().recv_timeout(PATIENCE);
+        let line = self.lines.lock().unwrap().recv_timeout(TEST_TIMEOUT);
         line.unwrap_or_else(|_| panic!("it says nothing: {}", self.log()))
     }
 
@@ -122,7 +122,7 @@ pub(crate) fn ask(address: &str, what: &str, token: &str, body: &str) -> Option<
         return exchange(Box::new(UnixStream::connect(path).ok()?));
     }
     let stream = TcpStream::connect(address.strip_prefix("http://")?).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     exchange(Box::new(stream))
 }
 

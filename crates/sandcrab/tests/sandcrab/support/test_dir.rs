@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, Engine, EngineConfig, ExecutionId, OpenError, SupervisorProgram};
 
-use super::{AGAIN, PATIENCE, PROGRAM, Serve, ended};
+use super::{AGAIN, PROGRAM, Serve, TEST_TIMEOUT, ended};
 
 /// A temporary directory with a state directory in it. Dropping it ends everything that was started on that state
 /// directory.
@@ -82,7 +82,7 @@ impl TestDir {
             config.supervisor = SupervisorProgram::At(PROGRAM.into());
             config.ready_shells = 0;
             config.cwd = self.dir.path().to_owned();
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TEST_TIMEOUT;
             let engine = loop {
                 match Engine::open(config.clone()).await {
                     Ok(engine) => break engine,
