@@ -20,10 +20,10 @@ int control = -1;
 int high;
 struct hello hello;
 int has_forked;
-static struct stat control_is; /* to see that a command has not replaced it */
+static struct stat control_is; /* to detect that a command has replaced it */
 
-/* How long the supervisor may take to connect again. It tries every few milliseconds. */
-enum { RECONNECT_PATIENCE_MS = 10000 };
+/* Maximum time for the supervisor to reconnect. It tries every few milliseconds. */
+enum { RECONNECT_TIMEOUT_MS = 10000 };
 
 int move_up(int fd)
 {
@@ -52,8 +52,8 @@ void set_control(int fd)
         _exit(125);
 }
 
-/* Listens for the supervisor, which sees that the socket is closed. The name is a secret until now, and no other process
- * is listened to. */
+/* Listens for the supervisor, which detects that the socket is closed. The name was secret until now, and connections of
+ * other processes are refused. */
 static int connection_of_supervisor(void)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -66,7 +66,7 @@ static int connection_of_supervisor(void)
     clock_gettime(CLOCK_MONOTONIC, &begun);
     for (;;) {
         clock_gettime(CLOCK_MONOTONIC, &now);
-        long left = RECONNECT_PATIENCE_MS - (now.tv_sec - begun.tv_sec) * 1000;
+        long left = RECONNECT_TIMEOUT_MS - (now.tv_sec - begun.tv_sec) * 1000;
         struct pollfd waiting = { .fd = listener, .events = POLLIN };
         if (left <= 0 || (poll(&waiting, 1, left) < 0 && errno != EINTR))
             break;
@@ -85,7 +85,7 @@ static int connection_of_supervisor(void)
     return -1;
 }
 
-/* A command may close or replace any descriptor (`exec 400>&-`). So this is called after each. */
+/* A command may close or replace any descriptor (`exec 400>&-`). So this is called after each command. */
 void check_control(void)
 {
     if (has_control())
@@ -96,8 +96,8 @@ void check_control(void)
     set_control(move_up(fd));
 }
 
-/* Between commands there are no standard streams: those of the next one take these numbers when they are received, which
- * needs no call, and no more descriptors than a command that has lowered their limit has left. */
+/* Between commands there are no standard streams: those of the next one get these numbers on arrival. This needs no call,
+ * and no more descriptors than a command that has lowered their limit leaves. */
 void close_stdio(void)
 {
 #ifdef SYS_close_range
@@ -116,7 +116,7 @@ void stdio_to_null(void)
         dup2(null, fd);
 }
 
-/* A fork of the shell has no use for the socket, and would keep the supervisor from seeing that the shell's is closed. */
+/* A fork of the shell does not need the socket, and would hide from the supervisor that the shell's end is closed. */
 static void close_control(void)
 {
     if (control >= 0 && has_control())

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * exec.c: hands on the shell's state before `exec` replaces the shell.
+ * exec.c: sends the shell's state before `exec` replaces the shell.
  *
- * Bash has no hook for that. But it counts SHLVL down first, and that variable's value is asked for through a function of
- * ours; when it could not replace the shell, it counts up again. `exec -c` does not count, and in 4.4 `builtin exec` does
- * not say that it is `exec`. So bash's call of execve comes here too. It is the second choice: by then bash has reset what it does
- * with signals, and until 5.1 it has lost the traps.
+ * Bash has no hook for that. But it decrements SHLVL first, and a function of the object provides that variable's value;
+ * if the shell could not be replaced, bash increments it again. `exec -c` does not decrement it, and in 4.4 `builtin exec`
+ * cannot be recognised as `exec`. So bash's call of execve is intercepted too. That is the second choice: by then bash has
+ * reset its signal handlers, and up to 5.1 it has lost the traps.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,7 +47,7 @@ static struct variable *before_exec(struct variable *variable)
     return variable;
 }
 
-/* Before each command: the variable may be a new one. */
+/* Called before each command: the variable may have been replaced. */
 void watch_for_exec(void)
 {
     is_handed_on = 0;
@@ -63,13 +63,13 @@ static int execve_of_bash(const char *path, char *const words[], char *const var
     hand_on(TRAPS_ASIDE | (*variables ? COUNTED_DOWN : 0));
     execve(path, words, variables);
     int error = errno;
-    if (error != ENOEXEC) /* then bash itself may become the program, a script */
+    if (error != ENOEXEC) /* otherwise bash itself may run the program as a script */
         take_back();
     errno = error;
     return -1;
 }
 
-/* --- where bash calls it through -------------------------------------------------------------------- */
+/* --- the entry of execve in bash's offset table ------------------------------------------------------ */
 
 static const ElfW(Phdr) *find_segment(const struct dl_phdr_info *program, uint32_t type)
 {
@@ -79,7 +79,7 @@ static const ElfW(Phdr) *find_segment(const struct dl_phdr_info *program, uint32
     return NULL;
 }
 
-/* The loader has added the base to these, but not on all machines. */
+/* The loader has added the base address to these, but not on all machines. */
 static uintptr_t address(const struct dl_phdr_info *program, uintptr_t value)
 {
     return value < program->dlpi_addr ? value + program->dlpi_addr : value;
@@ -98,7 +98,7 @@ static void set_slot(const struct dl_phdr_info *program, uintptr_t slot, void *f
         mprotect((void *)first, length, PROT_READ);
 }
 
-/* The first program is bash itself. */
+/* The first loaded program is bash itself. */
 static int find_slots(struct dl_phdr_info *program, size_t size, void *unused)
 {
     (void)size, (void)unused;

@@ -38,14 +38,14 @@
 pid_t shell, supervisor;
 int is_session;
 
-/* From here on no signal unwinds. */
+/* From here on signals do not unwind the command. */
 static void stop_running(void)
 {
     running = 0;
     interrupt_state = 0;
 }
 
-/* What a shell has in which no command has run yet. */
+/* Restores the state of a shell in which no command has run yet. */
 static void forget_commands(void)
 {
     free(the_printed_command_except_trap); /* BASH_COMMAND */
@@ -60,8 +60,8 @@ static void forget_commands(void)
         last->attributes |= ATT_EXPORTED;
 }
 
-/* After a fork each page that bash touches is a page fault: thirty for the shortest command, half of the time that it
- * takes. A shell that was forked ahead of its command has the time to take them before. */
+/* After a fork, each page that bash touches causes a page fault: thirty for the shortest command, half of its time. A
+ * shell that was forked ahead of its command takes them in advance. */
 static void warm_up(void)
 {
     if (find_function(":"))
@@ -84,7 +84,7 @@ static void finish(int status, uint32_t how)
         last_command_exit_value = status = request->status;
         forget_commands();
     }
-    read_but_dont_execute = 0; /* `set -n` would be for ever */
+    read_but_dont_execute = 0; /* `set -n` would be permanent */
     bash_input.type = NO_INPUT;
     check_control();
     close_stdio();
@@ -100,7 +100,7 @@ static void close_saved_copies(void)
             close(fd);
 }
 
-/* Brings bash back to its top level after a jump. */
+/* Returns bash to its top level after a jump. */
 static void leave_command(int code)
 {
     top_level_cleanup();
@@ -116,7 +116,7 @@ static void leave_command(int code)
         if (stack && (stack->attributes & ATT_ARRAY) && stack->value)
             array_flush(stack->value);
     }
-    if (&sigalrm_seen) /* until 5.1: of a `read -t` that is no more, into whose frame the next read would jump */
+    if (&sigalrm_seen) /* up to 5.1: of an ended `read -t`, into whose frame the next read would jump */
         sigalrm_seen = 0;
     close_saved_copies();
     sigprocmask(SIG_SETMASK, &top_level_mask, NULL);
@@ -124,16 +124,16 @@ static void leave_command(int code)
     signals_changed = 1;
 }
 
-/* A long jump has left the command: brings bash back to a state in which it can take the next. */
+/* A long jump has left the command: returns bash to a state in which it can run the next one. */
 static void recover(int code)
 {
     int status = last_command_exit_value, why = unwinding, is_over = 0;
     interrupt_state = 0;
     if (why) {
-        __fpurge(stdout); /* what an interrupted builtin had not yet written */
+        __fpurge(stdout); /* unwritten output of an interrupted builtin */
         status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
     } else if (code == DISCARD) {
-        /* An error at which bash discards a command and goes on with the next. */
+        /* An error at which bash discards a command and continues with the next. */
         if (status == 0)
             last_command_exit_value = 1;
         leave_command(code);
@@ -146,14 +146,14 @@ static void recover(int code)
         /* Here `top_level` is overwritten; the loop sets it again. */
         status = run_exit_trap();
         run_trap_cleanup(0);
-        restore_default_signal(0); /* it has been run; a script would have ended */
+        restore_default_signal(0); /* it has run; a script would have ended */
         if (unwinding) {
             __fpurge(stdout);
             why = unwinding;
             status = why == SIGNALED ? 128 + fatal : 128 + SIGINT;
         }
     }
-    stop_running(); /* `top_level` may be stale: nothing must jump any more */
+    stop_running(); /* `top_level` may be stale: jumps are not allowed any more */
     leave_command(code);
     set_pipestatus_from_exit(status);
     last_command_exit_value = status;
@@ -162,10 +162,10 @@ static void recover(int code)
     finish(status, why ? (uint32_t)why : is_over ? EXIT : NORMAL);
 }
 
-/* The only command is over and so is its exit trap. Saying so now spares whoever waits for it the time
- * that the kernel takes to end this process. It holds nothing any more that another command could miss. Where there is no
- * hurry it ends when it is let go: its end takes a core for longer than its command did, and somebody may need that core
- * to hear of it. Unless it has children: when one of them ends, that is for the next of kin to hear. */
+/* The only command and its EXIT trap have ended. Reporting it now saves the client the time that the kernel takes to end
+ * this process. It holds nothing that another command could need. With low urgency it exits when it is disconnected: its
+ * exit occupies a core for longer than its command did, and the client may need that core to get the report. A shell with
+ * children exits at once, so that their new parent is notified of their end. */
 static void report_exit(int status, void *unused)
 {
     (void)unused;
@@ -176,7 +176,7 @@ static void report_exit(int status, void *unused)
     syscall(SYS_close_range, 0, control - 1, 0);
     syscall(SYS_close_range, control + 1, ~0U, 0);
 #endif
-    /* Where that call is not known. */
+    /* On kernels without this call. */
     close(1);
     close(2);
     siginfo_t child;
@@ -186,10 +186,10 @@ static void report_exit(int status, void *unused)
     char nothing;
     while (!has_children && request->flags & NO_HURRY && recv(control, &nothing, sizeof nothing, 0) < 0 && errno == EINTR)
         ;
-    _exit(status); /* what is left of `exit` touches pages of libraries that this shell never used */
+    _exit(status); /* the rest of `exit` touches pages of libraries that this shell never used */
 }
 
-/* The shell of a session ends by itself: after a failed `exec`, or a syntax error under `set -e`. */
+/* The shell of a session exits by itself: after a failed `exec`, or a syntax error under `set -e`. */
 static void hand_on_state(int status, void *unused)
 {
     (void)unused;
@@ -198,7 +198,7 @@ static void hand_on_state(int status, void *unused)
         send_state(status & 0xff, 0);
 }
 
-/* As `bash -c` does it: the shell ends with the text. */
+/* Like `bash -c`: the shell ends with the text. */
 static void run_once(char *text)
 {
     if (is_session)
@@ -228,7 +228,7 @@ static void run_once(char *text)
     exit_shell(last_command_exit_value);
 }
 
-/* What a session's shell has besides: aliases, as an interactive one, and it does not end unheard. */
+/* Additions of a session's shell: aliases, as in an interactive one, and interception of its exit. */
 static void begin_session(void)
 {
     if (is_session)
@@ -240,11 +240,11 @@ static void begin_session(void)
     set_bashopts();
     handle_session_signals();
     intercept_exec();
-    if (!(request->flags & SET_STATUS)) /* or this text is what brings it to its first state */
+    if (!(request->flags & SET_STATUS)) /* otherwise this text restores its initial state */
         mark_saved();
 }
 
-/* Begins the command that was received; if it is not the only one, the loop goes on with it. */
+/* Begins the received command; if it is not the only one, the loop continues with it. */
 static void begin(int fds[MAX_FDS])
 {
     uint32_t flags = request->flags;
@@ -261,7 +261,7 @@ static void begin(int fds[MAX_FDS])
     }
     begin_usage_of_children();
     unwinding = fatal = 0;
-    interrupt_state = 0; /* set before the command's bytes arrived: not meant for it */
+    interrupt_state = 0; /* set before the command arrived: not meant for it */
     if (flags & IN_FILE) {
         body = map_body(fds[3]);
         close(fds[3]);
@@ -304,7 +304,7 @@ static int next_command(void)
     for (;;) {
         int code = __sigsetjmp(top_level, 0);
         if (code) {
-            if (getpid() != shell) { /* a fork that found its way here has nothing to do here */
+            if (getpid() != shell) { /* a fork must not run the loop */
                 fflush(stdout);
                 _exit(code == DISCARD && last_command_exit_value == 0 ? 1 : last_command_exit_value);
             }
@@ -345,7 +345,7 @@ static int read_fully(void *to, size_t length)
     return 1;
 }
 
-/* From 4.4 to 5.3: what was before has no load functions, what will be may have other structures. */
+/* From 4.4 to 5.3: earlier versions have no load functions, later ones may have other structures. */
 static int is_known_version(void)
 {
     static const char *const known[] = { "4.4", "5.0", "5.1", "5.2", "5.3", NULL };

@@ -16,14 +16,14 @@ struct request *const request = (struct request *)packet;
 size_t received;
 static struct rusage self_before, children_before;
 
-/* What is used from here on is the next command's. */
+/* Resource usage from here on belongs to the next command. */
 void begin_usage(void)
 {
     getrusage(RUSAGE_SELF, &self_before);
     getrusage(RUSAGE_CHILDREN, &children_before);
 }
 
-/* The same at the beginning of a command: children may have ended since the last one, while the shell did nothing. */
+/* The same at the beginning of a command: children may have ended since the last one, while the shell was idle. */
 void begin_usage_of_children(void)
 {
     if (has_forked)
@@ -112,8 +112,8 @@ int receive(int fds[MAX_FDS])
         ssize_t length = recvmsg(control, &message, 0);
         if (length < 0 && errno == EINTR)
             continue;
-        if (length <= 0) { /* nobody there any more: the shell ends, as at the end of its input */
-            close(control); /* its state is not asked for */
+        if (length <= 0) { /* disconnected: the shell exits, as at the end of its input */
+            close(control); /* its state is not needed */
             stdio_to_null();
             exit_shell(last_command_exit_value);
         }
@@ -132,7 +132,7 @@ int receive(int fds[MAX_FDS])
             close(fds[--count]);
         if (length < (ssize_t)sizeof *request || request->magic != MAGIC)
             continue;
-        /* There is no room for descriptors, and so no use for this shell. */
+        /* No descriptors could be received: this shell is not usable. */
         send_state(last_command_exit_value, 0);
         send_report(REFUSED, EMFILE, 0);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * signals.c: what interrupts a command, and what would have ended the shell.
+ * signals.c: interrupts of a command, and signals that would end the shell.
  */
 #define _GNU_SOURCE
 #include <unistd.h>
@@ -8,14 +8,14 @@
 #include "object.h"
 
 volatile sig_atomic_t running, unwinding, fatal;
-/* The signal that came last since a command was over. */
+/* The last signal since a command ended. */
 static volatile sig_atomic_t early;
 
 static void unwind(int why)
 {
     unwinding = why;
     interrupt_state = 1;
-    if (wait_intr_flag) /* the `wait` builtin looks at this one only */
+    if (wait_intr_flag) /* the `wait` builtin checks only this one */
         wait_signal_received = SIGINT;
 }
 
@@ -35,8 +35,8 @@ static void die_of(int signal)
     kill(getpid(), signal);
 }
 
-/* A signal that would end the shell ends the command. Between commands it does nothing. In a subshell
- * it does what it would have done. */
+/* A signal that would end the shell ends the command. Between commands it has no effect. In a subshell
+ * it has its usual effect. */
 static void on_fatal(int signal)
 {
     if (getpid() != shell) {
@@ -92,8 +92,8 @@ static int is_default(int signal)
 
 static builtin_function *bashs_trap;
 
-/* With the last trap of a signal bash puts the default back, and with one on EXIT handlers of its own that would end the
- * shell. */
+/* When the last trap of a signal is removed, bash restores the default; with a trap on EXIT it installs its own handlers,
+ * which would end the shell. */
 static int trap_and_handle(struct word_list *list)
 {
     int status = bashs_trap(list);
@@ -117,7 +117,8 @@ static void handle_rare_signals(void)
             sigaction(signal, &plain, NULL);
 }
 
-/* Once, when the shell becomes a session's. What changes a handler afterwards is `trap`, and what sets `signals_changed`. */
+/* Called once, when the shell becomes a session's. Later changes of handlers come from `trap`, and from code that sets
+ * `signals_changed`. */
 void handle_session_signals(void)
 {
     handle_signals();
@@ -143,8 +144,8 @@ static void set_default(int signal)
         sigaction(signal, &action, NULL);
 }
 
-/* A shell that has run a text of ours becomes that of a single command, which a signal ends. The client may have sent one
- * already: the command was said to run when it was given to this shell. */
+/* A shell that has run a text of the supervisor becomes that of a single command, which a signal ends. The client may
+ * already have sent one: the command was reported as started when it was given to this shell. */
 void default_signals(void)
 {
     for (size_t i = 0; i < sizeof fatals / sizeof *fatals; i++)

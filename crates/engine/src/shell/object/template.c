@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * template.c: a shell that has run nothing forks the shells of commands from itself.
+ * template.c: a template shell forks the shells of commands.
  *
- * A fork belongs to the supervisor (CLONE_PARENT), has a session of its own, carries its command's tag from birth, and
- * dies with the supervisor. What bash remembers of its own start is set right; nothing of another command is in its
- * memory, since the template takes no text but by forking, and wipes the packet afterwards.
+ * A fork is a child of the supervisor (CLONE_PARENT), has its own session, carries its command's tag from the start, and
+ * dies with the supervisor. Values that bash stores on its own start are updated. Its memory contains no data of other
+ * commands, since the template receives text only for forks, and wipes the packet afterwards.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #include "object.h"
 
-/* What clone3 takes, up to the cgroup. */
+/* The arguments of clone3, up to the cgroup. */
 struct clone_request {
     uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
 };
@@ -34,7 +34,7 @@ static long clone_sibling(int cgroup)
     return syscall(SYS_clone3, &how, sizeof how);
 }
 
-/* RANDOM must not give every command the same numbers. */
+/* RANDOM must not return the same numbers in every command. */
 static void seed_random(void)
 {
     if (seedrand && seedrand32) {
@@ -51,7 +51,7 @@ static void seed_random(void)
 
 int forked_ahead;
 
-/* What bash remembers of the moment it was started. */
+/* Values that bash stores on its start. */
 void start_clock(void)
 {
     struct timeval now;
@@ -59,12 +59,12 @@ void start_clock(void)
     shell_start_time = now.tv_sec;
     if (&shellstart)
         shellstart = now;
-    /* The folder may be another one of the same name by now. */
+    /* The directory may have been replaced by another one of the same name. */
     if (the_current_working_directory)
         (void)!chdir(the_current_working_directory);
 }
 
-/* In the fork: makes it a shell that was just started. */
+/* In the fork: makes it look like a shell that was just started. */
 static void become_new(int socket)
 {
     setsid();
@@ -82,10 +82,10 @@ static void become_new(int socket)
     forked_ahead = (request->flags & AHEAD) != 0;
     start_clock();
     if (forked_ahead)
-        send_report(READY, 0, 0); /* it is given no command before: what it has to do here may fail */
+        send_report(READY, 0, 0); /* it gets its command after this: the setup here may fail */
 }
 
-/* Forks for the command that was received. Returns 0 in the fork, with what the command needs in `fds`. */
+/* Forks for the received command. Returns 0 in the fork, with the descriptors of the command in `fds`. */
 int fork_command(int fds[MAX_FDS], int count)
 {
     int cgroup = request->flags & HAS_CGROUP ? fds[count - 1] : -1;
@@ -95,7 +95,7 @@ int fork_command(int fds[MAX_FDS], int count)
         failed = getrlimit(RLIMIT_RTTIME, &own);
         tag = own;
         tag.rlim_cur = request->tag;
-        failed = failed || setrlimit(RLIMIT_RTTIME, &tag); /* a fork that no kill would find is none */
+        failed = failed || setrlimit(RLIMIT_RTTIME, &tag); /* without a tag no kill would find the fork */
     }
     long pid = failed ? -1 : clone_sibling(cgroup);
     if (pid == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * text.c: runs the text of a session's command as bash runs what it reads from its standard input: one command after the
- * other, as bash's own loop does it. An error at which bash discards a command leaves those behind it.
+ * text.c: runs the text of a session's command as bash runs its standard input: one command after another, like bash's
+ * own loop. An error at which bash discards a command does not affect the following ones.
  */
 #define _GNU_SOURCE
 #include "object.h"
@@ -36,7 +36,7 @@ static void run_one(struct command *command)
     dispose_command(command);
 }
 
-/* Runs what is left of the text. A jump to `top_level` leaves it. */
+/* Runs the rest of the text. A jump to `top_level` leaves it. */
 void run_text(void)
 {
     while (!EOF_Reached) {
@@ -48,7 +48,7 @@ void run_text(void)
         global_command = NULL;
         if (parse_command() != 0) {
             had_command = 1;
-            last_command_exit_value = BAD_USAGE; /* bash 5.2 forgets it within [[ ]] */
+            last_command_exit_value = BAD_USAGE; /* bash 5.2 does not set it within [[ ]] */
             EOF_Reached = -1;
         } else if (global_command) {
             run_one(global_command);
