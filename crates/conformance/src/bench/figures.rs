@@ -16,7 +16,7 @@ pub type FigureError = Box<dyn Error + Send + Sync>;
 const COMMANDS: usize = 3_000;
 /// Commands with a pause before each.
 const COMMANDS_AFTER_PAUSE: usize = 1_000;
-/// As in the floor: long enough for everybody to fall asleep.
+/// As in the floor: long enough for all processes to sleep.
 const PAUSE: Duration = Duration::from_millis(1);
 const STATELESS: usize = 300;
 /// A hundred a second.

@@ -37,7 +37,7 @@ pub struct Floors {
     /// The same with a pause of a millisecond before each, so that waking up counts.
     pub bash_round_trip_after_pause: Stats,
     /// The same without a pause, from a task of an asynchronous runtime with a worker per core, as the engine's callers
-    /// are: bash and the one who waits for it are on different cores, and waking the other one up is what costs.
+    /// are: bash and its client are on different cores, and most of the time is waking the other one up.
     pub bash_round_trip_of_task: Stats,
     /// Starting bash for nothing, and waiting for it.
     pub bash_spawn: Stats,

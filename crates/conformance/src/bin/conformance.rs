@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 /// Runs the conformance suite against a server.
 ///
 /// The cases run commands there, one after the other, and leave nothing behind. They end every process and clean up
-/// every record that the server has, so do not point this at one that somebody uses.
+/// every record that the server has, so do not use it with a server in production.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The server's base URL, for example http://127.0.0.1:7070.

@@ -1,4 +1,4 @@
-//! Who may ask: the token, the host, the origin; and what never leaks.
+//! Access control: the token, the host, the origin; and data that must not leak.
 
 use serde_json::json;
 

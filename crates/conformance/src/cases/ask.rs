@@ -12,7 +12,7 @@ use crate::http::{Request, TEST_TIMEOUT, Target};
 /// How long to wait before a condition is looked at again.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// A name that nobody has used on this server.
+/// A unique name on this server.
 pub fn fresh(what: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -126,7 +126,7 @@ pub(super) async fn of_a_stream(target: Target) {
     assert_eq!(first[0].data["executionId"], again[0].data["executionId"]);
     let rest = Request::post("/api/execute/stream?since=3", &body).header("idempotency-key", &key);
     assert_eq!(super::stream::joined(&target.stream(rest).await.rest().await, "stdout"), "put\n");
-    // Without the key nobody knows what the cursor is of.
+    // Without the key the execution of the cursor is unknown.
     let start = Request::post("/api/execute/stream", &body).header("last-event-id", "3");
     target.send(start).await.refused(400, "VALIDATION_FAILED");
     let beyond = Request::post("/api/execute/stream?since=300", &body).header("idempotency-key", &key);

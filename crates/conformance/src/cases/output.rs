@@ -148,7 +148,7 @@ pub(super) async fn logs_from_a_cursor(target: Target) {
     }
 }
 
-/// Whoever asks again and again gets every character whole, and each once.
+/// A client that polls gets every character whole, and each once.
 pub(super) async fn logs_cut_no_character(target: Target) {
     let command = r"printf 'a\xe2\x82'; read x; printf '\xac\n'; read x";
     let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;

@@ -205,7 +205,7 @@ pub(super) async fn it_goes_with_its_session_or_not(target: Target) {
     target.kill(&stays).await;
 }
 
-/// When its supervisor is killed nobody knows what became of it; what it wrote is kept, and the server goes on.
+/// When its supervisor is killed its outcome is unknown; its output is kept, and the server continues.
 pub(super) async fn one_that_is_lost(target: Target) {
     // One that is killed before the start is answered is refused with `EXECUTION_LOST` instead.
     let command = "echo before; read line; kill -9 $PPID; sleep 300";

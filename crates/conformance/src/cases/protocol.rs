@@ -232,7 +232,7 @@ pub(super) async fn odd_but_legal(target: Target) {
     target.get("/api/ping?%zz=%ff").await.ok();
 }
 
-/// A client that sends half a request holds up nobody.
+/// A client that sends half a request does not block others.
 pub(super) async fn half_a_request(target: Target) {
     let mut halves = Vec::new();
     for _ in 0..200 {

@@ -72,7 +72,7 @@ fn contains(list: &Value, id: &str) -> bool {
     list["processes"].as_array().is_some_and(|all| all.iter().any(|process| process["id"] == id))
 }
 
-/// Who waits for input is told by the kernel.
+/// The kernel reports which processes wait for input.
 pub(super) async fn waiting_for_it_shows(target: Target) {
     let id = open(&target, "read line; sleep 300").await;
     target.until(&format!("/api/process/{id}"), |answer| answer["process"]["waiting"] == "input").await;

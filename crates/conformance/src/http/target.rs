@@ -61,7 +61,7 @@ impl Target {
         self.token.as_deref()
     }
 
-    /// The same server for somebody with this token, or none.
+    /// The same server for a client with this token, or none.
     #[must_use]
     pub fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }

@@ -117,7 +117,7 @@ async fn sessions_live_on() {
     server.stop().await;
 }
 
-/// Deadlines are kept by who owns the command.
+/// The owner of the command keeps its deadlines.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_needs_no_server() {
     let mut server = ServerProcess::start(&[]).await;

@@ -156,7 +156,7 @@ async fn never_reading(clients: usize) {
                 silent.push(connection);
             }
         }
-        // The commands are not held up by who does not read.
+        // Clients that do not read do not block the commands.
         target.ended(&id).await;
         target
             .until("/api/process/list?all=true&status=running", |list| {

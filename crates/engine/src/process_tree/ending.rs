@@ -133,7 +133,7 @@ impl Ending {
     }
 
     /// No process is left.
-    fn nobody(&mut self, now: Instant) -> Step {
+    fn none_left(&mut self, now: Instant) -> Step {
         if self.is_open {
             self.next_look = None;
             return Step::Wait { until: now + OPEN_INTERVAL };
@@ -160,7 +160,7 @@ impl Ending {
             found = self.members.look(act);
         }
         if found.is_empty() {
-            return self.nobody(now);
+            return self.none_left(now);
         }
         self.wait(now, Duration::from_millis(10), Duration::from_millis(100), limit)
     }
@@ -175,7 +175,7 @@ impl Ending {
             if found.is_empty() {
                 empty += 1;
                 if empty == 2 {
-                    return self.nobody(now);
+                    return self.none_left(now);
                 }
                 continue;
             }

@@ -109,7 +109,7 @@ mod tests {
         assert!(!holds(facts(Some(Tag::new(mine, 4)), me, false)));
         assert!(
             !holds(facts(Some(Tag::new(mine, 4)), pid(50), true)),
-            "another command's, whoever its parent is"
+            "another command's, whatever its parent is"
         );
         assert!(holds(facts(Some(Tag::new(foreign, 1)), pid(50), true)), "an engine inside the command");
         assert!(!holds(facts(Some(Tag::new(foreign, 1)), me, false)));

@@ -81,7 +81,7 @@ fn root_a_folder_of_another_user_is_refused() {
         let message = refused(result);
         assert!(message.contains("belongs to user 54321") && message.contains("chown"), "{message}");
     }
-    // And one below a folder of another user's, who could replace it.
+    // And one below a directory of another user, which could replace it.
     let below = place.folder("other/below", 0o700);
     assert!(refused(TrustedDir::open_private(&below)).contains("belongs to user 54321"));
     // And one that a link of another user's leads to.

@@ -219,7 +219,7 @@ async fn a_limit_that_is_found_exceeded_at_the_end_is_the_reason_too() {
     let scene = Scene::open().await;
     let limits = Limits { output_bytes: Some(100), ..Limits::default() };
     for kind in BOTH {
-        // Over before anybody has read: all of it is found in the pipe.
+        // Ended before any read: all output is in the pipe.
         for _ in 0..10 {
             let spec = CommandSpec::shell("printf %101s x").limits(limits.clone());
             let end = end_of(&scene, kind, spec).await;

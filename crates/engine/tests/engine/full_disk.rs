@@ -89,7 +89,7 @@ async fn a_full_disk_can_be_freed() {
     assert!(available(&place) >= before + 250_000, "{} of {before}", available(&place));
     assert_eq!(engine.run(long()).await.unwrap().output.stdout.bytes.len(), 50_001);
     tiny.fill();
-    // Without anybody's help: the oldest goes.
+    // Without a clean-up by the client: the oldest is removed.
     assert_eq!(engine.run(long()).await.unwrap().output.stdout.bytes.len(), 50_001);
     assert!(engine.execution(&id("b")).is_none() && is_short_of_space(&engine));
     tiny.fill();

@@ -1,5 +1,5 @@
 //! The kill matrix: everything that a command may start, by every means that ends a command, with and
-//! without each kind of cgroup. Afterwards nothing of it is left, and nobody else was harmed.
+//! without each kind of cgroup. Afterwards no process of it is left, and no other process was affected.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -86,7 +86,7 @@ const GRACE: Duration = Duration::from_millis(150);
 /// Long enough for most cases to be up; what a storm has started by then has to go too.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Everybody who must not be harmed.
+/// The processes that must not be affected.
 struct Neighbours {
     stranger: Stranger,
     execution: Execution,
@@ -138,7 +138,7 @@ fn left_in(folder: &Path, shell: Option<u32>) -> Vec<Seen> {
     working_in(folder).into_iter().filter(|seen| Some(seen.pid) != shell).collect()
 }
 
-/// Checks that a receipt names those who were there.
+/// Checks that a receipt lists the processes that existed.
 fn check_receipt(receipt: &KillReceipt, there: &[Seen]) {
     assert!(receipt.survivors.is_empty(), "{receipt:?}");
     let named: BTreeSet<_> = receipt.killed.iter().map(|killed| killed.pid).collect();

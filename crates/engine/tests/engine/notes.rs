@@ -1,4 +1,4 @@
-//! What the caller keeps with executions and sessions, and what is known of them without asking anybody.
+//! Notes of the caller, and information that is available without a request to a supervisor.
 
 use std::time::Duration;
 

@@ -72,7 +72,7 @@ async fn after_a_reboot_unfinished_work_is_lost_and_no_process_is_touched() {
     assert_eq!(running.output(100).unwrap().stdout.bytes, b"begun\n");
     assert_eq!(engine.execution(&id("finished")).unwrap().output(100).unwrap().stdout.bytes, b"kept\n");
     assert_eq!(engine.health().running, 0);
-    // It has the number of a process of the boot before; who it is now is no business of ours.
+    // It has the number of a process of the boot before; the current process with that id must not be signalled.
     assert!(process.is_alive());
     assert!(running.kill(9, Duration::ZERO).await.unwrap().killed.is_empty());
     assert!(process.is_alive());
@@ -128,7 +128,7 @@ fn stranger_with(pid: u32) -> Option<std::process::Child> {
     if child.id() == pid {
         return Some(child);
     }
-    // Somebody else was faster.
+    // Another engine was faster.
     child.kill().unwrap();
     child.wait().unwrap();
     None

@@ -41,7 +41,7 @@ async fn everything_ends_at_once_and_has_its_end() {
     assert_eq!(working_in(&folder), []);
     assert!(scene.engine.running().is_empty() && scene.engine.sessions().is_empty());
 
-    // The same for whoever comes next.
+    // The same for the next engine.
     let Scene { engine, place } = scene;
     drop((left, session, other, engine));
     let engine = place.open().await;

@@ -108,7 +108,7 @@ fn a_command_line_that_makes_no_sense() {
 
 #[test]
 fn the_token_of_this_machine_stays_here() {
-    // A name that is not ours gets no token; whether anybody answers there does not matter.
+    // A name that is not ours gets no token; it does not matter whether a server answers there.
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("token"), "secret").unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

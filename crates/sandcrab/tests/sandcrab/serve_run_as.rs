@@ -1,4 +1,4 @@
-//! `--run-as`: as whom commands run.
+//! `--run-as`: the user of commands.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -21,16 +21,16 @@ use crate::bench::{FigureError, Stats};
 const ROUNDS: usize = 5;
 const SAMPLES: usize = 1_000;
 
-/// Where those who answer are.
+/// The core of the answering process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answerer {
-    /// On the core of the one who asks.
+    /// On the core of the client.
     SameCore,
     /// All of them on one other core; on the same if there is no other.
     OtherCore,
 }
 
-/// Round trips with everybody in his place.
+/// Round trips with each process pinned to its core.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) bare: Stats,
@@ -38,14 +38,14 @@ pub(super) struct Placed {
     pub(super) bash: Stats,
     /// `true` in a session of the server.
     pub(super) session: Stats,
-    /// The processor time of the one who asks, for a request.
+    /// The processor time of the client, for a request.
     pub(super) own: Duration,
 }
 
 impl Placed {
     /// Starts a server on a state directory of its own, a bare handler and a bash, and asks them in turns.
     pub(super) fn measure(answerer: Answerer, state_dir: &Path) -> Result<Self, FigureError> {
-        // On a thread of its own, so that nobody else is tied to a core.
+        // On a thread of its own, so that no other thread is pinned to a core.
         let measured = thread::scope(|scope| scope.spawn(|| Self::measure_here(answerer, state_dir)).join());
         measured.unwrap_or_else(|_| Err("measuring has failed".into()))
     }

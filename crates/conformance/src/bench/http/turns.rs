@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::bench::{FigureError, Stats};
 
-/// Samples that are thrown away at the start of a turn: who was idle meanwhile wakes up first.
+/// Samples that are thrown away at the start of a turn: processes that were idle wake up first.
 const WARM_UP: usize = 2;
 
 /// One thing to be timed.

@@ -14,7 +14,7 @@ struct Mount(PathBuf);
 impl Mount {
     /// Mounts, or says why it cannot.
     fn new(kind: &str, options: &str, path: &Path) -> Option<Self> {
-        #[expect(clippy::disallowed_methods, reason = "mount leaves nobody behind")]
+        #[expect(clippy::disallowed_methods, reason = "mount leaves no process behind")]
         let output =
             Command::new("mount").args(["-t", kind, "-o", options, "sandcrab-test"]).arg(path).output();
         match output {

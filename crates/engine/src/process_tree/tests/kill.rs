@@ -67,8 +67,8 @@ fn count(commands: &[String], word: &str) -> usize {
     commands.iter().filter(|line| line.starts_with(word)).count()
 }
 
-/// Perl text that ends by itself after a while and after so many turns, come what may: should the test die, nobody
-/// might reap what a fork chain leaves.
+/// Perl text that ends by itself after a while and after so many turns, in any case: if the test dies, no process
+/// may reap the processes of a fork chain.
 fn perl(text: &str) -> String {
     format!("exec perl -e '$end = time + 20; sub ok {{ exit if time > $end or ++$n > 5000 }} {text}'")
 }
@@ -126,7 +126,7 @@ alone! {
     }
 
     fn pair_that_respawns_each_other() {
-        // Whoever outlives the other starts another one.
+        // The survivor starts another one.
         let text = perl(
             "$SIG{TERM} = $SIG{CHLD} = q(IGNORE);
              sub watch { my $p = shift; while (kill 0, $p) { ok; select undef, undef, undef, 0.001 } }

@@ -1,4 +1,4 @@
-//! Who waits for input and who does not.
+//! Detection of processes that wait for input.
 
 use super::*;
 use rustix::io::{dup, write};

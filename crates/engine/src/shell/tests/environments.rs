@@ -100,7 +100,7 @@ fn plain(session: &Session, name: &str, value: &str, text: &str) -> (String, Str
         .env(name, value)
         .current_dir(session.directory.path())
         .stdin(std::fs::File::open("/dev/null").unwrap());
-    #[expect(clippy::disallowed_methods, reason = "what it runs leaves nobody behind that writes")]
+    #[expect(clippy::disallowed_methods, reason = "it leaves no process behind that writes")]
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (without_time(name, &text(&output.stdout)), text(&output.stderr))

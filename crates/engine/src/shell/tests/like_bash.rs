@@ -167,7 +167,7 @@ pub(super) fn plain_bash(session: &Session, arguments: &[&str], stdin: &Path) ->
         .env("LANG", "C.UTF-8")
         .current_dir(session.directory.path())
         .stdin(std::fs::File::open(stdin).unwrap());
-    #[expect(clippy::disallowed_methods, reason = "what it runs leaves nobody behind that writes")]
+    #[expect(clippy::disallowed_methods, reason = "it leaves no process behind that writes")]
     command.output().unwrap()
 }
 

@@ -76,7 +76,7 @@ fn snapshots_of_the_portable_driver_despite_functions_and_modes() {
         return; // for which there is the loaded driver
     }
     let functions = "declare() { echo mydeclare; }; shopt() { echo myshopt; }";
-    // POSIX mode lets nobody define these.
+    // POSIX mode does not allow these definitions.
     let special = "unset() { echo \"myunset $*\"; }; trap() { echo mytrap; }";
     let options = "builtin shopt -s inherit_errexit expand_aliases shift_verbose";
     let cases = [

@@ -459,7 +459,7 @@ impl Step {
 /// Every case.
 /// The version of the first bash on the path, which is the one under test.
 pub(crate) fn bash_version() -> Version {
-    #[expect(clippy::disallowed_methods, reason = "it leaves nobody behind that writes")]
+    #[expect(clippy::disallowed_methods, reason = "it leaves no process behind that writes")]
     let output = std::process::Command::new("bash")
         .args(["-c", "echo ${BASH_VERSINFO[0]} ${BASH_VERSINFO[1]}"])
         .output()

@@ -12,7 +12,7 @@ use crate::support::{Place, Seen, eventually, id, supervisor_of};
 fn greet_once(listener: &std::os::unix::net::UnixListener) -> std::os::unix::net::UnixStream {
     use std::io::{Read, Write};
     let (mut engine, _) = listener.accept().unwrap();
-    // The greeting that proves who connects has the number 0, and no answer.
+    // The `Hello` that authenticates the connection has the number 0, and no reply.
     let mut number = Vec::new();
     while number.is_empty() {
         let mut length = [0; 4];
