@@ -85,7 +85,7 @@ impl Held {
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.count(bytes);
         if self.is_too_much() {
-            return Err(ApiError::too_many("requests with large bodies are under way; wait for some to end"));
+            return Err(ApiError::too_many("concurrent requests with large bodies; wait for some to end"));
         }
         Ok(())
     }

@@ -196,7 +196,7 @@ impl Connections {
                     Err(error) if is_of_one_client(&error) => {}
                     Err(error) => {
                         if !is_failing {
-                            tracing::warn!(%error, "failed to accept a connection; trying on");
+                            tracing::warn!(%error, "failed to accept a connection; retrying");
                         }
                         is_failing = true;
                         tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -47,7 +47,7 @@ impl Cursor {
 
     fn check_end(self, end: u64) -> Result<(), ApiError> {
         if self.position > end {
-            let why = "the cursor lies beyond what was written; give one that an answer or an event had";
+            let why = "the cursor is beyond the end of the output; use one from a response or an event";
             return Err(ApiError::invalid("since", why));
         }
         Ok(())

@@ -45,7 +45,7 @@ pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), ApiError> {
     }
     for name in &SINGLE {
         if headers.get_all(name).iter().nth(1).is_some() {
-            return Err(ApiError::invalid(name.as_str(), "the header is there twice; send it once"));
+            return Err(ApiError::invalid(name.as_str(), "duplicate header; send it once"));
         }
     }
     Ok(())
@@ -62,7 +62,7 @@ fn check_target(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     if let (Some(authority), Some(host)) = (uri.authority(), headers.get(header::HOST))
         && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes())
     {
-        return Err(ApiError::invalid("host", "it names another server than the target of the request"));
+        return Err(ApiError::invalid("host", "it differs from the target of the request"));
     }
     Ok(())
 }

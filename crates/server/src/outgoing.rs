@@ -83,7 +83,7 @@ impl Outgoing {
         let json = serde_json::to_vec(answer).map_err(ApiError::internal)?;
         if json.len() > PIECE_BYTES && self.is_scarce() {
             return Err(ApiError::too_many(
-                "answers wait for clients that do not read them; try again later",
+                "responses are waiting for clients that do not read; retry later",
             ));
         }
         let kind = HeaderValue::from_static("application/json");

@@ -148,6 +148,6 @@ async fn open_engine(config: &ServerConfig) -> Result<Engine, ServeError> {
 async fn end_executions(engine: &Engine, signal: i32, grace: Option<Duration>) {
     if let Some(grace) = grace {
         let StopSummary { ended, survivors } = engine.stop_all(signal, grace).await;
-        tracing::info!(ended, survivors, "ended what was running");
+        tracing::info!(ended, survivors, "ended running executions");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn from_text(text: &str) -> Result<i32, ApiError> {
         let shown: String = text.chars().take(32).collect();
         ApiError::invalid(
             "signal",
-            format!("there is no signal {shown:?}; give a name like SIGTERM, or 1 to 31"),
+            format!("invalid signal {shown:?}; expected a name like SIGTERM, or 1 to 31"),
         )
     })
 }
@@ -25,7 +25,7 @@ pub(crate) fn from_value(value: &Value) -> Result<i32, ApiError> {
     match value {
         Value::String(text) => from_text(text),
         Value::Number(number) => from_text(&number.to_string()),
-        _ => Err(ApiError::invalid("signal", "give a name like \"SIGTERM\", or a number")),
+        _ => Err(ApiError::invalid("signal", "expected a name like \"SIGTERM\", or a number")),
     }
 }
 

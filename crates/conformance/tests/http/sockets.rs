@@ -117,7 +117,7 @@ async fn a_message_that_stops_coming() {
     socket.send_raw(b"half").await.unwrap();
     // It answers pings meanwhile.
     let (code, reason) = with_timeout(socket.closed()).await;
-    assert!(code == 1008 && reason.contains("nothing of a message came"), "{code} {reason}");
+    assert!(code == 1008 && reason.contains("no data of an unfinished message"), "{code} {reason}");
     server.stop().await;
 }
 

@@ -9,7 +9,7 @@ use crate::error::ApiError;
 
 /// No byte of the range exists.
 pub(crate) fn not_satisfiable(total: u64) -> ApiError {
-    let message = format!("the range is not within the {total} bytes there are");
+    let message = format!("the range is outside of the {total} available bytes");
     ApiError::new(ErrorCode::RangeNotSatisfiable, message).with("size", total)
 }
 

@@ -16,7 +16,9 @@ pub(crate) async fn read_body(
 ) -> Result<(Bytes, Held), ApiError> {
     let limit = app.limits.body_bytes;
     let too_large = || {
-        let message = format!("a body may have {limit} bytes at most; send large input through stdin");
+        let message = format!(
+            "the body is too large, at most {limit} bytes are allowed; send large input through stdin"
+        );
         ApiError::new(ErrorCode::BodyTooLarge, message).with("limit", limit)
     };
     let expected = hyper::body::Body::size_hint(&body);
@@ -27,9 +29,9 @@ pub(crate) async fn read_body(
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     let pause = app.limits.body_timeout;
-    let stalled = |_| ApiError::invalid("body", format!("nothing of it came for {pause:?}; send it again"));
+    let stalled = |_| ApiError::invalid("body", format!("no data for {pause:?}; send it again"));
     while let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(stalled)? {
-        let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
+        let frame = frame.map_err(|e| ApiError::invalid("body", format!("incomplete: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if !is_counted {
             held.grow(data.len())?;

@@ -136,7 +136,7 @@ impl Connection {
                         Some(Ok(Message::Text(text))) => self.receive(text),
                         Some(Ok(Message::Binary(_))) => {
                             drop(self.received.finish_message());
-                            self.writer.error(refusal(None, ErrorCode::ValidationFailed, "frames are text; send JSON"));
+                            self.writer.error(refusal(None, ErrorCode::ValidationFailed, "expected a text frame with JSON"));
                         }
                         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                         Some(Ok(Message::Close(_))) | None => {
@@ -177,7 +177,7 @@ impl Connection {
                         Look::Ping => self.writer.ping(),
                         Look::Dead => return Ending::Gone,
                         Look::Stalled(time) => {
-                            let why = format!("nothing of a message came for {time:?}; send it again");
+                            let why = format!("no data of an unfinished message for {time:?}; send it again");
                             return Ending::Close(CloseCode::Policy, why);
                         }
                     }
@@ -208,11 +208,11 @@ impl Connection {
         // The text of the message is not kept.
         held.shrink_to(bytes);
         let problem = if self.writer.is_under_way(&id) {
-            "a request with this id is under way; use another id"
+            "a request with this id is running; use another id"
         } else if self.writer.requests() >= self.app.limits.requests_per_socket {
-            "too many requests are under way on this socket; wait for some to end"
+            "too many concurrent requests on this socket; wait for some to end"
         } else if bytes > 0 && bytes + self.writer.request_bytes() > MAX_REQUEST_BYTES {
-            "the requests under way on this socket are too large together; wait for some to end, or send it over HTTP"
+            "the running requests on this socket are too large together; wait for some to end, or send it over HTTP"
         } else {
             return self.start(id, *request, held);
         };
@@ -236,14 +236,16 @@ impl Connection {
         match error {
             Error::Capacity(CapacityError::MessageTooLong { .. }) => {
                 let limit = self.limit;
-                let why = format!("a message may have {limit} bytes at most; send larger bodies over HTTP");
+                let why = format!(
+                    "the message is too large, at most {limit} bytes are allowed; send larger bodies over HTTP"
+                );
                 Ending::Close(CloseCode::Size, why)
             }
             Error::Capacity(e) => Ending::Close(CloseCode::Size, e.to_string()),
             Error::Utf8(_) => Ending::Close(CloseCode::Invalid, "the text is not valid UTF-8".into()),
             Error::Protocol(e) => Ending::Close(CloseCode::Protocol, e.to_string()),
             Error::Io(e) if e.kind() == io::ErrorKind::OutOfMemory => {
-                let why = "too many requests with large bodies are under way; wait for some to end";
+                let why = "too many concurrent requests with large bodies; wait for some to end";
                 Ending::Close(CloseCode::Again, why.into())
             }
             _ => Ending::Gone,

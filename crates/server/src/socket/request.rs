@@ -84,10 +84,10 @@ pub(super) fn parse(text: &str) -> Parsed {
     let invalid = |id, why: &str| Parsed::Invalid(refusal(id, ErrorCode::ValidationFailed, why));
     let frame: ClientFrame = match serde_json::from_str(text) {
         Ok(frame) => frame,
-        Err(e) => return invalid(None, &format!("not a valid frame: {e}")),
+        Err(e) => return invalid(None, &format!("invalid frame: {e}")),
     };
     if frame.id.len() > MAX_FRAME_ID_BYTES {
-        return invalid(None, &format!("an id may have {MAX_FRAME_ID_BYTES} bytes at most"));
+        return invalid(None, &format!("the id is too long, at most {MAX_FRAME_ID_BYTES} bytes are allowed"));
     }
     let id = frame.id.clone();
     if frame.kind == ClientFrameKind::Cancel {
@@ -103,16 +103,16 @@ pub(super) fn parse(text: &str) -> Parsed {
 /// The request that a frame describes.
 fn request(frame: ClientFrame) -> Result<Request, String> {
     let (Some(method), Some(path)) = (frame.method, frame.path) else {
-        return Err("a request needs a method and a path".into());
+        return Err("a request requires a method and a path".into());
     };
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| "not a valid method".to_owned())?;
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| "invalid method".to_owned())?;
     // The host was checked when the socket was opened.
     if !path.starts_with('/') {
-        return Err("a path begins with /; leave out the scheme and the host".into());
+        return Err("the path must begin with /; omit the scheme and the host".into());
     }
-    let uri: Uri = path.parse().map_err(|_| "not a valid path".to_owned())?;
+    let uri: Uri = path.parse().map_err(|_| "invalid path".to_owned())?;
     if uri.path() == "/ws" {
-        return Err("a socket cannot be opened over a socket".into());
+        return Err("a WebSocket cannot be opened over a WebSocket".into());
     }
     let body = match (frame.body, frame.encoding.unwrap_or_default()) {
         (None, _) => Body::empty(),
@@ -121,9 +121,9 @@ fn request(frame: ClientFrame) -> Result<Request, String> {
         (Some(body), Encoding::Utf8) => Body::from(Box::<str>::from(body).into_string()),
         (Some(body), Encoding::Base64) => {
             let text: String =
-                serde_json::from_str(body.get()).map_err(|_| "a body in base64 is a string".to_owned())?;
+                serde_json::from_str(body.get()).map_err(|_| "a base64 body must be a string".to_owned())?;
             let bytes = base64::engine::general_purpose::STANDARD.decode(text);
-            Body::from(bytes.map_err(|e| format!("the body is not base64: {e}"))?)
+            Body::from(bytes.map_err(|e| format!("the body is not valid base64: {e}"))?)
         }
     };
     let mut request = Request::new(body);
@@ -131,7 +131,7 @@ fn request(frame: ClientFrame) -> Result<Request, String> {
     *request.uri_mut() = uri;
     for (name, value) in frame.headers.unwrap_or_default() {
         let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a valid header"))?;
-        let value = HeaderValue::from_str(&value).map_err(|_| format!("the value of {name} is not valid"))?;
+        let value = HeaderValue::from_str(&value).map_err(|_| format!("invalid value of header {name}"))?;
         request.headers_mut().append(name, value);
     }
     request.extensions_mut().insert(Multiplexed);

@@ -257,7 +257,7 @@ impl Writer {
                             self.error(refusal(Some(id), error.code(), error.message()));
                             continue;
                         }
-                        let why = "an answer broke off; its output may have been removed meanwhile";
+                        let why = "a response broke off; its output may have been removed meanwhile";
                         return Poll::Ready(Err(Ending::Close(CloseCode::Error, why.into())));
                     }
                 }
