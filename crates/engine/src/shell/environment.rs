@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables that bash reads when it starts, sets by itself, or interprets in another way than an assignment. Sorted.
-const READ_AT_START: [&str; 40] = [
+const READ_AT_START: [&str; 43] = [
+    "CHILD_MAX",
     "COLUMNS",
     "COMP_WORDBREAKS",
     "COPROC",
@@ -13,8 +14,10 @@ const READ_AT_START: [&str; 40] = [
     "EPOCHREALTIME",
     "EPOCHSECONDS",
     "EUID",
+    "EXECIGNORE",
     "FUNCNAME",
     "FUNCNEST",
+    "GLOBIGNORE",
     "GROUPS",
     "HOSTNAME",
     "HOSTTYPE",
@@ -66,6 +69,11 @@ fn is_usual_locale(value: &OsStr) -> bool {
     ["", "C", "POSIX", "C.UTF-8"].iter().any(|usual| value == OsStr::new(usual))
 }
 
+/// Whether the dynamic linker or the C library reads this variable when a program starts, bash included.
+fn is_of_the_linker(name: &str) -> bool {
+    name.starts_with("LD_") || name.starts_with("MALLOC_") || name == "GLIBC_TUNABLES"
+}
+
 /// Variables for which bash has a default if the environment has none.
 const HAS_DEFAULT: [&str; 1] = ["PATH"];
 
@@ -87,5 +95,6 @@ pub(crate) fn is_plain(name: &OsStr, value: Option<&OsStr>) -> bool {
         && !name.starts_with("BASH")
         && !name.starts_with("HIST")
         && !name.starts_with("hist")
+        && !is_of_the_linker(name)
         && (value.is_some() || !HAS_DEFAULT.contains(&name))
 }

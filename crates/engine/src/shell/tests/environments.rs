@@ -58,7 +58,9 @@ const VARIABLES: &[(&str, &str)] = &[
     ("ENV", "/x"),
     ("HOME", "/x"),
     ("PATH", "/bin:/usr/bin"),
-    ("GLOBIGNORE", "x"),
+    ("GLOBIGNORE", "*.nope"),
+    ("CHILD_MAX", "5"),
+    ("LD_LIBRARY_PATH", "/x"),
     ("EXECIGNORE", "x"),
     ("TIMEFORMAT", "x"),
     ("REPLY", "1"),
@@ -83,7 +85,7 @@ fn question(name: &str) -> String {
     } else {
         "declare -F; f".into()
     };
-    format!("{own}; env | grep -aF '{name}' | grep -av '^_='; {shown}; echo \"$- $? $PWD\"; x=1:2; echo $x /nope* *.nope $OPTIND; set -x; :")
+    format!("{own}; env | grep -aF '{name}' | grep -av '^_='; {shown}; echo \"$- $? $PWD\"; x=1:2; echo $x /nope* *.nope $OPTIND; shopt -p dotglob; set -x; :")
         .trim_start_matches("; ")
         .to_owned()
 }
@@ -136,6 +138,14 @@ fn plain_variables_are_as_if_the_shell_had_started_with_them() {
         differences.extend(difference(name, value, &ours, &plain(&template, name, value, &text)));
     }
     assert!(differences.is_empty(), "{}", differences.concat());
+}
+
+/// Bash and what it loads read them when it starts, so a shell that is up would be too late.
+#[test]
+fn variables_of_the_linker_require_a_new_bash() {
+    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "LD_BIND_NOW", "MALLOC_CHECK_", "GLIBC_TUNABLES"] {
+        assert!(!is_plain(name.as_ref(), Some("x".as_ref())) && !is_plain(name.as_ref(), None), "{name}");
+    }
 }
 
 /// A shell that was started with them, as the sandbox's own environment is given.
