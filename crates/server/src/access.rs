@@ -81,7 +81,7 @@ impl Gate {
             return Ok(Some(host));
         }
         let hint = format!("start the server with --allow-host {name}");
-        Err(denied("this server is not called by that name").with("host", name).suggest(hint))
+        Err(denied("host not allowed").with("host", name).suggest(hint))
     }
 
     fn check_origin(&self, host: Option<&str>, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -95,16 +95,14 @@ impl Gate {
                 return Ok(());
             }
             let hint = format!("start the server with --allow-origin {origin}");
-            return Err(denied("pages of that origin may not call this server")
-                .with("origin", origin)
-                .suggest(hint));
+            return Err(denied("origin not allowed").with("origin", origin).suggest(hint));
         }
         // A browser that sends no Origin (an image, a link) still says that it is another site's page.
         let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
         let is_foreign =
             |site: &str| !["none", "same-origin"].iter().any(|own| site.eq_ignore_ascii_case(own));
         if site.is_some_and(is_foreign) && !self.is_allowed_origin("*") {
-            return Err(denied("pages of other sites may not call this server"));
+            return Err(denied("cross-site requests are not allowed"));
         }
         Ok(())
     }
@@ -124,12 +122,12 @@ impl Gate {
             if scheme.eq_ignore_ascii_case(b"bearer ") && is_right(given[7..].trim_ascii()) {
                 return Ok(());
             }
-            return Err(unauthorized("the token is wrong"));
+            return Err(unauthorized("invalid token"));
         }
         // Only a browser's WebSocket has no other place for it.
         let is_socket = method == Method::GET && uri.path() == SOCKET_PATH && is_websocket_upgrade(headers);
         if !is_socket {
-            return Err(unauthorized("a token is needed"));
+            return Err(unauthorized("a token is required"));
         }
         let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let mut given = protocols.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -138,7 +136,7 @@ impl Gate {
         if given.any(is_token) {
             return Ok(());
         }
-        Err(unauthorized("a token is needed"))
+        Err(unauthorized("a token is required"))
     }
 
     /// Whether this is a browser asking beforehand whether a page may ask, and what to answer then.
@@ -223,7 +221,7 @@ fn denied(why: &str) -> ApiError {
 
 fn unauthorized(why: &str) -> ApiError {
     ApiError::new(ErrorCode::Unauthorized, format!("{why}; send it as Authorization: Bearer <token>"))
-        .suggest("the server printed at its start which file holds the token")
+        .suggest("the server prints the path of its token file when it starts")
 }
 
 #[cfg(test)]

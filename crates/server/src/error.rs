@@ -46,25 +46,24 @@ impl ApiError {
     }
 
     pub(crate) fn shutting_down() -> Self {
-        Self::new(ErrorCode::ShuttingDown, "the server is stopping; try again when it is back")
+        Self::new(ErrorCode::ShuttingDown, "the server is stopping; retry when it has restarted")
     }
 
     pub(crate) fn no_session(id: &str) -> Self {
-        Self::new(ErrorCode::SessionNotFound, format!("there is no session {id:?}"))
+        Self::new(ErrorCode::SessionNotFound, format!("session {id:?} not found"))
             .with("sessionId", id)
             .suggest("create it first: POST /api/session/create")
     }
 
     pub(crate) fn no_process(id: &str) -> Self {
-        Self::new(ErrorCode::ProcessNotFound, format!("there is no process {id:?}"))
+        Self::new(ErrorCode::ProcessNotFound, format!("process {id:?} not found"))
             .with("processId", id)
-            .suggest("list what there is: GET /api/process/list?all=true")
+            .suggest("list all processes: GET /api/process/list?all=true")
     }
 
     /// Something of ours failed; the client learns only that.
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
-        let mut error =
-            Self::new(ErrorCode::InternalError, "something failed on our side; the log says what");
+        let mut error = Self::new(ErrorCode::InternalError, "internal error; see the log of the server");
         error.0.internal = Some(why.to_string());
         error
     }

@@ -26,9 +26,10 @@ const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
 /// A body is taken as it is; one that says it is compressed would be misread.
 fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(CONTENT_ENCODING) {
-        Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Err(ApiError::invalid("content-encoding", "send the body as it is; no coding is understood"))
-        }
+        Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::invalid(
+            "content-encoding",
+            "`Content-Encoding` is not supported; send the body unencoded",
+        )),
         _ => Ok(()),
     }
 }
@@ -39,14 +40,14 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // A list would be taken for the fields in their order; and what else it is may hold secrets, and is not repeated.
     let first = bytes.trim_ascii_start().first();
     if matches!(first, Some(b'[' | b'"' | b'0'..=b'9' | b'-' | b't' | b'f' | b'n')) {
-        return Err(ApiError::invalid("body", "it must be a JSON object"));
+        return Err(ApiError::invalid("body", "expected a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
         let field = if matches!(path.as_str(), "." | "?") { "body" } else { &path };
         if SECRET_FIELDS.contains(&path.split(['.', '[']).next().unwrap_or_default()) {
-            return ApiError::invalid(field, "it is not of the type that the API says");
+            return ApiError::invalid(field, "invalid type; see the API document");
         }
         ApiError::invalid(field, e.inner())
     })?;
@@ -152,7 +153,7 @@ pub(crate) fn session_id(
         },
     };
     if named.as_deref() == Some("") {
-        return Err(ApiError::invalid("sessionId", "it is empty; leave it out for no session"));
+        return Err(ApiError::invalid("sessionId", "it must not be empty; omit it for no session"));
     }
     Ok(named.filter(|id| id != sandcrab_api::NO_SESSION))
 }
@@ -167,9 +168,9 @@ pub(crate) fn name_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Opti
     let Some(value) = headers.get(name) else {
         return Ok(None);
     };
-    let text = value.to_str().map_err(|_| ApiError::invalid(name, "it must be visible ASCII"))?;
+    let text = value.to_str().map_err(|_| ApiError::invalid(name, "expected visible ASCII"))?;
     if text.is_empty() || text.len() > MAX_NAME_BYTES {
-        return Err(ApiError::invalid(name, format!("it must have 1 to {MAX_NAME_BYTES} bytes")));
+        return Err(ApiError::invalid(name, format!("expected 1 to {MAX_NAME_BYTES} bytes")));
     }
     Ok(Some(text))
 }

@@ -81,7 +81,7 @@ pub(crate) fn router(app: App) -> Router {
 
 async fn not_found(uri: Uri) -> ApiError {
     let path: String = uri.path().chars().take(200).collect();
-    ApiError::new(ErrorCode::RouteNotFound, format!("there is no route {path}"))
+    ApiError::new(ErrorCode::RouteNotFound, format!("route {path} not found"))
         .suggest("GET /openapi.json lists the routes")
 }
 

@@ -68,7 +68,7 @@ async fn wait(app: &App, launch: &Launch) -> Result<std::sync::Arc<sandcrab_engi
         end = launch.execution.wait() => Ok(end?),
         () = app.stopping.cut_off() => {
             let id = launch.execution.id();
-            let hint = format!("it goes on; ask for it when the server is back: GET /api/process/{id}");
+            let hint = format!("the execution continues; get it when the server has restarted: GET /api/process/{id}");
             Err(ApiError::shutting_down().with("executionId", id.as_str()).suggest(hint))
         }
     }

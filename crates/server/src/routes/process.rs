@@ -229,7 +229,7 @@ pub(crate) async fn wait(
         biased;
         end = execution.wait() => drop(end?),
         () = limit => {
-            let message = "it has not ended within that time; it goes on";
+            let message = "the process has not ended within the timeout; it continues";
             return Err(ApiError::new(ErrorCode::WaitTimeout, message).with("processId", execution.id().as_str()));
         }
         () = app.stopping.cut_off() => return Err(ApiError::shutting_down()),
