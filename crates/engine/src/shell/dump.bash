@@ -1,5 +1,5 @@
-# Prints a snapshot of the shell whose subshell sources this. A line before this one sets the last status.
-# In POSIX mode no function hides `unset`. The mode changes some options, which are put back.
+# Prints a snapshot of the shell whose subshell sources this. A preceding line sets the last status.
+# In POSIX mode no function hides `unset`. The mode changes some options, which are restored.
 __sandcrab=("$__sandcrab_status" "$-" "$(POSIXLY_CORRECT=; \unset -f typeset; \typeset -f alias builtin cd declare enable set shopt trap umask unalias unset)" \
   "$([[ -o posix ]] || { POSIXLY_CORRECT=; \unset -f unset; \unset -v POSIXLY_CORRECT; }; \unset -f trap; \trap -p)" ":$BASHOPTS:") 2>/dev/null
 [[ -o posix ]] || { POSIXLY_CORRECT=; \unset -f unset; \unset -v POSIXLY_CORRECT; } 2>/dev/null
@@ -36,7 +36,7 @@ for __sandcrab_name in "${__sandcrab_names[@]}"; do
       ;;
   esac
 done
-# The directory may be gone by then.
+# The directory may not exist by then.
 \printf '[[ $PWD -ef . ]] || cd .\n'
 \printf 'set --'
 (($# == 0)) || \printf ' %q' "$@"

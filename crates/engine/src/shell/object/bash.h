@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * bash.h: what the object uses of bash. The structures are bash's, as they have been from 4.4 to 5.3.
- * What is weak is missing in some of these versions; it is looked at before it is used.
+ * bash.h: the parts of bash that the object uses. The structures are those of bash 4.4 to 5.3.
+ * Weak symbols are missing in some of these versions; they are checked before use.
  */
 #ifndef SANDCRAB_BASH_H
 #define SANDCRAB_BASH_H
@@ -23,10 +23,10 @@ struct variable {
 enum {
     ATT_EXPORTED = 0x1, ATT_READONLY = 0x2, ATT_ARRAY = 0x4, ATT_INTEGER = 0x10, ATT_ASSOC = 0x40, ATT_UPPERCASE = 0x100,
     ATT_LOWERCASE = 0x200, ATT_CAPCASE = 0x400,
-    ATT_OF_USER = 0xfff, /* the others are bash's notes */
+    ATT_OF_USER = 0xfff, /* the others are internal to bash */
 };
 
-/* The variables of a function's call, of an environment of a command, and, as the last, the global ones. */
+/* The variables of a function call, of the environment of a command, and, last, the global ones. */
 struct scope { char *name; int level, flags; struct scope *up, *down; };
 extern struct scope *shell_variables, *global_variables;
 
@@ -43,7 +43,7 @@ enum { BUILTIN_ENABLED = 1 };
 extern struct builtin *shell_builtins;
 extern int num_shell_builtins;
 
-/* Where the parser reads from. Type 0 is "nothing": bash then leaves descriptor 0 alone. */
+/* The input of the parser. Type 0 is "none": bash then does not touch descriptor 0. */
 enum { NO_INPUT = 0, STRING_INPUT = 3 };
 extern struct {
     int type;
@@ -90,7 +90,7 @@ extern WEAK void reset_local_contexts(void);
 extern void dispose_var_context(struct scope *);
 extern int run_exit_trap(void), signal_is_trapped(int), change_flag(int, int);
 extern void run_trap_cleanup(int), restore_default_signal(int), set_pipestatus_from_exit(int), array_flush(void *);
-extern void pop_dollar_vars(void); /* does nothing if none are saved */
+extern void pop_dollar_vars(void); /* has no effect if none are saved */
 extern void set_shellopts(void), set_bashopts(void);
 extern WEAK void seedrand(void), seedrand32(void);
 extern struct variable *find_function(const char *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * changes.c: a command's own environment and directory, and what to put back afterwards.
+ * changes.c: a command's own environment and directory, which are reverted afterwards.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,8 +29,8 @@ static char *copy(const char *text)
     return new ? strcpy(new, text) : NULL;
 }
 
-/* Makes the variable an exported one with this value, or removes it, whatever it was. Assigning
- * would not do: it may be readonly, an array, a nameref or an integer. */
+/* Makes the variable an exported one with this value, or removes it, whatever it was. An assignment is
+ * not enough: it may be readonly, an array, a nameref or an integer. */
 static void set_variable(struct variable *variable, char *name, const char *value)
 {
     if (value) {
@@ -51,7 +51,7 @@ static void set_variable(struct variable *variable, char *name, const char *valu
     stupidly_hack_special_variables(name);
 }
 
-/* Remembers a variable, and takes its contents away so that nothing below frees them. */
+/* Saves a variable, and moves its contents away so that they are not freed. */
 static struct variable *set_aside(char *name, int keep_value)
 {
     struct variable *variable = find_global_variable_noref(name);
@@ -109,15 +109,15 @@ void put_back(void)
     }
 }
 
-/* What bash says by itself, whatever it finds in its environment. Among them the directory: a session's command that
- * was given another and uses `cd` would leave a wrong one behind. */
+/* Variables that bash sets by itself, whatever is in its environment. Among them the directory: a session's command that
+ * was given another one and uses `cd` would leave a wrong one behind. */
 static const char *const not_given[] = {
     "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_CMDS", "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_SUBSHELL",
     "BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "EPOCHREALTIME", "EPOCHSECONDS", "HISTCMD", "LINENO", "PPID", "PWD",
     "RANDOM", "SHELLOPTS", "SRANDOM", NULL,
 };
 
-/* Applies what precedes the text and returns the text; NULL if the directory cannot be entered. */
+/* Applies the changes before the text and returns the text; NULL if the directory cannot be entered. */
 char *apply_changes(char *body, uint32_t flags)
 {
     char *directory = flags & HAS_CWD ? body : NULL, *first = body, *at;
@@ -161,7 +161,7 @@ char *apply_changes(char *body, uint32_t flags)
         if (lasting || !is_one_of(name, not_given))
             set_variable(lasting ? find_global_variable_noref(name) : set_aside(name, 0), name, equals ? equals + 1 : NULL);
         if (equals)
-            at = equals + 1; /* past the NUL we have put in */
+            at = equals + 1; /* past the inserted NUL */
     }
     return text;
 }
@@ -196,9 +196,9 @@ void leave_functions(void)
 
 enum { MAX_CALLS = 1 << 16 };
 
-/* Under errexit bash forgets the calls of functions instead of returning from them, and a shell that is about to end does not
- * return from them either: the positional parameters around them are still saved, and what bash keeps of some local
- * variables besides their values is still theirs. */
+/* Under errexit bash drops the calls of functions instead of returning from them, and an exiting shell does not return
+ * from them either: the positional parameters around them are still saved, and the attributes of some local variables
+ * still apply. */
 void undo_forgotten_calls(void)
 {
     static char *const kept[] = {

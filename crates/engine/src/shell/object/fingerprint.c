@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * fingerprint.c: whether the shell's state is another one than when it was saved.
+ * fingerprint.c: detects whether the shell's state has changed since it was saved.
  *
  * Saving the state takes a fork and a millisecond of a core; most commands change nothing. So before a snapshot that is
- * only wanted after a change, the shell adds up what a snapshot would have in it. Where that is not simple or would take
- * long (arrays, many functions), there is no fingerprint, and the snapshot is taken.
+ * needed only after a change, the shell hashes the content of a snapshot. If that is not simple or would take long
+ * (arrays, many functions), there is no fingerprint, and the snapshot is taken.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 #include "object.h"
 
 enum {
-    MAX_BYTES = 256 * 1024, /* what adding up may take the shell's time for: well below a millisecond */
+    MAX_BYTES = 256 * 1024, /* hashing this takes well below a millisecond */
     MAX_FUNCTIONS = 32,
 };
 
-/* FNV-1a, of 64 bits: the state is the user's own, who gains nothing by a collision. */
+/* 64-bit FNV-1a: the state belongs to the user, which gains nothing from a collision. */
 struct sum {
     uint64_t value;
     size_t bytes;
@@ -49,7 +49,7 @@ static void add_variables(struct sum *sum)
     struct variable **variables = all_shell_variables();
     for (int i = 0; variables && variables[i]; i++) {
         struct variable *at = variables[i];
-        int is_own = is_own_variable(at->name); /* of which a snapshot has only that it is exported */
+        int is_own = is_own_variable(at->name); /* a snapshot contains only whether it is exported */
         if (is_own && !is_exported_own_variable(at))
             continue;
         if (at->attributes & (ATT_ARRAY | ATT_ASSOC))
@@ -62,8 +62,8 @@ static void add_variables(struct sum *sum)
     free(variables);
 }
 
-/* The options as they are, from a variable in which bash lists them. It does so only when `set` or `shopt` changes one, and
- * not when another assignment does (`GLOBIGNORE`), or posix mode. What the variable says is a command's to see, and stays. */
+/* The current options, from a variable in which bash lists them. Bash updates it only when `set` or `shopt` changes one,
+ * not when another assignment (`GLOBIGNORE`) or posix mode does. Commands can see the variable, so it is not changed. */
 static void add_options(struct sum *sum, const char *name, void (*list)(void))
 {
     struct variable *variable = find_global_variable_noref(name);
@@ -108,14 +108,14 @@ static void add_traps(struct sum *sum)
     for (int i = 0; i < NSIG + 3; i++)
         if (signal_is_trapped(i)) {
             add_number(sum, i);
-            if ((uintptr_t)trap_list[i] > 1) /* neither the default nor to be ignored */
+            if ((uintptr_t)trap_list[i] > 1) /* neither the default nor ignored */
                 add_text(sum, trap_list[i]);
             else
                 add_number(sum, (uintptr_t)trap_list[i]);
         }
 }
 
-/* 0 if it cannot be told. */
+/* 0 if unknown. */
 uint64_t state_fingerprint(void)
 {
     struct sum sum = { .value = 0xcbf29ce484222325 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * object.h: the protocol, and what the files of the object share.
+ * object.h: the protocol, and declarations shared by the files of the object.
  */
 #ifndef SANDCRAB_OBJECT_H
 #define SANDCRAB_OBJECT_H
@@ -14,13 +14,13 @@
 
 /* --- the protocol ----------------------------------------------------------------------------- */
 
-/* What follows the `enable` line on standard input. */
+/* Follows the `enable` line on standard input. */
 struct hello {
     uint32_t magic;
     int32_t control, object; /* descriptors: the socket, and this object's file */
     uint32_t name_length;
     char name[64]; /* the abstract name to listen at when a command has closed the socket */
-    uint32_t late_length; /* bytes that follow: changes to the environment that were to wait until now */
+    uint32_t late_length; /* number of bytes that follow: postponed changes to the environment */
 };
 
 /* FORK is a RUN with ONCE in a fork of this shell: its first descriptor is the fork's control socket, then those of
@@ -28,8 +28,8 @@ struct hello {
 enum { RUN = 1, SNAPSHOT = 2, FORK = 3 };
 enum { ONCE = 1, IN_FILE = 2, HAS_CWD = 4, SET_STATUS = 8, NO_HURRY = 16, HAS_TAG = 32, HAS_CGROUP = 64, AHEAD = 128, IF_CHANGED = 256 };
 
-/* A SNAPSHOT is written to its descriptor by a fork. With IF_CHANGED, where the state is still that of the last one, or
- * of the shell's start: by the shell, a line that says so. */
+/* A fork writes a SNAPSHOT to its descriptor. With IF_CHANGED, if the state is still that of the last one, or the initial
+ * one, the shell writes a line that says so instead. */
 
 /* One packet. After it: the directory if there is one, the changes to the environment ("+NAME=value"
  * or "-NAME"), an empty string, the text; each ends with a NUL. With IN_FILE they are in a
@@ -41,8 +41,8 @@ struct request {
     uint64_t tag; /* of a fork, if HAS_TAG: its soft RLIMIT_RTTIME */
 };
 
-/* STATE comes with a descriptor of the shell's state, to be used if the shell ends before its next report; without
- * one it takes the last one back. FORKED has the process id in `status`, or minus an error. */
+/* STATE has a descriptor of the shell's state, to be used if the shell ends before its next report; without one it
+ * revokes the last one. FORKED has the process id in `status`, or a negative errno. */
 enum { READY = 1, DONE = 2, REFUSED = 3, STATE = 4, FORKED = 5 };
 enum { NORMAL = 0, EXIT = 1, INTERRUPTED = 2, SIGNALED = 3 };
 
@@ -57,12 +57,12 @@ enum { MAGIC = 0x42415244, MAX_PACKET = 64 << 10, MAX_FDS = 6 };
 
 /* --- shared state ------------------------------------------------------------------------------- */
 
-extern pid_t shell, supervisor; /* a fork of the shell is not `shell` */
+extern pid_t shell, supervisor; /* a fork of the shell has another pid than `shell` */
 extern int control;             /* the socket */
-extern int high;                /* our descriptors are here and above */
-extern int is_session;          /* a command has been run that was not to be the only one */
+extern int high;                /* the lowest descriptor of the object */
+extern int is_session;          /* a command has run that is not the only one */
 extern struct hello hello;
-extern volatile sig_atomic_t running;   /* a command is */
+extern volatile sig_atomic_t running;   /* a command is running */
 extern volatile sig_atomic_t unwinding; /* INTERRUPTED or SIGNALED: why the command is being unwound */
 extern volatile sig_atomic_t fatal;     /* the signal, if SIGNALED */
 extern char packet[sizeof(struct request) + MAX_PACKET + 1];
@@ -95,7 +95,7 @@ int receive(int fds[MAX_FDS]);
 
 void handle_interrupt(void (*handler)(int));
 void on_interrupt(int signal);
-extern int signals_changed; /* bash may have put handlers of its own in the place of ours */
+extern int signals_changed; /* bash may have replaced our handlers */
 void handle_signals(void);
 void handle_session_signals(void);
 void forget_early_signal(void);
@@ -116,7 +116,7 @@ int is_own_variable(const char *name);
 int is_exported_own_variable(const struct variable *);
 void take_snapshot(int fd, uint32_t flags);
 void mark_saved(void);
-/* What bash has done already when it replaces the shell: put the traps aside, counted SHLVL down. */
+/* What bash has already done when it replaces the shell: saved the traps, decremented SHLVL. */
 enum { TRAPS_ASIDE = 1, COUNTED_DOWN = 2 };
 void send_state(int status, int done);
 void leave_strict_modes(void);
@@ -135,7 +135,7 @@ void watch_for_exec(void);
 
 /* --- template.c --------------------------------------------------------------------------------- */
 
-/* Whether this shell was forked for a command that had not come yet. */
+/* Whether this shell was forked ahead of its command. */
 extern int forked_ahead;
 void start_clock(void);
 int fork_command(int fds[MAX_FDS], int count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * snapshot.c: the shell's state as text that brings a fresh bash to it.
+ * snapshot.c: writes the shell's state as text that restores it in a new bash.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include "object.h"
 
-/* Calls a builtin's function itself: no function, alias, trap or option comes between. */
+/* Calls a builtin's function directly: no function, alias, trap or option interferes. */
 static void call(const char *builtin, const char *option, struct word_list *rest)
 {
     builtin_function *function = builtin_address(builtin);
@@ -26,7 +26,7 @@ static void call(const char *builtin, const char *option, struct word_list *rest
         function(option ? make_word_list(make_word(option), rest) : rest);
 }
 
-/* The variables that bash makes by itself and that assigning would break or refuse. */
+/* The variables that bash creates by itself and that an assignment would break or refuse. */
 static const char *const bashs_own[] = {
     "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS",
     "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL",
@@ -36,7 +36,7 @@ static const char *const bashs_own[] = {
 };
 /* Setting an option changes these, so they come after the options. */
 static const char *const set_by_options[] = { "BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT", NULL };
-/* The words the snapshot itself uses. Functions with these names come at its end. */
+/* The words that the snapshot itself uses. Functions with these names come at its end. */
 static const char *const used_words[] = {
     "alias", "cd", "declare", "enable", "set", "shopt", "trap", "umask", "unset", NULL,
 };
@@ -54,14 +54,14 @@ int is_own_variable(const char *name)
     return is_one_of(name, bashs_own);
 }
 
-/* `export UID` and the like: of these variables that is all a snapshot has. */
+/* `export UID` and the like: a snapshot contains only this of such variables. */
 int is_exported_own_variable(const struct variable *variable)
 {
     return (variable->attributes & ATT_EXPORTED) && is_own_variable(variable->name) && strcmp(variable->name, "_") != 0;
 }
 
-/* With these attributes bash changes what is assigned, and an integer's value that is no number discards the command.
- * The value may be older than the attribute. */
+/* With these attributes bash changes the assigned value, and an invalid integer value discards the command. The value may
+ * be older than the attribute. */
 enum { CONVERTING = ATT_INTEGER | ATT_UPPERCASE | ATT_LOWERCASE | ATT_CAPCASE };
 
 static void print_variable(struct variable *variable)
@@ -83,7 +83,7 @@ static void print_variable(struct variable *variable)
         printf("declare -%s -- %s\n", flags, variable->name);
 }
 
-/* The directory may be gone when this is run; then these are of the one where the shell starts. */
+/* The directory may not exist when this is run; then these are of the shell's initial directory. */
 static void print_directory(void)
 {
     if (the_current_working_directory)
@@ -94,7 +94,7 @@ static void print_directory(void)
             printf("unset -v %s\n", *name);
 }
 
-/* Whether `cd` sets it to what it is. */
+/* Whether `cd` sets it to its current value. */
 static int is_current_directory(const struct variable *variable)
 {
     int attributes = variable->attributes & ATT_OF_USER & ~ATT_READONLY;
@@ -144,11 +144,11 @@ static void print_traps(void)
     call("trap", "-p", signals);
 }
 
-/* Prints text that brings a fresh bash to this one's state. The order matters. Functions first: bash
+/* Prints text that restores this state in a new bash. The order matters. Functions first: bash
  * parses them one by one, under the options of a fresh shell. All commands are in one group, which is
  * parsed before any of it is run, so that no alias takes effect within. Options come late, errexit after
  * those that may be refused; then traps, DEBUG's as the last; then the functions with the names of words
- * used here (without their attributes, for which there is no word left). */
+ * used here (without their attributes, because the builtin for those is hidden by then). */
 static void print_snapshot(void)
 {
     int posix = posixly_correct, errexit = errexit_flag;
@@ -172,7 +172,7 @@ static void print_snapshot(void)
     posixly_correct = posix;
     call("set", "+o", NULL);
     posixly_correct = 0;
-    if (!posix) { /* until 5.0 turning posix off changes them, also where it is off already */
+    if (!posix) { /* up to 5.0 turning posix off changes them, also if it is already off */
         struct word_list *changed = make_word_list(make_word("shift_verbose"), NULL);
         call("shopt", "-p", make_word_list(make_word("expand_aliases"), changed));
     }
@@ -193,11 +193,11 @@ static void print_snapshot(void)
     fflush(stdout);
 }
 
-/* The number of the command that what is forked belongs to is in the lowest bits of the soft
- * RLIMIT_RTTIME, which the supervisor sets from outside. 0 is the shell's own. */
+/* The number of the command to which forked processes belong is in the lowest bits of the soft
+ * RLIMIT_RTTIME, which the supervisor sets from outside. 0 is the shell itself. */
 #define COMMAND_BITS ((rlim_t)0xfffff)
 
-/* Forks as nobody's command: the next one's number may be set already. */
+/* Forks a process of no command: the number of the next one may already be set. */
 static long fork_untagged(void)
 {
     struct rlimit tag, own, now;
@@ -207,19 +207,19 @@ static long fork_untagged(void)
     own.rlim_cur &= ~COMMAND_BITS;
     prlimit(0, RLIMIT_RTTIME, &own, &tag);
     long pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
-    if (pid == 0) /* the next one's may have been set just before */
+    if (pid == 0) /* that of the next one may just have been set */
         setrlimit(RLIMIT_RTTIME, &own);
     else if (prlimit(0, RLIMIT_RTTIME, &tag, &now) == 0 && now.rlim_cur != own.rlim_cur)
-        setrlimit(RLIMIT_RTTIME, &now); /* it was set meanwhile, and that is the one that counts */
+        setrlimit(RLIMIT_RTTIME, &now); /* it was set meanwhile, and that value counts */
     return pid;
 }
 
-/* How long the shell waits for the fork to be in its group: it takes microseconds. */
-enum { GROUP_PATIENCE_MS = 1000 };
+/* Maximum time for the fork to enter its group: it takes microseconds. */
+enum { GROUP_TIMEOUT_MS = 1000 };
 
-/* Thousands of forks that nobody waits for must not keep commands waiting. They still have to come to
- * their end on a busy machine, so they are not idle ones. Where the kernel groups processes by session,
- * what counts is how nice the group is. */
+/* Thousands of background forks must not delay commands. They must still finish on a busy machine, so
+ * they do not have the idle class. If the kernel groups processes by session, the niceness of the group
+ * counts. */
 static void be_nice(void)
 {
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 10);
@@ -227,11 +227,11 @@ static void be_nice(void)
     if (group < 0)
         return;
     ssize_t written = write(group, "10", 2);
-    (void)written; /* others have changed theirs a moment ago */
+    (void)written; /* others have just changed theirs */
     close(group);
 }
 
-/* In the fork: writes the state, which is the shell's between commands. */
+/* In the fork: writes the state that the shell has between commands. */
 static void write_state(int fd)
 {
     dup2(fd, 1);
@@ -253,16 +253,16 @@ static int move_above_stdio(int fd)
     return up;
 }
 
-/* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` never hear of it; the supervisor
- * reaps it. It has a session and a process group of its own, so that a command's `kill -9 0` or `suspend -f` does not
- * reach it. Only itself and its parent can see to that, and the parent is not the shell: so the shell
- * takes no command before the fork has done it, and closed the pipe. Returns 0 in the fork. */
+/* Forks the shell as its sibling, so that `wait`, `jobs` and `$!` do not include it; the supervisor
+ * reaps it. It has its own session and process group, so that a command's `kill -9 0` or `suspend -f` does not
+ * reach it. Only the fork itself and its parent can do that, and the parent is not the shell: so the shell
+ * runs no command before the fork has done it, and closed the pipe. Returns 0 in the fork. */
 static long fork_sibling(int closed[2])
 {
     int waits = pipe2(closed, O_CLOEXEC) == 0;
     if (!waits)
         closed[0] = closed[1] = -1;
-    else if (closed[1] < 3) /* the fork makes descriptor 1 another */
+    else if (closed[1] < 3) /* the fork replaces descriptor 1 */
         closed[1] = move_above_stdio(closed[1]);
     long pid = fork_untagged();
     if (pid == 0) {
@@ -275,23 +275,23 @@ static long fork_sibling(int closed[2])
     return pid;
 }
 
-/* Waits until the fork has closed the pipe, or has ended; not for longer than so many milliseconds, however many signals
- * come meanwhile. */
-static void wait_for_fork(long pid, int closed, int patience)
+/* Waits until the fork has closed the pipe, or has ended; at most this many milliseconds, however many signals arrive
+ * meanwhile. */
+static void wait_for_fork(long pid, int closed, int timeout)
 {
     struct pollfd hung_up = { .fd = closed };
     struct timespec begun, now;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    int left = patience;
+    int left = timeout;
     while (pid > 0 && closed >= 0 && left > 0 && poll(&hung_up, 1, left) < 0 && errno == EINTR) {
         clock_gettime(CLOCK_MONOTONIC, &now);
-        left = patience - ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000);
+        left = timeout - ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000);
     }
     if (closed >= 0)
         close(closed);
 }
 
-/* Of the state that the supervisor can bring back; 0 is none. */
+/* Fingerprint of the state that the supervisor can restore; 0 is none. */
 static uint64_t saved;
 
 void mark_saved(void)
@@ -307,7 +307,7 @@ void take_snapshot(int fd, uint32_t flags)
         static const char unchanged[] = "# unchanged\n";
         (void)!write(fd, unchanged, sizeof unchanged - 1);
         close(fd);
-        begin_usage(); /* this was no command's */
+        begin_usage(); /* this usage belongs to no command */
         return;
     }
     int grouped[2];
@@ -319,13 +319,13 @@ void take_snapshot(int fd, uint32_t flags)
             be_nice();
         write_state(fd);
     }
-    wait_for_fork(pid, grouped[0], GROUP_PATIENCE_MS);
+    wait_for_fork(pid, grouped[0], GROUP_TIMEOUT_MS);
     close(fd);
-    begin_usage(); /* this was no command's */
+    begin_usage(); /* this usage belongs to no command */
 }
 
-/* A shell that has ended does not hand on what would end the next one too: these options would make an ordinary
- * command end it. */
+/* A shell that exits does not pass on options that would end the next one too: with these an ordinary command would end
+ * it. */
 void leave_strict_modes(void)
 {
     for (const char *flag = "eut"; *flag; flag++)
@@ -333,11 +333,11 @@ void leave_strict_modes(void)
     set_shellopts();
 }
 
-/* How long the state may take. */
-enum { STATE_PATIENCE_MS = 20000 };
+/* Maximum time to write the state. */
+enum { STATE_TIMEOUT_MS = 20000 };
 
-/* The shell is about to end: its state goes to the supervisor, as it is between commands. The fork does
- * what is left of ending the command; here it goes on. With a status it ends by itself, and has run its EXIT trap. */
+/* The shell is about to end: sends its state between commands to the supervisor. The fork completes the end
+ * of the command; the shell continues here. With a status it exits by itself, and has run its EXIT trap. */
 void send_state(int status, int done)
 {
     if (!has_control())
@@ -361,8 +361,8 @@ void send_state(int status, int done)
         leave_strict_modes();
         write_state(file);
     }
-    if (written[0] >= 0) { /* or it would not be whole */
-        wait_for_fork(pid, written[0], STATE_PATIENCE_MS);
+    if (written[0] >= 0) { /* otherwise it would be incomplete */
+        wait_for_fork(pid, written[0], STATE_TIMEOUT_MS);
         try_report_with(STATE, 0, 0, file);
     }
     close(file);
