@@ -1,4 +1,4 @@
-//! [`App`]: what every route can reach.
+//! [`App`]: the state shared by all routes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use crate::outgoing::Outgoing;
 use crate::sandbox::Sandbox;
 use crate::stopping::Stopping;
 
-/// How many bytes are worth being given back to the system once they are free.
+/// Number of freed bytes above which memory is returned to the system.
 const MUCH_BYTES: usize = 1 << 20;
 
-/// What every route can reach. A handle.
+/// The state shared by all routes. A handle.
 pub(crate) type App = Arc<AppState>;
 
 /// See [`App`].
@@ -30,15 +30,15 @@ pub(crate) struct AppState {
     pub(crate) limits: ServerLimits,
     pub(crate) stopping: Stopping,
     pub(crate) metrics: Metrics,
-    /// What goes on after its request is over.
+    /// Background work of requests.
     pub(crate) tasks: TaskTracker,
     pub(crate) started: Instant,
     pub(crate) connections: Arc<AtomicUsize>,
-    /// What waits for clients to take it.
+    /// Unsent data.
     pub(crate) outgoing: Outgoing,
-    /// Bytes of bodies, and of messages over WebSockets, that are held now.
+    /// Size of bodies, and of messages over WebSockets, in memory.
     held: AtomicUsize,
-    /// Told when much memory has been freed.
+    /// Notified when much memory has been freed.
     pub(crate) freed: Arc<Notify>,
 }
 
@@ -67,13 +67,13 @@ impl AppState {
         Ok(())
     }
 
-    /// Holds some bytes of a body until the guard is dropped.
+    /// Counts bytes of a body until the guard is dropped.
     pub(crate) fn hold(self: &Arc<Self>) -> Held {
         Held { app: Arc::clone(self), bytes: 0 }
     }
 }
 
-/// Bytes that came from clients and are held, counted until this is dropped.
+/// Bytes of clients in memory, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     app: App,
@@ -81,7 +81,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Counts some more; refuses when all requests together hold too much.
+    /// Counts more bytes; refuses when all requests together exceed the limit.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.count(bytes);
         if self.is_too_much() {
@@ -90,18 +90,18 @@ impl Held {
         Ok(())
     }
 
-    /// Counts some more, which are there already.
+    /// Counts more bytes, which are already in memory.
     pub(crate) fn count(&mut self, bytes: usize) {
         self.app.held.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
     }
 
-    /// Whether all requests together hold more than they may.
+    /// Whether all requests together exceed the limit.
     pub(crate) fn is_too_much(&self) -> bool {
         self.app.held.load(Ordering::Relaxed) > self.app.limits.held_body_bytes
     }
 
-    /// Counts no more than this.
+    /// Reduces the count to this.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let freed = self.bytes.saturating_sub(bytes);
         self.app.held.fetch_sub(freed, Ordering::Relaxed);
@@ -111,12 +111,12 @@ impl Held {
         }
     }
 
-    /// How many bytes it counts.
+    /// The count.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Hands over what it counts, and goes on with nothing.
+    /// Moves the count to a new guard.
     pub(crate) fn take(&mut self) -> Self {
         Self { app: Arc::clone(&self.app), bytes: std::mem::take(&mut self.bytes) }
     }
