@@ -55,12 +55,14 @@ pub(crate) struct AnswerOutput {
     source: Source,
     encoding: Encoding,
     pub(crate) truncated: Option<Truncated>,
+    /// Added to standard error.
+    note: String,
 }
 
 impl AnswerOutput {
     /// Nothing at all.
     pub(crate) fn nothing(encoding: Encoding) -> Self {
-        Self { source: Source::Memory(Default::default()), encoding, truncated: None }
+        Self { source: Source::Memory(Default::default()), encoding, truncated: None, note: String::new() }
     }
 
     /// Nothing of what there is.
@@ -84,7 +86,7 @@ impl AnswerOutput {
                 let Output { stdout, stderr, cursor } = execution.output(PIECE_BYTES)?;
                 if stdout.omitted + stderr.omitted == 0 {
                     let source = Source::Memory([stdout.bytes, stderr.bytes]);
-                    return Ok((Self { source, encoding, truncated: None }, cursor));
+                    return Ok((Self { source, ..Self::nothing(encoding) }, cursor));
                 }
             }
             _ => {}
@@ -114,7 +116,8 @@ impl AnswerOutput {
             stderr_after: stderr.head.end,
         });
         let plans = [stdout, stderr].map(|plan| vec![plan.head, plan.tail]);
-        Ok(Self { source: Source::Journal(Box::new(reader), plans), encoding, truncated })
+        let source = Source::Journal(Box::new(reader), plans);
+        Ok(Self { source, truncated, ..Self::nothing(encoding) })
     }
 
     /// One range of each stream.
@@ -125,7 +128,47 @@ impl AnswerOutput {
         truncated: Option<Truncated>,
     ) -> Self {
         let source = Source::Journal(Box::new(reader), ranges.map(|range| vec![range]));
-        Self { source, encoding, truncated }
+        Self { source, truncated, ..Self::nothing(encoding) }
+    }
+
+    /// Without the newline at the end of each stream.
+    pub(crate) fn without_final_newlines(mut self) -> Result<Self, ReadError> {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if self.last_byte(stream)? != Some(b'\n') {
+                continue;
+            }
+            match &mut self.source {
+                Source::Memory(streams) => drop(streams[index(stream)].pop()),
+                Source::Journal(_, plans) => {
+                    let last = plans[index(stream)].iter_mut().rev().find(|range| !range.is_empty());
+                    last.into_iter().for_each(|range| range.end -= 1);
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// With one more line on standard error.
+    pub(crate) fn with_line(mut self, line: &str) -> Result<Self, ReadError> {
+        if !matches!(self.last_byte(Stream::Stderr)?, None | Some(b'\n')) {
+            self.note.push('\n');
+        }
+        self.note.push_str(line);
+        Ok(self)
+    }
+
+    /// The last byte of a stream.
+    fn last_byte(&mut self, stream: Stream) -> Result<Option<u8>, ReadError> {
+        match &mut self.source {
+            Source::Memory(streams) => Ok(streams[index(stream)].last().copied()),
+            Source::Journal(reader, plans) => {
+                let Some(range) = plans[index(stream)].iter().rev().find(|range| !range.is_empty()) else {
+                    return Ok(None);
+                };
+                let mut byte = [0];
+                Ok(read_some(reader, stream, range.end - 1..range.end, &mut byte)?.first().copied())
+            }
+        }
     }
 
     /// How many bytes are still to be read.
@@ -172,7 +215,10 @@ impl AnswerOutput {
             self.source = Source::Memory(streams);
         }
         if let Source::Memory(streams) = self.source {
-            let [(stdout, first), (stderr, second)] = streams.map(|bytes| text::encode(bytes, self.encoding));
+            let [stdout, mut stderr] = streams;
+            stderr.extend_from_slice(self.note.as_bytes());
+            let [(stdout, first), (stderr, second)] =
+                [stdout, stderr].map(|bytes| text::encode(bytes, self.encoding));
             answer.set_output(stdout, stderr, first || second);
         }
         let mut json = Vec::with_capacity(1024);
@@ -294,6 +340,9 @@ impl<T: CarriesOutput> Writing<T> {
                 if self.copy(stream, about, to)? {
                     return Ok(());
                 }
+                if stream == Stream::Stderr {
+                    self.writer.write(self.output.note.as_bytes(), to);
+                }
                 let writer = StringWriter::new(self.output.encoding);
                 self.is_replaced |= std::mem::replace(&mut self.writer, writer).finish(to);
                 if stream == Stream::Stdout {
@@ -324,7 +373,7 @@ impl<T: CarriesOutput> Writing<T> {
     /// Copies the next piece of a stream; says whether there was one.
     fn copy(&mut self, stream: Stream, about: usize, to: &mut Vec<u8>) -> Result<bool, ReadError> {
         let Source::Journal(reader, plans) = &mut self.output.source else { return Ok(false) };
-        let ranges = &mut plans[usize::from(stream == Stream::Stderr)];
+        let ranges = &mut plans[index(stream)];
         self.buffer.clear();
         let is_read = read_ranges(reader, stream, ranges, about, &mut self.buffer)?;
         self.writer.write(&self.buffer, to);
@@ -358,6 +407,10 @@ impl<T: CarriesOutput> PieceSource for Writing<T> {
             reader.close();
         }
     }
+}
+
+fn index(stream: Stream) -> usize {
+    usize::from(stream == Stream::Stderr)
 }
 
 /// Every field of an answer but its output.

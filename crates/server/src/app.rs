@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Gate;
+use crate::compat::Compat;
 use crate::config::ServerLimits;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
@@ -28,6 +29,8 @@ pub(crate) struct AppState {
     pub(crate) sandbox: Sandbox,
     pub(crate) gate: Gate,
     pub(crate) limits: ServerLimits,
+    /// For the router alone.
+    pub(crate) compat: Option<Compat>,
     pub(crate) stopping: Stopping,
     pub(crate) metrics: Metrics,
     /// Background work of requests.
@@ -48,6 +51,7 @@ impl AppState {
             sandbox: Sandbox::new(engine, config),
             gate: Gate::new(&config.access, &config.listen),
             limits: config.limits.clone(),
+            compat: config.compat.clone(),
             stopping: Stopping::default(),
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),

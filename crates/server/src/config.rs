@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use sandcrab_engine::EngineConfig;
 
+use crate::compat::Compat;
+
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
@@ -97,6 +99,8 @@ impl Default for ServerLimits {
 pub struct ServerConfig {
     /// The address.
     pub listen: Listen,
+    /// The server whose behaviour is imitated, if any.
+    pub compat: Option<Compat>,
     /// Settings of its engine; `cwd` is the workspace.
     pub engine: EngineConfig,
     /// Access control.
@@ -121,6 +125,7 @@ impl ServerConfig {
             defaults: Defaults::default(),
             limits: ServerLimits::default(),
             drain_window: Duration::from_secs(10),
+            compat: None,
             stop_executions: None,
         }
     }

@@ -88,6 +88,23 @@ impl ApiError {
         self
     }
 
+    /// The same error with another message.
+    #[must_use]
+    pub(crate) fn reword(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
+    /// What the context says under this name.
+    pub(crate) fn context(&self, name: &str) -> Option<&Value> {
+        self.0.context.get(name)
+    }
+
+    /// The field of the request that is not what it should be.
+    pub(crate) fn field(&self) -> Option<&str> {
+        self.context("field").and_then(Value::as_str)
+    }
+
     pub(crate) fn code(&self) -> ErrorCode {
         self.0.code
     }

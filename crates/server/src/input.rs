@@ -140,6 +140,15 @@ pub(crate) fn session_id(
     headers: &HeaderMap,
     query: Option<&str>,
 ) -> Result<Option<String>, ApiError> {
+    Ok(named_session(body, headers, query)?.filter(|id| id != sandcrab_api::NO_SESSION))
+}
+
+/// What a request says of its session, in its body, header or query.
+pub(crate) fn named_session(
+    body: Option<String>,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Result<Option<String>, ApiError> {
     let in_query = || {
         let pairs: Vec<(String, String)> = serde_urlencoded(query?)?;
         let find = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, id)| id.clone());
@@ -155,7 +164,7 @@ pub(crate) fn session_id(
     if named.as_deref() == Some("") {
         return Err(ApiError::invalid("sessionId", "it must not be empty; omit it for no session"));
     }
-    Ok(named.filter(|id| id != sandcrab_api::NO_SESSION))
+    Ok(named)
 }
 
 fn serde_urlencoded(query: &str) -> Option<Vec<(String, String)>> {

@@ -64,6 +64,8 @@ pub(crate) struct Launch {
     pub(crate) on_shell_exit: OnShellExit,
     pub(crate) encoding: Encoding,
     pub(crate) max_output_bytes: u64,
+    /// The longest it may run.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) on_disconnect: OnDisconnect,
 }
 
@@ -90,6 +92,7 @@ pub(crate) async fn launch(
         make_once(&mut spec, key, session_id.as_deref(), kind, &bytes);
     }
     drop(bytes);
+    let timeout = spec.timeout;
     let execution = match (&session, kind) {
         _ if intent == Intent::Resume => find_started(sandbox, &spec)?,
         (None, _) => sandbox.engine.start(spec).await?,
@@ -113,6 +116,7 @@ pub(crate) async fn launch(
             .or(session_note.max_output_bytes)
             .or(sandbox.defaults.max_output_bytes)
             .unwrap_or(DEFAULT_OUTPUT_BYTES),
+        timeout,
         on_disconnect: request.on_disconnect.unwrap_or_default(),
     })
 }

@@ -18,6 +18,7 @@ mod access;
 mod answer;
 mod app;
 mod body;
+mod compat;
 mod config;
 mod connections;
 mod convert;
@@ -49,6 +50,7 @@ mod stopping;
 mod summary;
 mod text;
 
+pub use compat::{Compat, SandboxSdk};
 pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};
 pub use listening::Listening;
 pub use server::{ServeError, Server};

@@ -63,20 +63,29 @@ pub(crate) fn openapi_json() -> String {
 }
 
 /// Everything a client can reach.
-pub(crate) fn router(app: App) -> Router {
-    let (router, _) = routes().split_for_parts();
-    let router = router
+pub(crate) fn router(app: &App) -> Router {
+    let (routes, _) = routes().split_for_parts();
+    let routes = routes
         .route("/ws", axum::routing::any(socket::socket))
         .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
+        .method_not_allowed_fallback(method_not_allowed);
+    let router = match &app.compat {
+        Some(compat) => compat.router(routes, |routes| layered(routes, app)),
+        None => layered(routes, app),
+    };
+    // What comes over a socket takes the same way.
+    router.clone().layer(Extension(crate::socket::Inside(router)))
+}
+
+/// Routes with what all of them have.
+fn layered(routes: Router<App>, app: &App) -> Router {
+    routes
         // Bodies have bounds of their own.
         .layer(DefaultBodyLimit::disable())
         // What follows this line and not above it is public.
-        .layer(axum::middleware::from_fn_with_state(app.clone(), access::require_token));
-    let layer = axum::middleware::from_fn_with_state(app.clone(), layer::around);
-    let router = router.layer(layer).with_state(app);
-    // What comes over a socket takes the same way.
-    router.clone().layer(Extension(crate::socket::Inside(router)))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), access::require_token))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), layer::around))
+        .with_state(app.clone())
 }
 
 async fn not_found(uri: Uri) -> ApiError {
@@ -85,7 +94,7 @@ async fn not_found(uri: Uri) -> ApiError {
         .suggest("GET /openapi.json lists the routes")
 }
 
-async fn method_not_allowed(request: Request) -> ApiError {
+pub(crate) async fn method_not_allowed(request: Request) -> ApiError {
     let message = format!("{} does not take {}", request.uri().path(), request.method());
     ApiError::new(ErrorCode::MethodNotAllowed, message).suggest("GET /openapi.json lists the routes")
 }

@@ -110,7 +110,7 @@ impl Server {
         hurry: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let Self { app, listening, config } = self;
-        let dispatch = Dispatch::new(crate::router::router(Arc::clone(&app)));
+        let dispatch = Dispatch::new(crate::router::router(&app));
         let connections = Arc::clone(&app.connections);
         let (most, freed) = (places(config.limits.connections), Arc::clone(&app.freed));
         let clients = Connections::new(dispatch, most, connections, freed, app.stopping.clone());

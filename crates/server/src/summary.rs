@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use sandcrab_api::event::Summary;
 use sandcrab_api::execute::{Encoding, ExecuteResult, Truncated};
 use sandcrab_api::session::OnShellExit;
@@ -37,11 +37,21 @@ pub(crate) async fn respond(
     outgoing: &Outgoing,
     request: RequestId,
 ) -> Result<Response, ApiError> {
+    let origin = Origin::execution(request, &launch.execution);
+    let (result, output) = result(launch, end, outgoing).await?;
+    Ok(output.respond(result, outgoing, origin))
+}
+
+/// The result of a command that has ended, without its output, and its output.
+pub(crate) async fn result(
+    launch: Launch,
+    end: &End,
+    outgoing: &Outgoing,
+) -> Result<(ExecuteResult, AnswerOutput), ApiError> {
     if let Some(refusal) = refusal(&launch, end) {
-        return Ok(with_output(refusal, &launch, outgoing).await?.into_response());
+        return Err(with_output(refusal, &launch, outgoing).await?);
     }
     let info = launch.execution.info();
-    let origin = Origin::execution(request, &launch.execution);
     let encoding = launch.encoding;
     let id = launch.execution.id().to_string();
     let (output, cursor) = output(&launch, outgoing).await.map_err(|e| e.with("executionId", id.as_str()))?;
@@ -71,7 +81,7 @@ pub(crate) async fn respond(
         replaced: convert::replaced(&info),
         cursor,
     };
-    Ok(output.respond(result, outgoing, origin))
+    Ok((result, output))
 }
 
 /// The output of a command that has ended. It has run, so there is an answer: where the machine has no descriptor left to

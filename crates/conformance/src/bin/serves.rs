@@ -1,6 +1,6 @@
 //! Serves the API on its own, without the parent that would start it again: a test kills it and starts the next.
 //!
-//! `serves STATE_DIR LISTEN [SETTING=NUMBER]... [run-as=USER]`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
+//! `serves STATE_DIR LISTEN [SETTING=NUMBER]... [run-as=USER] [compat=sandbox-sdk]`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
 //! base URL, and ends with everything it runs on SIGTERM.
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use sandcrab_engine::User;
-use sandcrab_server::{Listen, Server, ServerConfig};
+use sandcrab_server::{Compat, Listen, Server, ServerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long what runs has to end when the server stops.
@@ -43,6 +43,10 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             // A folder that every user can enter.
             config.engine.cwd = "/".into();
             config.engine.run_as(User::find(value)?);
+            continue;
+        }
+        if name == "compat" {
+            config.compat = Some(Compat::sandbox_sdk_from(|name| std::env::var_os(name)));
             continue;
         }
         let number: usize = value.parse()?;

@@ -1,6 +1,7 @@
 //! The conformance suite against a server of our own, and what needs to be in control of one: crashes, limits and load.
 #![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
+mod compat;
 mod complete;
 mod crash;
 mod health;

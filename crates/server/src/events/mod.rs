@@ -133,6 +133,12 @@ impl EventStream {
         Self(Arc::new(Mutex::new(Some(Box::pin(items)))))
     }
 
+    /// Its items.
+    pub(crate) fn into_items(self) -> Items {
+        let items = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        items.unwrap_or_else(|| Box::pin(futures_util::stream::empty()))
+    }
+
     /// Takes the stream out of a response, if it contains one.
     pub(crate) fn take(response: &mut Response) -> Option<Items> {
         let Self(items) = response.extensions_mut().remove()?;

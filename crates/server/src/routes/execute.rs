@@ -62,7 +62,10 @@ pub(crate) async fn execute(
 }
 
 /// Waits for the end of a command; gives up when the drain window of the server is over.
-async fn wait(app: &App, launch: &Launch) -> Result<std::sync::Arc<sandcrab_engine::End>, ApiError> {
+pub(crate) async fn wait(
+    app: &App,
+    launch: &Launch,
+) -> Result<std::sync::Arc<sandcrab_engine::End>, ApiError> {
     tokio::select! {
         biased;
         end = launch.execution.wait() => Ok(end?),

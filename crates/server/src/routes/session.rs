@@ -75,7 +75,7 @@ fn id(id: Option<&str>) -> Result<Option<SessionId>, ApiError> {
 }
 
 /// Deletes a session whose last command has ended its shell; says whether it did.
-async fn delete_dead(sandbox: &Sandbox, id: &SessionId) -> bool {
+pub(crate) async fn delete_dead(sandbox: &Sandbox, id: &SessionId) -> bool {
     let Some(session) = sandbox.engine.session(id) else {
         return false;
     };

@@ -1,0 +1,297 @@
+//! `--compat sandbox-sdk`: each behaviour of the reference that the mode imitates, and each of ours that it keeps.
+
+use std::time::{Duration, Instant};
+
+use sandcrab_conformance::cases::ask::{fresh, text};
+use sandcrab_conformance::http::{Event, Request, Target};
+use serde_json::{Value, json};
+
+use crate::support::ServerProcess;
+
+async fn serve() -> ServerProcess {
+    ServerProcess::start(&["compat=sandbox-sdk"]).await
+}
+
+async fn stream(target: &Target, body: Value) -> Vec<Event> {
+    target.stream(Request::post("/api/execute/stream", &body)).await.rest().await
+}
+
+/// The data of all events of this type.
+fn joined(events: &[Event], kind: &str) -> String {
+    events.iter().filter(|event| event.kind() == kind).map(|event| text(&event.data["data"])).collect()
+}
+
+fn exit_code(events: &[Event]) -> &Value {
+    let last = events.last().unwrap();
+    assert_eq!(last.kind(), "complete", "{events:?}");
+    &last.data["exitCode"]
+}
+
+#[tokio::test]
+async fn a_session_comes_into_existence_on_first_use() {
+    let server = serve().await;
+    let target = &server.target;
+    assert_eq!(target.in_session("first", "x=1; echo a").await["stdout"], "a");
+    assert_eq!(target.in_session("first", "echo $x").await["stdout"], "1");
+    let events = stream(target, json!({"command": "echo b", "sessionId": "second"})).await;
+    assert_eq!((joined(&events, "stdout"), exit_code(&events)), ("b\n".into(), &json!(0)));
+    let id = target.start(json!({"command": "echo c", "sessionId": "third"})).await;
+    assert_eq!(target.ended(&id).await["exitCode"], 0);
+    let listed = target.get("/api/session/list").await.ok();
+    assert_eq!(listed["data"], json!(["first", "second", "third"]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_names_no_session_means_the_default_one() {
+    let server = serve().await;
+    let target = &server.target;
+    assert_eq!(target.shell("y=2; echo $y").await["sessionId"], "default");
+    assert_eq!(target.run(json!({"command": "echo $y", "sessionId": ""})).await["stdout"], "2");
+    assert_eq!(target.in_session("default", "echo $y").await["stdout"], "2");
+    let named = Request::post("/api/execute", &json!({"command": "echo ${y-none}"}));
+    let named = target.send(named.header("X-Session-Id", "other")).await.ok();
+    assert_eq!((&named["sessionId"], &named["stdout"]), (&json!("other"), &json!("none")));
+    let none = target.in_session("__DISABLE_SESSION__", "echo ${y-none}").await;
+    assert_eq!((&none["sessionId"], &none["stdout"]), (&Value::Null, &json!("none\n")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_timeout_in_a_session_is_an_error_and_ends_the_command() {
+    let server = serve().await;
+    let target = &server.target;
+    let session = target.make_session(json!({"id": "s", "commandTimeoutMs": 60_000.5})).await;
+    let command = "echo a; z=3; sleep 321";
+    let body = json!({"command": command, "sessionId": session, "timeoutMs": 200});
+    let answer = target.post("/api/execute", body).await;
+    let refused = answer.json();
+    assert_eq!((answer.status(), &refused["httpStatus"]), (500, &json!(500)), "{refused}");
+    assert_eq!(refused["code"], "COMMAND_EXECUTION_ERROR");
+    let message =
+        format!("Failed to execute command '{command}' in session 's': Command timeout after 200ms");
+    assert_eq!(refused["message"], message.as_str());
+    assert_eq!(refused["context"], json!({"command": command, "stderr": "Command timeout after 200ms"}));
+    // Ours: the command does not go on, and the session's next command need not wait for it.
+    assert_eq!(target.in_session("s", "echo $z; pgrep -fx 'sleep 321'").await["stdout"], "3");
+    let limited = target.make_session(json!({"commandTimeoutMs": 200})).await;
+    let answer = target.post("/api/execute", json!({"command": "sleep 60", "sessionId": limited})).await;
+    assert!(text(&answer.json()["message"]).contains("Command timeout after 200ms"));
+    // Only for commands that a client waits for.
+    let body = json!({"command": "sleep 0.4; echo on", "sessionId": limited});
+    assert_eq!(joined(&stream(target, body).await, "stdout"), "on\n");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_timeout_without_a_session_is_124_and_a_line() {
+    let server = serve().await;
+    let target = &server.target;
+    for (command, stderr) in [
+        ("sleep 60", "Command timed out after 100ms"),
+        ("echo oh >&2; sleep 60", "oh\nCommand timed out after 100ms"),
+        ("printf oh >&2; sleep 60", "oh\nCommand timed out after 100ms"),
+    ] {
+        let body = json!({"command": command, "sessionId": "__DISABLE_SESSION__", "timeoutMs": 100});
+        let result = target.run(body).await;
+        assert_eq!((&result["exitCode"], &result["success"]), (&json!(124), &json!(false)));
+        assert_eq!(result["stderr"], stderr);
+    }
+    // With more output than an answer is made of at once.
+    let command = "head -c 300000 /dev/zero | tr '\\0' x >&2; sleep 60";
+    let body = json!({"command": command, "sessionId": "__DISABLE_SESSION__", "timeoutMs": 2000});
+    let stderr = text(&target.run(body).await["stderr"]);
+    assert_eq!(stderr.trim_start_matches('x'), "\nCommand timed out after 2000ms");
+    assert_eq!(stderr.len(), 300_000 + 31);
+    for session in ["__DISABLE_SESSION__", "s"] {
+        let body = json!({"command": "echo a; sleep 60", "sessionId": session, "timeoutMs": 100});
+        let events = stream(target, body).await;
+        assert_eq!((joined(&events, "stdout"), exit_code(&events)), ("a\n".into(), &json!(124)));
+        assert_eq!(joined(&events, "stderr"), "Command timed out after 100ms\n");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn exit_ends_the_session_with_its_state_and_environment() {
+    let server = serve().await;
+    let target = &server.target;
+    for (command, code) in [("exit 42", 42), ("kill -9 $$", 137), ("exec true", 0)] {
+        let session = fresh("s");
+        target.make_session(json!({"id": session, "env": {"MARK": "m"}, "cwd": "/tmp"})).await;
+        assert_eq!(target.in_session(&session, "v=1; echo $MARK $PWD").await["stdout"], "m /tmp");
+        let body = json!({"command": command, "sessionId": session});
+        let refused = target.post("/api/execute", body).await.refused(410, "SESSION_TERMINATED");
+        let message = format!("Session '{session}' shell exited (exit code: {code})");
+        assert_eq!(refused["message"], message.as_str());
+        assert_eq!(
+            (&refused["context"]["sessionId"], &refused["context"]["exitCode"]),
+            (&json!(session), &json!(code))
+        );
+        let next = target.in_session(&session, "echo \"[$MARK$v]\"; [ \"$PWD\" = /tmp ] && echo tmp").await;
+        assert_eq!((&next["stdout"], &next["sessionRestarted"]), (&json!("[]"), &Value::Null));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn commands_that_wait_behind_an_exit_run_in_the_new_session() {
+    let server = serve().await;
+    let target = &server.target;
+    target.make_session(json!({"id": "s", "env": {"MARK": "m"}})).await;
+    let (exit, first, second) = tokio::join!(
+        target.post("/api/execute", json!({"command": "sleep 0.5; exit 7", "sessionId": "s"})),
+        async {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            target.in_session("s", "echo \"[$MARK]\"; w=1").await
+        },
+        async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            target.in_session("s", "echo \"[$MARK$w]\"").await
+        },
+    );
+    exit.refused(410, "SESSION_TERMINATED");
+    assert_eq!((&first["stdout"], &second["stdout"]), (&json!("[]"), &json!("[1]")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_does_not_let_the_next_command_into_the_old_shell() {
+    let server = serve().await;
+    let target = &server.target;
+    target.make_session(json!({"id": "s", "env": {"MARK": "m"}})).await;
+    let body = json!({"command": "sleep 0.5; exit 7", "sessionId": "s"});
+    let mut connection = target.connect().await;
+    connection.send(&Request::post("/api/execute", &body)).await.unwrap();
+    target.until("/api/session/s", |answer| answer["session"]["busy"] == true).await;
+    drop(connection);
+    assert_eq!(target.in_session("s", "echo \"[$MARK]\"").await["stdout"], "[]");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn output_of_a_session_loses_its_final_newline() {
+    let server = serve().await;
+    let target = &server.target;
+    for (command, stdout) in
+        [("printf 'a\\n\\n'", "a\n"), ("printf a", "a"), ("echo", ""), ("true", ""), ("echo é", "é")]
+    {
+        let result = target.in_session("s", &format!("{command}; {command} >&2")).await;
+        assert_eq!((&result["stdout"], &result["stderr"]), (&json!(stdout), &json!(stdout)), "{command}");
+    }
+    // A long one is not made at once.
+    let long = text(&target.in_session("s", "seq 1 60000").await["stdout"]);
+    assert!(long.starts_with("1\n2\n") && long.ends_with("\n59999\n60000"));
+    assert_eq!(long.lines().count(), 60_000);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_streamed_command_runs_beside_the_session() {
+    let server = serve().await;
+    let target = &server.target;
+    target.in_session("s", "x=1; cd /tmp").await;
+    let body = json!({"command": "echo $x $PWD; x=2; sleep 300", "sessionId": "s"});
+    let mut events = target.stream(Request::post("/api/execute/stream", &body)).await;
+    assert_eq!(events.next_of("stdout").await.data["data"], "1 /tmp\n");
+    let begun = Instant::now();
+    assert_eq!(target.in_session("s", "echo $x").await["stdout"], "1");
+    assert!(begun.elapsed() < Duration::from_secs(60), "it does not wait for the stream");
+    let listed = target.get("/api/process/list").await.ok();
+    assert_eq!(listed["processes"][0]["status"], "running");
+    let events = stream(target, json!({"command": "exit 3", "sessionId": "s"})).await;
+    assert_eq!(exit_code(&events), &json!(3));
+    assert_eq!(target.in_session("s", "echo $x").await["stdout"], "1");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn answers_have_the_fields_that_the_client_reads() {
+    let server = serve().await;
+    let target = &server.target;
+    let made = target.post("/api/session/create", json!({"id": "s", "env": {"SECRET": "x"}})).await.ok();
+    assert_eq!((&made["data"]["id"], &made["success"]), (&json!("s"), &json!(true)));
+    assert_eq!(made.get("containerPlacementId"), Some(&Value::Null));
+    assert!(!made.to_string().contains("SECRET"), "ours: values of variables are not repeated");
+    let again = target.post("/api/session/create", json!({"id": "s"})).await;
+    let again = again.refused(409, "SESSION_ALREADY_EXISTS");
+    assert_eq!(again["message"], "Session 's' already exists");
+    assert_eq!(again["context"].get("containerPlacementId"), Some(&Value::Null));
+    assert_eq!(target.get("/api/version").await.ok()["version"], "0.12.7");
+    let id = target.start(json!({"command": "exit 5"})).await;
+    target.ended(&id).await;
+    let path = format!("/api/process/{id}/stream");
+    let events = target.stream(Request::get(path)).await.rest().await;
+    assert_eq!(events.last().unwrap().data["data"], "Process failed with exit code 5");
+    let unknown = target.get("/api/process/nobody").await.refused(404, "PROCESS_NOT_FOUND");
+    assert_eq!(unknown["message"], "Process nobody not found");
+    let body = json!({"sessionId": "zzz"});
+    let unknown = target.post("/api/session/delete", body).await.refused(500, "INTERNAL_ERROR");
+    assert_eq!(unknown["message"], "Session 'zzz' not found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn fields_that_are_not_known_are_accepted() {
+    let server = serve().await;
+    let target = &server.target;
+    let body = json!({
+        "command": "echo a", "sessionId": "s", "origin": "internal", "encoding": "latin1", "timeout": "soon",
+        "autoCleanup": true, "unheardOf": {"a": [1]}
+    });
+    assert_eq!(target.run(body.clone()).await["stdout"], "a");
+    assert_eq!(joined(&stream(target, body.clone()).await, "stdout"), "a\n");
+    target.start(body).await;
+    target.make_session(json!({"id": "t", "isolation": true})).await;
+    target.post("/api/session/delete", json!({"sessionId": "t", "force": 1})).await.ok();
+    let negative = json!({"command": "true", "timeoutMs": -1});
+    target.post("/api/execute", negative).await.refused(400, "VALIDATION_FAILED");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_a_failed_command_or_home() {
+    let server = serve().await;
+    let target = &server.target;
+    let result = target.run(json!({"command": "pwd", "sessionId": "s", "cwd": "/not/there"})).await;
+    assert_eq!((&result["exitCode"], &result["stdout"]), (&json!(1), &json!("")));
+    assert_eq!(result["stderr"], "Failed to change directory to '/not/there'");
+    target.make_session(json!({"id": "t", "cwd": "/not/there"})).await;
+    let result = target.in_session("t", "[ \"$PWD\" = \"$HOME\" ] && echo home; echo $LC_ALL").await;
+    assert_eq!(result["stdout"], "home\nC.UTF-8");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_socket_takes_the_same_way() {
+    let server = serve().await;
+    let target = &server.target;
+    let mut socket = target.socket().await;
+    socket.request("1", "POST", "/api/execute", json!({"command": "echo a", "sessionId": "s"})).await;
+    assert_eq!(socket.response("1").await["body"]["stdout"], "a");
+    socket.request("2", "POST", "/api/execute", json!({"command": "exit 4", "sessionId": "s"})).await;
+    let frame = socket.response("2").await;
+    assert_eq!((&frame["status"], &frame["body"]["code"]), (&json!(410), &json!("SESSION_TERMINATED")));
+    let body = json!({"command": "sleep 60", "sessionId": "s", "timeoutMs": 100});
+    socket.request("3", "POST", "/api/execute", body).await;
+    let frame = socket.response("3").await;
+    assert_eq!((&frame["status"], &frame["body"]["code"]), (&json!(500), &json!("COMMAND_EXECUTION_ERROR")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_is_deleted_at_once_whatever_it_runs() {
+    let server = serve().await;
+    let target = &server.target;
+    target.make_session(json!({"id": "s"})).await;
+    let body = json!({"command": "sleep 300", "sessionId": "s"});
+    let (ended, deleted) = tokio::join!(target.post("/api/execute", body), async {
+        target.until("/api/session/s", |answer| answer["session"]["busy"] == true).await;
+        target.delete_session("s").await
+    });
+    assert_eq!(deleted["sessionId"], "s");
+    let refused = ended.refused(410, "SESSION_DESTROYED");
+    assert_eq!(refused["message"], "Session 's' was destroyed during command execution");
+    assert_eq!(target.in_session("s", "echo new").await["stdout"], "new");
+    server.stop().await;
+}

@@ -1,0 +1,90 @@
+//! Errors and events in the words of the reference.
+
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use sandcrab_api::event::ProcessEvent;
+use sandcrab_api::{ErrorCode, Timestamp};
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::events::{EventStream, Item, Payload};
+use crate::layer::RequestId;
+use crate::origin::Origin;
+
+/// Exit codes that the reference shows as `killed`.
+const KILLED_EXIT_CODES: [i32; 2] = [137, 143];
+
+/// The answer to a session's command that took too long.
+pub(super) fn timed_out(command: &str, session: &str, timeout: Duration) -> Response {
+    let why = format!("Command timeout after {}ms", timeout.as_millis());
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    let body = axum::Json(json!({
+        // Not a code of the native API, which answers with the result.
+        "code": "COMMAND_EXECUTION_ERROR",
+        "message": format!("Failed to execute command '{command}' in session '{session}': {why}"),
+        "context": { "command": command, "stderr": why },
+        "httpStatus": status.as_u16(),
+        "timestamp": Timestamp::now(),
+    }));
+    (status, body).into_response()
+}
+
+/// Translates the answers of every route.
+pub(super) async fn translate(request: Request, next: Next) -> Response {
+    let id = request.extensions().get::<RequestId>().cloned();
+    let mut response = next.run(request).await;
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        response.extensions_mut().insert(reworded(error));
+    }
+    if let Some(items) = EventStream::take(&mut response)
+        && let Some(id) = id
+    {
+        response.extensions_mut().insert(EventStream::new(items.map(event), Origin::request(id)));
+    }
+    response
+}
+
+/// An error with the message of the reference, which clients may look into.
+fn reworded(error: ApiError) -> ApiError {
+    let named = |name| error.context(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let session = named("sessionId");
+    match error.code() {
+        ErrorCode::ProcessNotFound => {
+            let message = format!("Process {} not found", named("processId"));
+            error
+                .reword(message)
+                .suggest("Verify the process ID is correct and the process has not already exited")
+        }
+        ErrorCode::SessionAlreadyExists => error.reword(format!("Session '{session}' already exists")),
+        ErrorCode::SessionDestroyed => {
+            error.reword(format!("Session '{session}' was destroyed during command execution"))
+        }
+        ErrorCode::SessionTerminated => {
+            let code = error.context("exitCode").map_or_else(|| "unknown".to_owned(), Value::to_string);
+            error.reword(format!("Session '{session}' shell exited (exit code: {code})")).suggest(
+                "The variables, folder and functions of the session are lost. The next command with its id starts a \
+                 new session",
+            )
+        }
+        _ => error,
+    }
+}
+
+fn event(mut item: Item) -> Item {
+    if let Item::Event(event) = &mut item
+        && let Payload::Process(ProcessEvent::Exit(exit)) = &mut event.payload
+    {
+        let status = match exit.exit_code {
+            0 => "completed",
+            code if KILLED_EXIT_CODES.contains(&code) => "killed",
+            _ => "failed",
+        };
+        exit.data = format!("Process {status} with exit code {}", exit.exit_code);
+    }
+    item
+}

@@ -1,0 +1,104 @@
+//! Other servers' behaviour: [`Compat`].
+//!
+//! A mode replaces some routes and translates the answers of the others. [`crate::router`] asks once which one is
+//! configured; no other code does. `docs/sandbox-sdk.md` lists what differs from the native API, and why.
+
+mod commands;
+mod errors;
+mod requests;
+mod sessions;
+mod turns;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use axum::middleware::from_fn;
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use sandcrab_api::Timestamp;
+use serde::Serialize;
+
+use crate::app::App;
+use turns::SessionTurns;
+
+/// The version of the Sandbox SDK whose container server is imitated.
+const SDK_VERSION: &str = "0.12.7";
+
+/// The server whose behaviour is imitated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compat {
+    /// The container server of the Sandbox SDK, 0.12.
+    SandboxSdk(SandboxSdk),
+}
+
+impl Compat {
+    /// The container server of the Sandbox SDK, with what its environment variables say.
+    pub fn sandbox_sdk_from(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let text = |name| Some(variable(name)?.to_string_lossy().into_owned());
+        Self::SandboxSdk(SandboxSdk {
+            version: text("SANDBOX_VERSION").unwrap_or_else(|| SDK_VERSION.to_owned()),
+            placement: text("CLOUDFLARE_PLACEMENT_ID"),
+            home: text("HOME").unwrap_or_else(|| "/root".to_owned()),
+        })
+    }
+
+    /// The routes of this mode, in front of the native ones. `layered` adds what every route has.
+    pub(crate) fn router(&self, native: Router<App>, layered: impl Fn(Router<App>) -> Router) -> Router {
+        let Self::SandboxSdk(sdk) = self;
+        sdk.router(native, layered)
+    }
+}
+
+/// How the container server of the Sandbox SDK is imitated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxSdk {
+    /// What `/api/version` says: `SANDBOX_VERSION`.
+    version: String,
+    /// Which container this is: `CLOUDFLARE_PLACEMENT_ID`.
+    placement: Option<String>,
+    /// Where a session starts whose folder is missing: `HOME`.
+    home: String,
+}
+
+/// What the routes of this mode share. A handle.
+#[derive(Debug, Clone)]
+struct Mode(Arc<ModeState>);
+
+/// See [`Mode`].
+#[derive(Debug)]
+struct ModeState {
+    sdk: SandboxSdk,
+    turns: SessionTurns,
+}
+
+impl SandboxSdk {
+    fn router(&self, native: Router<App>, layered: impl Fn(Router<App>) -> Router) -> Router {
+        let mode = Mode(Arc::new(ModeState { sdk: self.clone(), turns: SessionTurns::default() }));
+        let own = Router::new()
+            .route("/api/execute", post(commands::execute))
+            .route("/api/execute/stream", post(commands::execute_stream))
+            .route("/api/process/start", post(commands::start))
+            .route("/api/session/create", post(sessions::create))
+            .route("/api/session/delete", post(sessions::delete))
+            .route("/api/version", get(version))
+            .method_not_allowed_fallback(crate::router::method_not_allowed)
+            .layer(from_fn(errors::translate))
+            .layer(Extension(mode));
+        let native = native.layer(from_fn(errors::translate));
+        // Set after the layers: the native routes have theirs.
+        layered(own).fallback_service(layered(native))
+    }
+}
+
+/// The answer of `/api/version`.
+#[derive(Debug, Serialize)]
+struct Version {
+    success: bool,
+    version: String,
+    timestamp: Timestamp,
+}
+
+async fn version(Extension(Mode(mode)): Extension<Mode>) -> Json<Version> {
+    Json(Version { success: true, version: mode.sdk.version.clone(), timestamp: Timestamp::now() })
+}

@@ -1,0 +1,71 @@
+//! [`SessionTurns`]: one foreground command of a session at a time.
+//!
+//! The engine has a queue for each session, but its next command starts as soon as the shell is restored. Here the
+//! next one must not start before it is known whether the shell has ended.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandcrab_engine::{Execution, SessionId};
+use tokio::sync::OwnedMutexGuard;
+
+use crate::app::App;
+
+/// How many sessions' turns are remembered before those that nothing waits for are forgotten.
+const MAX_IDLE_TURNS: usize = 1_024;
+
+/// Whose turn it is, by session.
+#[derive(Debug, Default)]
+pub(super) struct SessionTurns(Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>);
+
+/// The right to use a session, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn(#[expect(dead_code, reason = "held, not used")] OwnedMutexGuard<()>);
+
+impl SessionTurns {
+    /// Waits for the session's turn, in the order of these calls.
+    pub(super) async fn wait(&self, id: &SessionId) -> Turn {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if turns.len() >= MAX_IDLE_TURNS && !turns.contains_key(id) {
+                turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
+            Arc::clone(turns.entry(id.clone()).or_default())
+        };
+        Turn(turn.lock_owned().await)
+    }
+}
+
+impl Turn {
+    /// Keeps the turn until a command has ended, whatever becomes of its client.
+    pub(super) fn keep_until_end(self, app: &App, execution: &Execution) {
+        let (execution, stopping) = (execution.clone(), app.stopping.clone());
+        app.tasks.spawn(async move {
+            tokio::select! {
+                end = execution.wait() => drop(end),
+                // Nothing new starts from then on.
+                () = stopping.begun() => {}
+            }
+            drop(self);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn idle_turns_are_forgotten_and_used_ones_are_not() {
+        let turns = SessionTurns::default();
+        let held: SessionId = "held".parse().unwrap();
+        let turn = turns.wait(&held).await;
+        for number in 0..2 * MAX_IDLE_TURNS {
+            drop(turns.wait(&format!("s{number}").parse().unwrap()).await);
+        }
+        let known = turns.0.lock().unwrap();
+        assert!(known.len() <= MAX_IDLE_TURNS, "{}", known.len());
+        assert!(known[&held].try_lock().is_err());
+        drop((known, turn));
+    }
+}
