@@ -1,5 +1,6 @@
 //! `sandcrab serve`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use clap::builder::BoolishValueParser;
 use serde::Deserialize;
 
 use crate::quantity::{Size, Span};
-use crate::serve::{self, LogFormat};
+use crate::serve::{self, CompatMode, LogFormat};
 
 /// Start the server, and run it until it receives a signal.
 ///
@@ -27,6 +28,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "SANDCRAB_CONFIG", value_name = "PATH")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
+
+    /// Imitate another server. sandbox-sdk: the container server of the Sandbox SDK; implies --listen 0.0.0.0:3000, --no-auth
+    /// and --trust-network unless they are given. See docs/sandbox-sdk.md. Default: none.
+    #[arg(long, env = "SANDCRAB_COMPAT", value_name = "MODE")]
+    pub(crate) compat: Option<CompatMode>,
 
     /// Address to listen on: HOST:PORT or unix:PATH. Default: 127.0.0.1:7070.
     #[arg(long, env = "SANDCRAB_LISTEN", value_name = "ADDRESS")]
@@ -136,6 +142,12 @@ pub(crate) struct ServeArgs {
     /// Log format. Default: text.
     #[arg(long, env = "SANDCRAB_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+
+    /// Main program to run beside the server, after `--`. Signals are passed to it. If it fails, the server stops with
+    /// its exit code; if it succeeds, the server stays.
+    #[arg(last = true, value_name = "COMMAND")]
+    #[serde(skip)]
+    pub(crate) command: Vec<OsString>,
 }
 
 impl ServeArgs {
@@ -143,6 +155,7 @@ impl ServeArgs {
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
             config: self.config.or(others.config),
+            compat: self.compat.or(others.compat),
             listen: self.listen.or(others.listen),
             state_dir: self.state_dir.or(others.state_dir),
             workspace: self.workspace.or(others.workspace),
@@ -168,6 +181,7 @@ impl ServeArgs {
             max_body_bytes: self.max_body_bytes.or(others.max_body_bytes),
             log: self.log.or(others.log),
             log_format: self.log_format.or(others.log_format),
+            command: self.command,
         }
     }
 }
@@ -177,8 +191,7 @@ pub(crate) fn run(args: ServeArgs) -> ExitCode {
     if serve::is_started_by_parent() {
         serve::server(args)
     } else {
-        // The server reads the arguments itself.
-        drop(args);
-        serve::parent()
+        // The server reads the other arguments itself.
+        serve::parent(args.command)
     }
 }

@@ -21,17 +21,23 @@
 //!
 //! **Signals.** The server is in a process group of its own, so that a terminal's Ctrl-C reaches the parent alone.
 //! The parent forwards signals when the server listens and can handle them; it forwards a second signal at once.
+//!
+//! **Main program** (`main_program.rs`). The command after `--` is the parent's child: a restart of the server does not
+//! touch it. If it fails, the parent stops the server and exits with its code.
 
+mod compat;
 mod config_file;
 mod crashes;
 mod lifeline;
 mod log;
+mod main_program;
 mod parent;
 mod server;
 mod settings;
 mod start_lines;
 mod token;
 
+pub(crate) use compat::CompatMode;
 pub(crate) use lifeline::is_started_by_parent;
 pub(crate) use log::LogFormat;
 pub(crate) use parent::run as parent;

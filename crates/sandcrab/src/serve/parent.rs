@@ -1,11 +1,13 @@
 //! The parent: starts the server, reaps, forwards signals, and starts it again when it crashes.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, wait};
@@ -14,14 +16,15 @@ use tokio::signal::unix::{self, SignalKind, signal};
 use super::CANNOT_RUN;
 use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::lifeline::{self, Lifeline, SERVER};
+use super::main_program::{MainProgram, STOP_GRACE};
 
 /// The exit code of a server that failed with an error message.
 const FAILED: u8 = 1;
 
-/// Starts the server and exits with its exit code.
-pub(crate) fn run() -> ExitCode {
+/// Starts the server and exits with its exit code. `command` is the main program to run beside it, if any.
+pub(crate) fn run(command: Vec<OsString>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let code = runtime.and_then(|runtime| runtime.block_on(async { Parent::new()?.serve().await }));
+    let code = runtime.and_then(|runtime| runtime.block_on(async { Parent::new(command)?.serve().await }));
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -32,17 +35,17 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// Prints a message on standard error, which may be closed.
-fn say(text: fmt::Arguments<'_>) {
+pub(super) fn say(text: fmt::Arguments<'_>) {
     drop(writeln!(io::stderr(), "sandcrab: {text}"));
 }
 
-/// How a server ended.
+/// How a server or the main program ended.
 #[derive(Debug, Clone, Copy)]
-struct End(WaitStatus);
+pub(super) struct End(pub(super) WaitStatus);
 
 impl End {
     /// The exit code as a shell reports it.
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         let code = self.0.exit_status().or(self.0.terminating_signal().map(|signal| 128 + signal));
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
     }
@@ -70,6 +73,7 @@ struct Parent {
     wish: Option<Signal>,
     /// Failed restarts in a row.
     failed_starts: u32,
+    program: MainProgram,
 }
 
 /// A server that was started.
@@ -81,21 +85,52 @@ struct Server {
 }
 
 impl Parent {
-    fn new() -> io::Result<Self> {
+    fn new(command: Vec<OsString>) -> io::Result<Self> {
         // Not needed as PID 1.
         set_child_subreaper(Some(rustix::process::getpid()))?;
         let _ = rustix::thread::set_name(c"sandcrab-parent");
+        let program = MainProgram::new(command);
         Ok(Self {
-            signals: Signals::new()?,
+            signals: Signals::new(program.is_pending())?,
             crashes: Crashes::default(),
             socket: None,
             held: None,
             wish: None,
             failed_starts: 0,
+            program,
         })
     }
 
+    /// Serves until the server has ended for good; then ends the main program.
     async fn serve(mut self) -> io::Result<u8> {
+        let served = self.serve_until_end().await;
+        self.end_program().await;
+        // It is why the server was stopped.
+        self.program.failed().map_or(served, Ok)
+    }
+
+    /// Ends the main program, if it runs.
+    async fn end_program(&mut self) {
+        self.program.signal(Signal::TERM);
+        self.wish.get_or_insert(Signal::TERM);
+        let over = tokio::time::sleep(STOP_GRACE);
+        tokio::pin!(over);
+        while self.program.is_running() {
+            tokio::select! {
+                () = &mut over => self.program.signal(Signal::KILL),
+                event = self.signals.next() => match event {
+                    Event::Child => {
+                        self.reap(None);
+                    }
+                    // The second one.
+                    Event::Signal(signal) if is_stop(signal) => self.program.signal(Signal::KILL),
+                    Event::Signal(_) => {}
+                }
+            }
+        }
+    }
+
+    async fn serve_until_end(&mut self) -> io::Result<u8> {
         let mut reason = String::new();
         loop {
             let server = match self.start(&reason) {
@@ -165,7 +200,11 @@ impl Parent {
     /// Waits for the server to end, forwards signals and reaps meanwhile. Also returns whether it has listened.
     async fn watch(&mut self, mut server: Server) -> (End, bool) {
         loop {
-            if let Some(end) = reap(server.pid) {
+            let end = self.reap(Some(server.pid));
+            if self.program.failed().is_some() && self.wish.is_none() {
+                self.forward(&server, Signal::TERM);
+            }
+            if let Some(end) = end {
                 return (End(end), server.is_listening);
             }
             tokio::select! {
@@ -178,8 +217,9 @@ impl Parent {
                     Some(message) => {
                         self.socket = message.socket.or(self.socket.take());
                         server.is_listening = true;
-                        if let Some(signal) = self.held.take() {
-                            self.forward(&server, signal);
+                        match self.held.take() {
+                            Some(signal) => self.forward_to_server(&server, signal),
+                            None => self.program.start(),
                         }
                     }
                     // It is about to end.
@@ -190,9 +230,18 @@ impl Parent {
     }
 
     fn forward(&mut self, server: &Server, signal: Signal) {
+        if signal == Signal::USR1 {
+            // Its default action would end a program that does not expect it.
+            return self.forward_to_server(server, signal);
+        }
+        self.program.signal(signal);
         if is_stop(signal) {
             self.wish = Some(signal);
+            self.forward_to_server(server, signal);
         }
+    }
+
+    fn forward_to_server(&mut self, server: &Server, signal: Signal) {
         if !server.is_listening && self.held.is_none() {
             self.held = Some(signal);
             return;
@@ -210,13 +259,31 @@ impl Parent {
                 () = &mut over => return,
                 event = self.signals.next() => match event {
                     Event::Signal(signal) if is_stop(signal) => {
+                        self.program.signal(signal);
                         (self.wish, self.held) = (Some(signal), Some(signal));
                     }
                     Event::Signal(_) => {}
-                    Event::Child => drop(reap(rustix::process::getpid())),
+                    Event::Child => {
+                        self.reap(None);
+                        if self.program.failed().is_some() && self.wish.is_none() {
+                            (self.wish, self.held) = (Some(Signal::TERM), Some(Signal::TERM));
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// Reaps all ended children; returns how the server ended, if it has.
+    fn reap(&mut self, server: Option<Pid>) -> Option<WaitStatus> {
+        let mut end = None;
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if Some(pid) == server {
+                end = Some(status);
+            }
+            self.program.reaped(pid, status, self.wish.is_some());
+        }
+        end
     }
 }
 
@@ -229,17 +296,6 @@ async fn next(lifeline: Option<&Lifeline>) -> Option<lifeline::Message> {
         Some(lifeline) => lifeline.next().await,
         None => std::future::pending().await,
     }
-}
-
-/// Reaps all ended children; returns how the server ended, if it has.
-fn reap(server: Pid) -> Option<WaitStatus> {
-    let mut end = None;
-    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-        if pid == server {
-            end = Some(status);
-        }
-    }
-    end
 }
 
 /// What woke the parent.
@@ -258,10 +314,12 @@ struct Signals {
     /// Signals that the process may have been started to ignore, by `nohup` or a shell.
     interrupt: Option<unix::Signal>,
     hangup: Option<unix::Signal>,
+    /// Signals for the main program alone.
+    passed: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    fn new(has_program: bool) -> io::Result<Self> {
         let unless_ignored = |kind: SignalKind| {
             let is_ignored = is_ignored(kind.as_raw_value());
             if is_ignored { Ok(None) } else { signal(kind).map(Some) }
@@ -272,6 +330,7 @@ impl Signals {
             user: signal(SignalKind::user_defined1())?,
             interrupt: unless_ignored(SignalKind::interrupt())?,
             hangup: unless_ignored(SignalKind::hangup())?,
+            passed: if has_program { passed()? } else { Vec::new() },
         })
     }
 
@@ -282,8 +341,29 @@ impl Signals {
             _ = self.user.recv() => Event::Signal(Signal::USR1),
             () = arrived(self.interrupt.as_mut()) => Event::Signal(Signal::INT),
             () = arrived(self.hangup.as_mut()) => Event::Signal(Signal::HUP),
+            signal = first_of(&mut self.passed) => Event::Signal(signal),
         }
     }
+}
+
+/// The signals that are passed to the main program, beside those that stop the server.
+fn passed() -> io::Result<Vec<(Signal, unix::Signal)>> {
+    let kinds = [
+        (Signal::QUIT, SignalKind::quit()),
+        (Signal::USR2, SignalKind::user_defined2()),
+        (Signal::WINCH, SignalKind::window_change()),
+    ];
+    kinds.into_iter().map(|(name, kind)| Ok((name, signal(kind)?))).collect()
+}
+
+/// The first of several signals to arrive.
+async fn first_of(signals: &mut [(Signal, unix::Signal)]) -> Signal {
+    std::future::poll_fn(|cx| {
+        let arrived =
+            signals.iter_mut().find_map(|(name, signal)| signal.poll_recv(cx).is_ready().then_some(*name));
+        arrived.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }
 
 async fn arrived(signal: Option<&mut unix::Signal>) {

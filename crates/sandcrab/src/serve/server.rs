@@ -15,6 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::CANNOT_RUN;
+use super::compat;
 use super::lifeline::{self, Lifeline, Message};
 use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
@@ -116,24 +117,29 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let mut stops = Stops::new().map_err(handled)?;
     let user = signal(SignalKind::user_defined1()).map_err(handled)?;
     let access = config.access.clone();
+    let warning = compat::warning(&config);
     let state_dir = config.engine.state_dir.clone();
     let is_first = message.socket.is_none();
     let server = match message.socket {
         Some(socket) => start_on(config, socket).await?,
         None => Server::start(config).await?,
     };
-    let shared = server.listening().share();
-    let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
-    kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
     // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
     let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
     if is_first {
         start_lines::print(server.address(), &access, &token_file);
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
     } else {
         let running = server.engine().health().running;
         tracing::warn!(running, "{}; running commands are adopted", message.text);
     }
+    // After the lines above: the main program's output follows them.
+    let shared = server.listening().share();
+    let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
+    kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
     let health = server.engine().health();
     if let Some(reason) = health.shell_driver_reason {
         tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);

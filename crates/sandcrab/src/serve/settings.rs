@@ -12,6 +12,7 @@ use sandcrab_engine::{MIN_JOURNAL_BYTES, OpenError, Retention, User, UserError};
 use sandcrab_server::{Access, Defaults, Listen, ServerConfig};
 use tracing_subscriber::EnvFilter;
 
+use super::compat::CompatMode;
 use super::config_file::{self, FileError};
 use super::log::{self, LogFormat};
 use super::token::{self, TokenError};
@@ -72,6 +73,8 @@ impl Settings {
     pub(super) fn resolve(args: ServeArgs, is_below_init: bool) -> Result<Self, SettingsError> {
         let file = config_file::read(args.config.as_deref())?;
         let args = args.or(file);
+        let implied = args.compat.map(|mode| mode.implied(&args));
+        let args = args.or(implied.unwrap_or_default());
         let listen = parse_listen(args.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?;
         let log = log::filter(args.log.as_deref().unwrap_or(DEFAULT_LOG)).map_err(SettingsError::Log)?;
         let log_format = args.log_format.unwrap_or_default();
@@ -93,6 +96,7 @@ impl Settings {
             allowed_hosts: args.allow_host.clone().unwrap_or_default(),
             allowed_origins: args.allow_origin.clone().unwrap_or_default(),
         };
+        server.compat = args.compat.map(CompatMode::server);
         server.defaults = defaults;
         server.engine.cwd = workspace;
         if let Some(name) = &args.run_as {

@@ -82,6 +82,22 @@ fn no_auth_requires_a_loopback_address_or_trust() {
 }
 
 #[test]
+fn a_compatibility_mode_implies_what_is_not_given() {
+    let file = "compat = \"sandbox-sdk\"\n";
+    let server = resolve(&[], file).unwrap().server;
+    assert_eq!(server.listen, Listen::Tcp("0.0.0.0:3000".parse().unwrap()));
+    assert!(server.compat.is_some() && server.access.token.is_none());
+    assert!(super::super::compat::warning(&server).unwrap().contains("0.0.0.0:3000"));
+    let words = ["--compat", "sandbox-sdk", "--listen", "127.0.0.1:1", "--no-auth=false"];
+    let server = resolve(&words, "").unwrap().server;
+    assert_eq!(server.listen, Listen::Tcp("127.0.0.1:1".parse().unwrap()));
+    assert!(server.access.token.is_some() && super::super::compat::warning(&server).is_none());
+    // It is trusted only because the mode says so.
+    let words = ["--compat", "sandbox-sdk", "--trust-network=false"];
+    assert!(refused(&words).contains("--trust-network"));
+}
+
+#[test]
 fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(refused(&["--listen", "nowhere"]).contains("HOST:PORT or unix:PATH"));
     assert!(refused(&["--listen", "unix:"]).contains("the path is missing"));
@@ -126,6 +142,7 @@ fn every_option_is_a_variable_and_a_key() {
             "DURATION" => "\"3m\"",
             "COUNT" => "4",
             "FORMAT" => "\"json\"",
+            "MODE" => "\"sandbox-sdk\"",
             "NAME" | "ORIGIN" => "[\"x\"]",
             _ => "\"x\"",
         };
