@@ -53,7 +53,7 @@ use crate::spawn::ProcessSetup;
 pub(crate) use environment::{is_plain, is_taken_at_start};
 pub(crate) use probe::{find_bash, probe};
 pub(crate) use quote::quote;
-pub(crate) use snapshot::{Snapshot, SnapshotError};
+pub(crate) use snapshot::{MAX_SNAPSHOT_BYTES, Snapshot, SnapshotError};
 
 /// The driver of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

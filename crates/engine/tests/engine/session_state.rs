@@ -244,3 +244,17 @@ async fn a_session_does_not_listen() {
     assert_eq!(session.run(spec).await.unwrap().stdout(), "none\n");
     session.delete().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_state_that_is_too_large_is_refused_with_the_remedy() {
+    let place = Place::new();
+    let engine = open(&place, ShellDriver::Auto).await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    run(&session, "small=1; printf -v large '%070000000d' 0").await;
+    let refused = session.fork(None).await.unwrap_err().to_string();
+    assert!(refused.contains("64 MiB") && refused.contains("unset large variables"), "{refused}");
+    // A shell that does not die needs no saved state.
+    assert_eq!(said(&session, "exit 3").await, "");
+    assert_eq!(said(&session, "echo $small ${#large}; unset large").await, "1 70000000\n");
+    assert_eq!(said(&session.fork(None).await.unwrap(), "echo $small").await, "1\n");
+}

@@ -16,7 +16,7 @@ use super::{Activity, Queued, STATE_TIMEOUT, Session};
 use crate::end::StateSource;
 use crate::process_tree::{Tag, walk};
 use crate::protocol::{Answer, Bytes, Refusal, Variable};
-use crate::shell::{Driver, Shell, Snapshot, Urgency};
+use crate::shell::{Driver, MAX_SNAPSHOT_BYTES, Shell, Snapshot, Urgency};
 
 /// Maximum number of consecutive deaths of a shell while it starts.
 const MAX_FAILED_STARTS: u32 = 3;
@@ -96,7 +96,10 @@ impl Session {
     /// state is kept.
     pub(super) fn refuse_wanted(&mut self, core: &mut Core) {
         let why = if core.own_limits.restore_needed() {
-            Refusal::NoShell("the shell did not send its state".into())
+            Refusal::NoShell(format!(
+                "the shell did not send its state; if that has more than {} MiB, unset large variables",
+                MAX_SNAPSHOT_BYTES >> 20
+            ))
         } else {
             Refusal::LimitsLowered
         };
