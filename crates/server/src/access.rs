@@ -13,10 +13,10 @@ use axum::response::{IntoResponse, Response};
 use sandcrab_api::ErrorCode;
 use subtle::ConstantTimeEq;
 
+use crate::admission::Admission;
 use crate::app::App;
 use crate::config::{Access, Listen};
 use crate::error::ApiError;
-use crate::newcomers::Standing;
 
 /// What a WebSocket's subprotocol starts with if it carries the token.
 pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
@@ -184,8 +184,8 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
     };
     match checked {
         Ok(()) => {
-            let standing = request.extensions().get::<Arc<Standing>>();
-            if standing.is_some_and(|standing| !standing.admit()) {
+            let admission = request.extensions().get::<Arc<Admission>>();
+            if admission.is_some_and(|admission| !admission.admit()) {
                 // Nothing was done yet, and nothing is: its answer would be cut off.
                 let why = "connections: this one is closed before its first request; connect again";
                 return ApiError::too_many(why).into_response();

@@ -25,9 +25,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::admission::{Admission, UnauthorizedConnections};
 use crate::dispatch::Dispatch;
 use crate::listening::{Accepted, Listening};
-use crate::newcomers::{Newcomers, Standing};
 use crate::self_waking::SelfWaking;
 use crate::stopping::Stopping;
 use vanished::VanishedWatch;
@@ -35,7 +35,7 @@ use vanished::VanishedWatch;
 /// Maximum time until the first request of a connection.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(30);
 /// Minimum age of a connection without an authorized request before it is closed when slots are scarce.
-const NEWCOMER_TIME: Duration = Duration::from_secs(1);
+const UNAUTHORIZED_MIN_AGE: Duration = Duration::from_secs(1);
 /// Maximum time until the head of a later request, idle time included. It is longer than clients keep idle
 /// connections, so that they close them and no request meets a closed one.
 const NEXT_REQUEST_TIME: Duration = Duration::from_secs(120);
@@ -83,7 +83,7 @@ pub(crate) struct Connections {
     stopping: Stopping,
     tasks: TaskTracker,
     freed: Arc<Notify>,
-    newcomers: Newcomers,
+    unauthorized: UnauthorizedConnections,
     /// Number of free slots below which each new connection closes the oldest unauthorized one.
     scarce: usize,
 }
@@ -106,7 +106,7 @@ impl Connections {
             stopping,
             tasks: TaskTracker::new(),
             freed,
-            newcomers: Newcomers::default(),
+            unauthorized: UnauthorizedConnections::default(),
             scarce: most / 8,
         }
     }
@@ -177,11 +177,11 @@ impl Connections {
             let mut is_failing = false;
             loop {
                 if self.places.available_permits() <= self.scarce {
-                    self.newcomers.evict_oldest(NEWCOMER_TIME);
+                    self.unauthorized.evict_oldest(UNAUTHORIZED_MIN_AGE);
                 }
                 // Checked again after a while, when connections have reached the minimum age.
                 let place = Arc::clone(&self.places).acquire_owned();
-                let Ok(place) = timeout(NEWCOMER_TIME, place).await else { continue };
+                let Ok(place) = timeout(UNAUTHORIZED_MIN_AGE, place).await else { continue };
                 // The semaphore is never closed.
                 let Ok(place) = place else { return };
                 match listening.accept().await {
@@ -190,8 +190,8 @@ impl Connections {
                         self.open.fetch_add(1, Ordering::Relaxed);
                         let (open, freed) = (Arc::clone(&self.open), Arc::clone(&self.freed));
                         let open = Open { open, freed, _place: place, _socket: sockets.token() };
-                        let standing = self.newcomers.add(self.open.load(Ordering::Relaxed));
-                        self.serve(accepted, keep, open, standing);
+                        let admission = self.unauthorized.add(self.open.load(Ordering::Relaxed));
+                        self.serve(accepted, keep, open, admission);
                     }
                     Err(error) if is_of_one_client(&error) => {}
                     Err(error) => {
@@ -211,9 +211,9 @@ impl Connections {
         }
     }
 
-    fn serve(&self, accepted: Accepted, keep: Keep, open: Open, standing: Arc<Standing>) {
+    fn serve(&self, accepted: Accepted, keep: Keep, open: Open, admission: Arc<Admission>) {
         let (dispatch, stopping) = (self.dispatch.clone(), self.stopping.clone());
-        let serving = Serving { dispatch, stopping, keep, standing };
+        let serving = Serving { dispatch, stopping, keep, admission };
         let builder = builder(&self.tasks, keep);
         match accepted {
             Accepted::Tcp(stream) => {
@@ -265,7 +265,7 @@ struct Serving {
     dispatch: Dispatch,
     stopping: Stopping,
     keep: Keep,
-    standing: Arc<Standing>,
+    admission: Arc<Admission>,
 }
 
 /// Serves one client until it disconnects, or must be disconnected.
@@ -273,10 +273,10 @@ async fn serve_one<S>(builder: Builder<Tracked>, stream: Counted<S>, serving: Se
 where
     S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
 {
-    let Serving { dispatch, stopping, keep, standing } = serving;
+    let Serving { dispatch, stopping, keep, admission } = serving;
     let has_asked = Arc::new(AtomicBool::new(false));
     let asks = Arc::clone(&has_asked);
-    let shown = Arc::clone(&standing);
+    let shown = Arc::clone(&admission);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         asks.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(Arc::clone(&shown));
@@ -286,7 +286,7 @@ where
     let (cut_off, begun) = (pin!(stopping.cut_off()), pin!(stopping.begun()));
     let mut connection = SelfWaking::new(connection);
     let (mut cut_off, mut begun) = (SelfWaking::new(cut_off), SelfWaking::new(begun));
-    let evicted = pin!(standing.evicted());
+    let evicted = pin!(admission.evicted());
     let mut evicted = SelfWaking::new(evicted);
     let mut is_told = keep == Keep::OneRequest;
     let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_TIME));

@@ -15,6 +15,7 @@
 //! them, so that a slow client costs one buffer and delays nobody.
 
 mod access;
+mod admission;
 mod answer;
 mod app;
 mod body;
@@ -35,7 +36,6 @@ mod launch;
 mod layer;
 mod listening;
 mod metrics;
-mod newcomers;
 mod note;
 mod origin;
 mod outgoing;

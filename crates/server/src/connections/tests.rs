@@ -35,14 +35,14 @@ impl Scene {
         let (go, open) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let stopping = Stopping::default();
         let waits = Arc::clone(&go);
-        let slow = move |Extension(standing): Extension<Arc<Standing>>| async move {
-            assert!(standing.admit());
+        let slow = move |Extension(admission): Extension<Arc<Admission>>| async move {
+            assert!(admission.admit());
             waits.notified().await;
             "slow"
         };
         let knows = stopping.clone();
-        let quick = move |Extension(standing): Extension<Arc<Standing>>| async move {
-            assert!(standing.admit());
+        let quick = move |Extension(admission): Extension<Arc<Admission>>| async move {
+            assert!(admission.admit());
             if knows.is_stopping() { "stopping" } else { "quick" }
         };
         let router = Router::new().route("/slow", get(slow)).route("/quick", get(quick));

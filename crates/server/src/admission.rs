@@ -1,4 +1,4 @@
-//! [`Newcomers`]: connections without an authorized request. They are closed first when slots are scarce.
+//! [`UnauthorizedConnections`]: connections without an authorized request. They are closed first when slots are scarce.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// The authorization state of a connection. It is in the extensions of its requests.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Admission {
     since: Instant,
     /// One of [`NEW`], [`ADMITTED`] and [`EVICTED`]; only `NEW` ever changes, so that no authorized request is
     /// aborted.
@@ -21,7 +21,7 @@ const NEW: u8 = 0;
 const ADMITTED: u8 = 1;
 const EVICTED: u8 = 2;
 
-impl Standing {
+impl Admission {
     /// Marks the connection as authorized; `false` if it was already selected to be closed.
     pub(crate) fn admit(&self) -> bool {
         self.become_if_new(ADMITTED) != EVICTED
@@ -41,34 +41,34 @@ impl Standing {
 
 /// Connections without an authorized request, in the order of their arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Newcomers(Mutex<VecDeque<Weak<Standing>>>);
+pub(crate) struct UnauthorizedConnections(Mutex<VecDeque<Weak<Admission>>>);
 
-impl Newcomers {
+impl UnauthorizedConnections {
     /// Adds a connection.
-    pub(crate) fn add(&self, open: usize) -> Arc<Standing> {
+    pub(crate) fn add(&self, open: usize) -> Arc<Admission> {
         let (state, evicted) = (AtomicU8::new(NEW), Notify::new());
-        let standing = Arc::new(Standing { since: Instant::now(), state, evicted });
+        let admission = Arc::new(Admission { since: Instant::now(), state, evicted });
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Closed or authorized ones are removed only when there are many.
         if all.len() > 2 * open.max(64) {
-            all.retain(|standing| standing.upgrade().is_some_and(|standing| is_newcomer(&standing)));
+            all.retain(|admission| admission.upgrade().is_some_and(|admission| is_unauthorized(&admission)));
         }
-        all.push_back(Arc::downgrade(&standing));
-        standing
+        all.push_back(Arc::downgrade(&admission));
+        admission
     }
 
     /// Closes the oldest, if it has this age. Returns whether it did.
     pub(crate) fn evict_oldest(&self, age: Duration) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(first) = all.front() {
-            let newcomer = first.upgrade().filter(|standing| is_newcomer(standing));
-            if newcomer.as_ref().is_some_and(|standing| standing.since.elapsed() < age) {
+            let oldest = first.upgrade().filter(|admission| is_unauthorized(admission));
+            if oldest.as_ref().is_some_and(|admission| admission.since.elapsed() < age) {
                 return false;
             }
             all.pop_front();
             // A request may be authorized on it at this moment.
-            if let Some(standing) = newcomer.filter(|standing| standing.become_if_new(EVICTED) == EVICTED) {
-                standing.evicted.notify_one();
+            if let Some(admission) = oldest.filter(|admission| admission.become_if_new(EVICTED) == EVICTED) {
+                admission.evicted.notify_one();
                 return true;
             }
         }
@@ -76,8 +76,8 @@ impl Newcomers {
     }
 }
 
-fn is_newcomer(standing: &Standing) -> bool {
-    standing.state.load(Ordering::Acquire) == NEW
+fn is_unauthorized(admission: &Admission) -> bool {
+    admission.state.load(Ordering::Acquire) == NEW
 }
 
 #[cfg(test)]
@@ -86,29 +86,29 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_that_was_not_admitted_goes_first() {
-        let newcomers = Newcomers::default();
-        let [admitted, first, second] = std::array::from_fn(|_| newcomers.add(3));
-        drop(newcomers.add(3));
+        let unauthorized = UnauthorizedConnections::default();
+        let [admitted, first, second] = std::array::from_fn(|_| unauthorized.add(3));
+        drop(unauthorized.add(3));
         assert!(admitted.admit() && admitted.admit());
-        assert!(!newcomers.evict_oldest(Duration::from_secs(600)));
-        assert!(newcomers.evict_oldest(Duration::ZERO));
+        assert!(!unauthorized.evict_oldest(Duration::from_secs(600)));
+        assert!(unauthorized.evict_oldest(Duration::ZERO));
         first.evicted().await;
         // Its request comes too late, and is not executed.
         assert!(!first.admit());
-        assert!(newcomers.evict_oldest(Duration::ZERO));
+        assert!(unauthorized.evict_oldest(Duration::ZERO));
         second.evicted().await;
-        assert!(!newcomers.evict_oldest(Duration::ZERO));
+        assert!(!unauthorized.evict_oldest(Duration::ZERO));
     }
 
     /// The connection is either authorized or closed, never both.
     #[test]
     fn admission_and_eviction_exclude_each_other() {
         for _ in 0..2_000 {
-            let newcomers = Newcomers::default();
-            let standing = newcomers.add(1);
+            let unauthorized = UnauthorizedConnections::default();
+            let admission = unauthorized.add(1);
             let admitted = std::thread::scope(|scope| {
-                let admitting = scope.spawn(|| standing.admit());
-                let evicted = newcomers.evict_oldest(Duration::ZERO);
+                let admitting = scope.spawn(|| admission.admit());
+                let evicted = unauthorized.evict_oldest(Duration::ZERO);
                 (admitting.join().unwrap(), evicted)
             });
             assert!(admitted == (true, false) || admitted == (false, true), "{admitted:?}");
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let newcomers = Newcomers::default();
+        let unauthorized = UnauthorizedConnections::default();
         for _ in 0..10_000 {
-            drop(newcomers.add(1));
+            drop(unauthorized.add(1));
         }
-        assert!(newcomers.0.lock().unwrap().len() <= 129);
+        assert!(unauthorized.0.lock().unwrap().len() <= 129);
     }
 }
