@@ -161,7 +161,10 @@ impl Connection {
                         }
                     }
                 }
-                ending = self.writer.drive(is_stopping) => return ending,
+                // If there is room again for frames of the client, the next round reads them.
+                written = self.writer.drive(is_stopping) => if let Err(ending) = written {
+                    return ending;
+                },
                 Some(joined) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => match joined {
                     Ok((_, (id, serial, reply))) => self.writer.reply(&id, serial, reply),
                     Err(e) if e.is_panic() => self.writer.panicked(e.id(), e.into_panic().as_ref()),

@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -209,16 +208,28 @@ impl Writer {
         self.control.push_back(Message::Ping(Vec::new().into()));
     }
 
-    /// Writes until the socket fails, or must be closed: when the server is stopping, as soon as no request is
-    /// running.
-    pub(super) async fn drive(&mut self, is_stopping: bool) -> Ending {
-        match poll_fn(|cx| self.poll_drive(cx, is_stopping)).await {
-            Ok(never) => match never {},
-            Err(ending) => ending,
+    /// Writes until the socket fails, or must be closed: when the server is stopping, as soon as no
+    /// request is running. Also returns when there is room for another frame and there was none.
+    pub(super) async fn drive(&mut self, is_stopping: bool) -> Result<(), Ending> {
+        let had_room = self.has_room();
+        poll_fn(|cx| match self.poll_drive(cx, is_stopping) {
+            Poll::Ready(ending) => Poll::Ready(Err(ending)),
+            Poll::Pending if !had_room && self.has_room() => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    fn poll_drive(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Ending> {
+        match ready!(self.poll_write_all(cx)) {
+            Ok(()) if is_stopping && self.is_idle() => Poll::Ready(Ending::stopping()),
+            Ok(()) => Poll::Pending,
+            Err(ending) => Poll::Ready(ending),
         }
     }
 
-    fn poll_drive(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Result<Infallible, Ending>> {
+    /// Writes what there is; ready when the socket has taken all of it.
+    fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ending>> {
         let gone = |_| Ending::Gone;
         loop {
             ready!(Pin::new(&mut self.sink).poll_ready(cx)).map_err(gone)?;
@@ -233,10 +244,7 @@ impl Writer {
             ready!(Pin::new(&mut self.sink).poll_flush(cx)).map_err(gone)?;
             self.is_unflushed = false;
         }
-        if is_stopping && self.is_idle() {
-            return Poll::Ready(Err(Ending::stopping()));
-        }
-        Poll::Pending
+        Poll::Ready(Ok(()))
     }
 
     /// The next message or fragment to write.

@@ -63,6 +63,10 @@ pub(super) fn push(
             .floor(through_engine)
             .bar(Bar::AtLeastTimesFloor(0.6)),
     );
+    table.push(
+        Row::new("100 sessions × 20 commands over HTTP", over_http)
+            .bar(Bar::AtLeast(Measure::PerSecond(10_000.0))),
+    );
     Ok(())
 }
 

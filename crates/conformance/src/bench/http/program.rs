@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -53,19 +54,39 @@ impl Program {
         self.address
     }
 
+    /// The processor time of the server and everything below it, without what has ended.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let threads =
+            self.processes().into_iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let time = threads.flatten().flatten().filter_map(|thread| {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(time.sum())
+    }
+
+    /// The server's parent, and everything below it.
+    fn processes(&self) -> Vec<u32> {
+        let mut pids = vec![self.child.id()];
+        let mut next = 0;
+        while let Some(pid) = pids.get(next) {
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            pids.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            next += 1;
+        }
+        pids
+    }
+
     /// What the server itself has in memory, and what the processes around it have: its parent and its zygote.
     pub(crate) fn memory(&self) -> Result<Memory, FigureError> {
         let mut memory = Memory::default();
-        let mut pids = vec![self.child.id()];
-        while let Some(pid) = pids.pop() {
+        for pid in self.processes() {
             // One that has just ended has no memory.
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
             let field = |name: &str| -> u64 {
                 let line = status.lines().find_map(|line| line.strip_prefix(name));
                 line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
             };
-            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-            pids.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
             // Of all of them only the server has threads.
             if field("Threads:") > 1 {
                 memory.server += field("VmRSS:") << 10;
