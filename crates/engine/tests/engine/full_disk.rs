@@ -105,7 +105,7 @@ fn is_short_of_space(engine: &Engine) -> bool {
     engine.health().problems.iter().any(|problem| problem.code == "disk_full")
 }
 
-/// Records that were just made are the ones that fill a disk: cleaning up and new commands need no patience then.
+/// Records that were just made are the ones that fill a disk: clean-up and new commands do not wait for the grace period then.
 #[tokio::test]
 async fn a_full_disk_can_be_freed_of_what_was_just_received() {
     let place = Place::new();
