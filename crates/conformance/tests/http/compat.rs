@@ -62,7 +62,8 @@ async fn a_timeout_in_a_session_is_an_error_and_ends_the_command() {
     let server = serve().await;
     let target = &server.target;
     let session = target.make_session(json!({"id": "s", "commandTimeoutMs": 60_000.5})).await;
-    let command = "echo a; z=3; sleep 321";
+    let folder = target.folder().await;
+    let command = format!("echo a; z=3; sleep 300 & echo $! > {folder}/pid; wait");
     let body = json!({"command": command, "sessionId": session, "timeoutMs": 200});
     let answer = target.post("/api/execute", body).await;
     let refused = answer.json();
@@ -73,7 +74,9 @@ async fn a_timeout_in_a_session_is_an_error_and_ends_the_command() {
     assert_eq!(refused["message"], message.as_str());
     assert_eq!(refused["context"], json!({"command": command, "stderr": "Command timeout after 200ms"}));
     // Ours: the command does not go on, and the session's next command need not wait for it.
-    assert_eq!(target.in_session("s", "echo $z; pgrep -fx 'sleep 321'").await["stdout"], "3");
+    let alive = format!("echo $z; kill -0 $(cat {folder}/pid) 2>/dev/null && echo alive");
+    assert_eq!(target.in_session("s", &alive).await["stdout"], "3");
+    target.in_session("s", &format!("rm -r {folder}")).await;
     let limited = target.make_session(json!({"commandTimeoutMs": 200})).await;
     let answer = target.post("/api/execute", json!({"command": "sleep 60", "sessionId": limited})).await;
     assert!(text(&answer.json()["message"]).contains("Command timeout after 200ms"));
