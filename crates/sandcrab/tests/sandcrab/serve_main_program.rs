@@ -51,6 +51,14 @@ fn its_streams_arguments_and_environment_are_passed_through() {
 }
 
 #[test]
+fn nothing_after_the_dashes_is_no_program() {
+    let place = TestDir::new();
+    let serve = place.serve(&["--"]);
+    assert!(serve.answers());
+    serve.stop();
+}
+
+#[test]
 fn a_failure_stops_the_server_with_its_code() {
     for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137), ("sleep 0.2; exit 3", 3)] {
         let place = TestDir::new();
