@@ -6,31 +6,55 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::Timestamp;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $status:literal;)*) => {
         /// Why a request was refused.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+            $($(#[doc = $doc])+ $variant,)*
+            /// A code of a newer server. The status, the message and the suggestion say what there is to know.
+            Unknown,
         }
 
         impl ErrorCode {
-            /// Every code there is.
+            /// Every code that this version knows.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The code as the word on the wire.
             pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::Unknown => "UNKNOWN",
+                }
+            }
+
+            /// The code that is this word on the wire; `Unknown` for one of a newer server.
+            pub fn from_word(word: &str) -> Self {
+                match word {
+                    $($name => Self::$variant,)*
+                    _ => Self::Unknown,
+                }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc),+).trim_ascii(),)*
+                    Self::Unknown => "A code of a newer server.",
+                }
             }
 
             /// The HTTP status it comes with.
             pub fn status(self) -> u16 {
-                match self { $(Self::$variant => $status,)* }
+                match self {
+                    $(Self::$variant => $status,)*
+                    Self::Unknown => 500,
+                }
             }
         }
     };
@@ -113,14 +137,25 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-// By hand: what is derived would have the names of the variants, not the words on the wire.
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from_word(&<std::borrow::Cow<'de, str>>::deserialize(deserializer)?))
+    }
+}
+
 impl utoipa::PartialSchema for ErrorCode {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        utoipa::openapi::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::Type::String)
-            .enum_values(Some(Self::ALL.iter().map(|code| code.as_str())))
-            .description(Some("Why a request was refused."))
-            .into()
+        let values: Vec<_> = Self::ALL.iter().map(|code| (code.as_str(), code.meaning())).collect();
+        crate::wire_enum::schema(
+            "Why a request was refused. A newer server may have more codes than these.",
+            &values,
+        )
     }
 }
 
@@ -164,6 +199,8 @@ mod tests {
         for code in ErrorCode::ALL {
             assert!((400..600).contains(&code.status()), "{code}");
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{code}\""));
+            assert_eq!(serde_json::from_str::<ErrorCode>(&format!("\"{code}\"")).unwrap(), *code);
+            assert!(code.meaning().ends_with('.'), "{code}");
         }
     }
 }

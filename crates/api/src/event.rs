@@ -84,7 +84,7 @@ pub struct Summary {
     pub session_restarted: Option<bool>,
     /// How old the restored state was, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restored_state_age: Option<f64>,
+    pub restored_state_age_ms: Option<f64>,
     /// Where the restored state came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_from: Option<RestoredFrom>,

@@ -8,71 +8,66 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::Timestamp;
+use crate::wire_enum::wire_enum;
 
 /// Changes to the environment: set to a string, or unset with `null`.
 pub type Variables = BTreeMap<String, Option<String>>;
 
-/// How bytes are written in JSON.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Encoding {
-    /// As text; what is not UTF-8 is replaced, and the answer says so.
-    #[default]
-    #[serde(alias = "utf-8")]
-    Utf8,
-    /// As base64, exactly.
-    Base64,
+wire_enum! {
+    /// How bytes are written in JSON.
+    pub enum Encoding = Utf8 {
+        /// As text; what is not UTF-8 is replaced, and the answer says so.
+        Utf8 = "utf8" | "utf-8",
+        /// As base64, exactly.
+        Base64 = "base64",
+    }
 }
 
-/// What becomes of processes that a command left running.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Leftovers {
-    /// They go on.
-    #[default]
-    Keep,
-    /// They are ended.
-    Kill,
-    /// Each becomes a process of its own, listed and to be killed like one.
-    Adopt,
+wire_enum! {
+    /// What becomes of processes that a command left running.
+    pub enum Leftovers = Keep {
+        /// They go on.
+        Keep = "keep",
+        /// They are ended.
+        Kill = "kill",
+        /// Each becomes a process of its own, listed and to be killed like one.
+        Adopt = "adopt",
+    }
 }
 
-/// What becomes of a command when the client that waits for it goes away.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnDisconnect {
-    /// It goes on.
-    #[default]
-    Keep,
-    /// It is killed.
-    Kill,
+wire_enum! {
+    /// What becomes of a command when the client that waits for it goes away.
+    pub enum OnDisconnect = Keep {
+        /// It goes on.
+        Keep = "keep",
+        /// It is killed.
+        Kill = "kill",
+    }
 }
 
-/// What becomes of output that was not read yet when the journal is full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Overflow {
-    /// The oldest of it is dropped, and a `gap` event says so.
-    #[default]
-    Drop,
-    /// The command waits for the client that streams its output. 30 s after the last one has gone, output is dropped.
-    Wait,
+wire_enum! {
+    /// What becomes of output that was not read yet when the journal is full.
+    pub enum Overflow = Drop {
+        /// The oldest of it is dropped, and a `gap` event says so.
+        Drop = "drop",
+        /// The command waits for the client that streams its output. 30 s after the last one has gone, output is dropped.
+        Wait = "wait",
+    }
 }
 
-/// What becomes of a process that was started from a session when the session is deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnSessionEnd {
-    /// It is killed.
-    #[default]
-    Kill,
-    /// It goes on.
-    Keep,
+wire_enum! {
+    /// What becomes of a process that was started from a session when the session is deleted.
+    pub enum OnSessionEnd = Kill {
+        /// It is killed.
+        Kill = "kill",
+        /// It goes on.
+        Keep = "keep",
+    }
 }
 
 /// Limits on what a command may use. What is left out is not limited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Limits {
     /// Memory of the whole tree with a cgroup, address space of each process without.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +138,7 @@ fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>
 
 /// A command and how to run it. One shape for `execute`, `execute/stream` and `process/start`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandRequest {
     /// Shell text; or, with `args`, the program.
     pub command: String,
@@ -219,6 +214,19 @@ pub struct CommandRequest {
     /// `false` keeps the finished record until it is cleaned up explicitly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_cleanup: Option<bool>,
+    /// Sent by clients of the reference, and without effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+wire_enum! {
+    /// Who asks, in the words of the reference.
+    pub enum Origin {
+        /// A user of the client.
+        User = "user",
+        /// The client itself.
+        Internal = "internal",
+    }
 }
 
 /// A finished execution whose id was used again, and whose record is gone.
@@ -231,28 +239,29 @@ pub struct Replaced {
     pub end: End,
 }
 
-/// Why an execution ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EndReason {
-    /// The program returned.
-    Exited,
-    /// The program died of a signal that the server did not send.
-    Signaled,
-    /// The wall timeout passed.
-    Timeout,
-    /// It was silent for longer than the idle timeout.
-    IdleTimeout,
-    /// It was killed or interrupted through the API.
-    Killed,
-    /// The kernel killed it for want of memory.
-    Oom,
-    /// It wrote more than it may.
-    OutputLimit,
-    /// Its session was deleted or reset.
-    SessionEnded,
-    /// Its supervisor died, or the machine restarted.
-    Lost,
+wire_enum! {
+    /// Why an execution ended.
+    pub enum EndReason {
+        /// The program returned.
+        Exited = "exited",
+        /// The program died of a signal that the server did not send.
+        Signaled = "signaled",
+        /// The wall timeout passed.
+        Timeout = "timeout",
+        /// It was silent for longer than the idle timeout.
+        IdleTimeout = "idle_timeout",
+        /// It was killed or interrupted through the API.
+        Killed = "killed",
+        /// The kernel killed it for want of memory.
+        Oom = "oom",
+        /// It wrote more than it may.
+        OutputLimit = "output_limit",
+        /// Its session was deleted or reset.
+        SessionEnded = "session_ended",
+        /// Its supervisor died, or the machine restarted.
+        Lost = "lost",
+        else Unknown
+    }
 }
 
 /// How an execution ended.
@@ -293,13 +302,21 @@ pub struct ProcessName {
 #[serde(rename_all = "camelCase")]
 pub struct Truncated {
     /// Bytes of standard output that were left out.
-    pub stdout: u64,
+    pub stdout_bytes: u64,
     /// Where: after that many bytes of it.
-    pub stdout_after: u64,
+    pub stdout_after_bytes: u64,
     /// Bytes of standard error that were left out.
-    pub stderr: u64,
+    pub stderr_bytes: u64,
     /// Where: after that many bytes of it.
-    pub stderr_after: u64,
+    pub stderr_after_bytes: u64,
+}
+
+wire_enum! {
+    /// The tag of a result.
+    pub enum ResultTag = Result {
+        /// The command has ended.
+        Result = "result",
+    }
 }
 
 /// What a command did.
@@ -310,6 +327,9 @@ pub struct ExecuteResult {
     pub stdout: String,
     /// What it wrote to standard error.
     pub stderr: String,
+    /// Tells it from the answer to `background`.
+    #[serde(default, rename = "type")]
+    pub answer_type: ResultTag,
     /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub invalid_utf8: bool,
@@ -352,7 +372,7 @@ pub struct ExecuteResult {
     pub session_restarted: Option<bool>,
     /// How old the restored state was, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restored_state_age: Option<f64>,
+    pub restored_state_age_ms: Option<f64>,
     /// Where the restored state came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_from: Option<RestoredFrom>,
@@ -366,14 +386,15 @@ pub struct ExecuteResult {
     pub cursor: u64,
 }
 
-/// Where the state of a restored shell came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RestoredFrom {
-    /// The shell before it, when it ended: nothing is missing.
-    Exit,
-    /// The snapshot taken last, since the shell died without warning: what was done after it is missing.
-    Snapshot,
+wire_enum! {
+    /// Where the state of a restored shell came from.
+    pub enum RestoredFrom {
+        /// The shell before it, when it ended: nothing is missing.
+        Exit = "exit",
+        /// The snapshot taken last, since the shell died without warning: what was done after it is missing.
+        Snapshot = "snapshot",
+        else Unknown
+    }
 }
 
 /// The answer to `execute`: the result, or with `background` the start. Only the document has this type.

@@ -5,22 +5,25 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::ErrorCode;
 use crate::execute::Encoding;
+use crate::wire_enum::wire_enum;
 
-/// What a client wants with a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientFrameKind {
-    /// Sends a request.
-    Request,
-    /// Cancels a request, as a client does that closes its connection.
-    Cancel,
+wire_enum! {
+    /// What a client wants with a frame.
+    pub enum ClientFrameKind {
+        /// Sends a request.
+        Request = "request",
+        /// Cancels a request, as a client does that closes its connection.
+        Cancel = "cancel",
+    }
 }
 
 /// What a client sends.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ClientFrame {
     /// What it is.
     #[serde(rename = "type")]
@@ -35,6 +38,7 @@ pub struct ClientFrame {
     pub path: Option<String>,
     /// The JSON body. The route gets exactly this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
     pub body: Option<Box<RawValue>>,
     /// With `base64`, `body` is a string, and the route gets the bytes it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +49,7 @@ pub struct ClientFrame {
 }
 
 /// The answer to a request; the last frame of its id.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ResponseFrame {
     /// The request.
     pub id: String,
@@ -56,13 +60,14 @@ pub struct ResponseFrame {
     pub encoding: Option<Encoding>,
     /// The body: as it is where it is JSON, else as a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
     pub body: Option<Box<RawValue>>,
     /// Always true.
     pub done: bool,
 }
 
 /// One event of a stream.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StreamFrame {
     /// The request.
     pub id: String,
@@ -77,7 +82,7 @@ pub struct StreamFrame {
 }
 
 /// A request or a frame that failed. With an id it is the last frame of that request.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ErrorFrame {
     /// The request, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,11 +95,12 @@ pub struct ErrorFrame {
     pub status: u16,
     /// What a program may want to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub context: Option<Value>,
 }
 
 /// What the server sends.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ServerFrame {
     /// The answer to a request.

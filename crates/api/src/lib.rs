@@ -12,9 +12,9 @@
 //!
 //! # Conventions
 //!
-//! Names on the wire are camelCase, durations are milliseconds, times are ISO 8601 in UTC ([`Timestamp`]). Fields
-//! that a request does not know are passed over, so that newer clients can talk to older servers; values it does not
-//! know are refused.
+//! Names on the wire are camelCase, durations are milliseconds, times are ISO 8601 in UTC ([`Timestamp`]). Requests are
+//! read strictly: a field or a value that is not known is refused, and the refusal names it. Answers are read leniently: a client
+//! passes over fields that it does not know, and reads words that it does not know as `Unknown`.
 
 pub mod error;
 pub mod event;
@@ -26,6 +26,7 @@ pub mod service;
 pub mod session;
 pub mod signal;
 mod time;
+mod wire_enum;
 
 pub use error::{ErrorBody, ErrorCode};
 pub use object::Object;

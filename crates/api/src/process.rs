@@ -5,31 +5,34 @@ use utoipa::ToSchema;
 
 use crate::Timestamp;
 use crate::execute::{Encoding, End, ProcessName, Replaced, Truncated, Usage};
+use crate::wire_enum::wire_enum;
 
-/// Where a process stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ProcessStatus {
-    /// Accepted; in a session it may wait for its turn.
-    Starting,
-    /// Running.
-    Running,
-    /// It returned 0.
-    Completed,
-    /// It returned something else, or died of a signal of its own.
-    Failed,
-    /// It was killed: through the API, by a deadline or by a limit.
-    Killed,
-    /// What became of it is not known.
-    Error,
+wire_enum! {
+    /// Where a process stands.
+    pub enum ProcessStatus {
+        /// Accepted; in a session it may wait for its turn.
+        Starting = "starting",
+        /// Running.
+        Running = "running",
+        /// It returned 0.
+        Completed = "completed",
+        /// It returned something else, or died of a signal of its own.
+        Failed = "failed",
+        /// It was killed: through the API, by a deadline or by a limit.
+        Killed = "killed",
+        /// What became of it is not known.
+        Error = "error",
+        else Unknown
+    }
 }
 
-/// What a running process waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Waiting {
-    /// For somebody to write to its standard input.
-    Input,
+wire_enum! {
+    /// What a running process waits for.
+    pub enum Waiting {
+        /// For somebody to write to its standard input.
+        Input = "input",
+        else Unknown
+    }
 }
 
 /// A process.
@@ -75,10 +78,21 @@ pub struct Process {
     pub leftover_count: Option<u32>,
 }
 
+wire_enum! {
+    /// The tag of a start.
+    pub enum StartedTag = Started {
+        /// The process has started.
+        Started = "started",
+    }
+}
+
 /// A process that has started.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessStarted {
+    /// Tells it from the result of a command.
+    #[serde(default, rename = "type")]
+    pub answer_type: StartedTag,
     /// Always true.
     pub success: bool,
     /// Its id.
@@ -95,6 +109,16 @@ pub struct ProcessStarted {
     pub replaced: Option<Replaced>,
     /// When.
     pub timestamp: Timestamp,
+}
+
+wire_enum! {
+    /// One of the two streams.
+    pub enum StreamName = Stdout {
+        /// Standard output.
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+    }
 }
 
 /// Processes.
@@ -146,6 +170,11 @@ pub struct KillAnswer {
     pub timestamp: Timestamp,
 }
 
+/// A request without options.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmptyRequest {}
+
 /// How many processes something was done to.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -160,6 +189,7 @@ pub struct CleanedAnswer {
 
 /// A signal to send, by name (`TERM`, `SIGTERM`) or number, as a string or a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SignalRequest {
     /// The signal.
     #[schema(schema_with = name_or_number)]

@@ -100,7 +100,7 @@ pub struct Health {
     /// The server's version.
     pub version: String,
     /// How long it has been running, in milliseconds.
-    pub uptime: u64,
+    pub uptime_ms: u64,
     /// How sessions drive their shells.
     pub shell: ShellHealth,
     /// What cgroups are used for.

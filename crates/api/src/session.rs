@@ -6,21 +6,21 @@ use utoipa::ToSchema;
 use crate::Timestamp;
 use crate::execute::{ProcessName, Variables};
 use crate::process::KilledProcess;
+use crate::wire_enum::wire_enum;
 
-/// What a command that ends its session's shell is answered with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnShellExit {
-    /// With 410 `SESSION_TERMINATED`; the next command finds the shell restored.
-    #[default]
-    Terminate,
-    /// With its result, like any other command.
-    Restore,
+wire_enum! {
+    /// What a command that ends its session's shell is answered with.
+    pub enum OnShellExit = Terminate {
+        /// With 410 `SESSION_TERMINATED`; the next command finds the shell restored.
+        Terminate = "terminate",
+        /// With its result, like any other command.
+        Restore = "restore",
+    }
 }
 
 /// What a session is made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct SessionRequest {
     /// The id; one is made if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ pub struct SessionAnswer {
 
 /// Which session to delete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeleteSessionRequest {
     /// Its id.
     pub session_id: String,
@@ -146,7 +146,7 @@ pub struct SessionEnded {
 
 /// How to interrupt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct InterruptRequest {
     /// The signal to begin with, by name or number; `SIGINT` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub struct InterruptRequest {
 
 /// What to call the copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ForkRequest {
     /// The id; one is made if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,7 +168,7 @@ pub struct ForkRequest {
 
 /// How to reset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ResetRequest {
     /// Whether the new shell gets the state of the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,6 +177,7 @@ pub struct ResetRequest {
 
 /// Changes to an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct EnvRequest {
     /// The variables: a string sets, `null` unsets.
     #[schema(value_type = BTreeMap<String, Option<String>>)]

@@ -60,6 +60,8 @@ mod client;
 mod error;
 mod execute;
 mod key;
+#[cfg(test)]
+mod newer;
 mod process;
 mod retry;
 mod service;

@@ -21,6 +21,7 @@ pub(crate) fn reason(end: &End) -> String {
         (EndReason::OutputLimit, _) => "output limit".to_owned(),
         (EndReason::SessionEnded, _) => "session ended".to_owned(),
         (EndReason::Lost, _) => "lost".to_owned(),
+        (EndReason::Unknown, _) => "unknown".to_owned(),
     }
 }
 
@@ -42,6 +43,7 @@ pub(crate) fn predicate(end: &End) -> String {
             "was lost: its supervisor was killed or the machine restarted, and its exit code is unknown"
                 .to_owned()
         }
+        (EndReason::Unknown, _) => "ended for a reason that only a newer version knows".to_owned(),
     }
 }
 

@@ -42,28 +42,16 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The status of a process.
-pub(crate) fn status_word(status: ProcessStatus) -> &'static str {
-    match status {
-        ProcessStatus::Starting => "starting",
-        ProcessStatus::Running => "running",
-        ProcessStatus::Completed => "completed",
-        ProcessStatus::Failed => "failed",
-        ProcessStatus::Killed => "killed",
-        ProcessStatus::Error => "error",
-    }
-}
-
 /// The status of a process, in its colour.
 pub(crate) fn status(status: ProcessStatus) -> Cell {
     let colour = match status {
         ProcessStatus::Starting => Color::Cyan,
         ProcessStatus::Running => Color::Green,
-        ProcessStatus::Completed => Color::Reset,
+        ProcessStatus::Completed | ProcessStatus::Unknown => Color::Reset,
         ProcessStatus::Failed | ProcessStatus::Error => Color::Red,
         ProcessStatus::Killed => Color::Yellow,
     };
-    Cell::new(status_word(status)).fg(colour)
+    Cell::new(status.as_str()).fg(colour)
 }
 
 /// A duration in two digits or so: `12ms`, `3.4s`, `5m`, `2h`, `9d`.

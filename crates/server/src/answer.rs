@@ -110,10 +110,10 @@ impl AnswerOutput {
             align(&mut reader, Stream::Stderr, &mut stderr)?;
         }
         let truncated = (stdout.omitted + stderr.omitted > 0).then_some(Truncated {
-            stdout: stdout.omitted,
-            stdout_after: stdout.head.end,
-            stderr: stderr.omitted,
-            stderr_after: stderr.head.end,
+            stdout_bytes: stdout.omitted,
+            stdout_after_bytes: stdout.head.end,
+            stderr_bytes: stderr.omitted,
+            stderr_after_bytes: stderr.head.end,
         });
         let plans = [stdout, stderr].map(|plan| vec![plan.head, plan.tail]);
         let source = Source::Journal(Box::new(reader), plans);

@@ -11,8 +11,13 @@ use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
 use sandcrab_engine::{ControlError, ReadError, SessionError, StartError};
 use serde_json::{Map, Value};
 
+use crate::nearest::nearest;
+
 /// How many handlers, streams and bodies have panicked.
 pub(crate) static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// How much of an unknown name is repeated.
+const MAX_SHOWN_NAME_CHARS: usize = 64;
 
 /// A refusal. Small, since every handler's result has room for one.
 #[derive(Debug, Clone)]
@@ -39,6 +44,28 @@ impl ApiError {
         Self::new(ErrorCode::ValidationFailed, format!("{field}: {why}"))
             .with("field", field)
             .with("validationErrors", serde_json::json!([{"field": field, "message": why.to_string()}]))
+    }
+
+    /// A field or a query parameter that the route does not have. `known` are those that it has.
+    pub(crate) fn unknown<'a>(
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str> + Clone,
+    ) -> Self {
+        let shown: String = name.chars().take(MAX_SHOWN_NAME_CHARS).collect();
+        let why = match nearest(name, known.clone()) {
+            Some(nearest) => format!("unknown {what}; did you mean {nearest:?}?"),
+            None => format!("unknown {what}"),
+        };
+        let error = Self::invalid(&shown, why);
+        if let Some(nearest) = nearest(name, known.clone()) {
+            return error.with("nearest", nearest);
+        }
+        let known: Vec<_> = known.into_iter().collect();
+        match known.as_slice() {
+            [] => error.suggest(format!("leave it out: the route has no {what}")),
+            known => error.suggest(format!("the route has: {}", known.join(", "))),
+        }
     }
 
     pub(crate) fn too_many(what: &str) -> Self {

@@ -49,10 +49,34 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         if SECRET_FIELDS.contains(&path.split(['.', '[']).next().unwrap_or_default()) {
             return ApiError::invalid(field, "invalid type; see the API document");
         }
-        ApiError::invalid(field, e.inner())
+        let message = e.inner().to_string();
+        match unknown_field(&message) {
+            Some((name, known)) => {
+                let parent = path.strip_suffix(name).unwrap_or("").trim_end_matches('.');
+                let name = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
+                let known: Vec<_> = known
+                    .iter()
+                    .map(|known| match parent {
+                        "" => (*known).to_owned(),
+                        parent => format!("{parent}.{known}"),
+                    })
+                    .collect();
+                ApiError::unknown("field", &name, known.iter().map(String::as_str))
+            }
+            None => ApiError::invalid(field, message),
+        }
     })?;
     json.end().map_err(|e| ApiError::invalid("body", e))?;
     Ok(value)
+}
+
+/// The field that a message of serde says is unknown, and those that are known.
+fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown field `")?;
+    // The name is the client's, and may hold anything.
+    let (name, known) =
+        rest.rsplit_once("`, expected ").or_else(|| rest.rsplit_once("`, there are no fields"))?;
+    Some((name, known.split('`').skip(1).step_by(2).collect()))
 }
 
 /// A JSON body, with its bytes for whoever wants to compare.
@@ -182,4 +206,24 @@ pub(crate) fn name_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Opti
         return Err(ApiError::invalid(name, format!("expected 1 to {MAX_NAME_BYTES} bytes")));
     }
     Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use sandcrab_api::execute::CommandRequest;
+    use sandcrab_api::process::EmptyRequest;
+
+    use super::*;
+
+    #[test]
+    fn unknown_fields_are_named_as_they_came() {
+        for name in ["timeout", "`, expected `", "a.b", "`", "", "☃", "x` at line 1"] {
+            let body = serde_json::json!({ "command": "true", name: 1 }).to_string();
+            let error = parse::<CommandRequest>(body.as_bytes()).unwrap_err();
+            assert!(error.message().starts_with(&format!("{name}: unknown field")), "{}", error.message());
+            let body = serde_json::json!({ name: 1 }).to_string();
+            assert!(parse::<EmptyRequest>(body.as_bytes()).is_err());
+        }
+        assert!(parse::<EmptyRequest>(b"").is_ok() && parse::<EmptyRequest>(b" {} ").is_ok());
+    }
 }

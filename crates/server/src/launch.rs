@@ -85,6 +85,12 @@ pub(crate) async fn launch(
     let kind = if request.background == Some(true) { Kind::Process } else { kind };
     let session_id = input::session_id(request.session_id.take(), headers, query)?;
     let session = session_id.as_deref().map(|id| input::find_session(sandbox, id)).transpose()?;
+    if request.on_session_end.is_some() && session.is_none() {
+        return Err(ApiError::invalid(
+            "onSessionEnd",
+            "there is no session; give a sessionId, or leave it out",
+        ));
+    }
     let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
     let mut spec = spec(sandbox, &mut request, session.is_some(), &session_note, kind)?;
     spec.user = user(sandbox, request.user.take()).await?;

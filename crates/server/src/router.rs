@@ -4,6 +4,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::{Extension, Router};
 use sandcrab_api::ErrorCode;
+use sandcrab_api::frame::{ClientFrame, ServerFrame};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -11,15 +12,18 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::routes::{environment, events, execute, logs, output, process, service, session, socket, stdin};
-use crate::{access, document, layer};
+use crate::{access, document, layer, operations};
 
 /// The API's description.
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Sandcrab",
-    description = "Runs commands, keeps shells, records every byte, and ends what it started.",
-    license(name = "Apache-2.0", identifier = "Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Sandcrab",
+        description = "Runs commands, keeps shells, records every byte, and ends what it started.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(ClientFrame, ServerFrame))
+)]
 struct Api;
 
 fn routes() -> OpenApiRouter<App> {
@@ -52,21 +56,28 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(service::metrics))
         .routes(routes!(service::openapi))
         .routes(routes!(events::events))
+        .routes(routes!(socket::socket))
+}
+
+/// The document.
+pub(crate) fn openapi() -> serde_json::Value {
+    let (_, document) = routes().split_for_parts();
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    document::complete(&mut document);
+    document
 }
 
 /// The document, as it is served and committed.
 pub(crate) fn openapi_json() -> String {
-    let (_, document) = routes().split_for_parts();
-    let mut document = serde_json::to_value(document).unwrap_or_default();
-    document::complete(&mut document);
-    format!("{document:#}\n")
+    format!("{:#}\n", openapi())
 }
 
 /// Everything a client can reach.
 pub(crate) fn router(app: &App) -> Router {
     let (routes, _) = routes().split_for_parts();
     let routes = routes
-        .route("/ws", axum::routing::any(socket::socket))
+        // What the document does not have is refused.
+        .route_layer(axum::middleware::from_fn(operations::check))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
     let router = match &app.compat {

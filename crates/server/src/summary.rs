@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use sandcrab_api::event::Summary;
-use sandcrab_api::execute::{Encoding, ExecuteResult, Truncated};
+use sandcrab_api::execute::{Encoding, ExecuteResult, ResultTag, Truncated};
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{End, EndReason, Execution, ExecutionInfo, ReadError};
@@ -59,6 +59,7 @@ pub(crate) async fn result(
     let result = ExecuteResult {
         stdout: String::new(),
         stderr: String::new(),
+        answer_type: ResultTag::Result,
         invalid_utf8: false,
         encoding: (encoding == Encoding::Base64).then_some(encoding),
         success: convert::exit_code(end) == 0,
@@ -75,7 +76,7 @@ pub(crate) async fn result(
         leftovers: (end.leftover_count > 0).then(|| convert::names(&end.leftovers)),
         leftover_count: (end.leftover_count > 0).then_some(end.leftover_count),
         session_restarted: end.restored.is_some().then_some(true),
-        restored_state_age: end.restored.map(convert::millis),
+        restored_state_age_ms: end.restored.map(convert::millis),
         restored_from: end.restored_from.map(convert::restored_from),
         shell_ended: end.shell_ended.then_some(true),
         replaced: convert::replaced(&info),
@@ -124,8 +125,8 @@ where
 
 /// What is missing where all output is left out.
 fn nothing_of(info: &ExecutionInfo) -> Truncated {
-    let stderr = info.stderr_bytes.min(info.output_bytes);
-    Truncated { stdout: info.output_bytes - stderr, stderr, ..Truncated::default() }
+    let stderr_bytes = info.stderr_bytes.min(info.output_bytes);
+    Truncated { stdout_bytes: info.output_bytes - stderr_bytes, stderr_bytes, ..Truncated::default() }
 }
 
 /// Reads, and tries again for a while when the machine is out of descriptors or memory.
@@ -154,7 +155,7 @@ pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summa
         leftovers: (end.leftover_count > 0).then(|| convert::names(&end.leftovers)),
         leftover_count: (end.leftover_count > 0).then_some(end.leftover_count),
         session_restarted: end.restored.is_some().then_some(true),
-        restored_state_age: end.restored.map(convert::millis),
+        restored_state_age_ms: end.restored.map(convert::millis),
         restored_from: end.restored_from.map(convert::restored_from),
         shell_ended: end.shell_ended.then_some(true),
         timestamp,

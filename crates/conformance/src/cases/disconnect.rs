@@ -54,7 +54,7 @@ pub(super) async fn it_is_ended(target: Target) {
 
 /// A reader of a process is only a reader.
 pub(super) async fn a_reader_of_a_process(target: Target) {
-    let id = target.start(json!({"command": "echo begun; sleep 300", "onDisconnect": "kill"})).await;
+    let id = target.start(json!({"command": "echo begun; sleep 300", "onDisconnect": "keep"})).await;
     let mut events = target.stream(Request::get(format!("/api/process/{id}/stream"))).await;
     events.next_of("stdout").await;
     drop(events);

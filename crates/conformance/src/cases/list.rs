@@ -138,7 +138,10 @@ macro_rules! every_case {
                 wrong_types_name_the_field
                 wrong_session_fields_name_the_field
                 a_missing_command
-                unknown_fields_are_passed_over
+                fields_of_the_reference
+                unknown_fields
+                unknown_queries
+                options_without_effect
                 a_body_of_any_type
                 a_nul_in_a_command
                 a_bad_name_of_a_variable

@@ -76,14 +76,14 @@ pub(super) async fn an_answer_has_a_bound(target: Target) {
     for stream in ["stdout", "stderr"] {
         let kept = result[stream].as_str().unwrap_or_default();
         let after =
-            usize::try_from(truncated[format!("{stream}After")].as_u64().unwrap_or(0)).expect("small");
+            usize::try_from(truncated[format!("{stream}AfterBytes")].as_u64().unwrap_or(0)).expect("small");
         assert!(
             kept.len() <= 1_000 && after > 0 && after < kept.len(),
             "{} bytes, {after} first",
             kept.len()
         );
         assert!(whole.starts_with(&kept[..after]) && whole.ends_with(&kept[after..]), "{kept}");
-        assert_eq!(truncated[stream], whole.len() - kept.len());
+        assert_eq!(truncated[format!("{stream}Bytes")], whole.len() - kept.len());
     }
     let id = result["executionId"].as_str().unwrap_or_default();
     assert_eq!(target.get(format!("/api/process/{id}/output")).await.text(), whole);
@@ -97,7 +97,7 @@ pub(super) async fn a_bound_respects_characters(target: Target) {
         assert_eq!(result.get("invalidUtf8"), None, "bound {bound}: {result}");
         let kept = result["stdout"].as_str().unwrap_or_default();
         assert!(!kept.contains('\u{fffd}') && kept.len() <= bound, "bound {bound}: {kept:?}");
-        assert_eq!(result["truncated"]["stdout"], 60 - kept.len(), "bound {bound}");
+        assert_eq!(result["truncated"]["stdoutBytes"], 60 - kept.len(), "bound {bound}");
     }
 }
 

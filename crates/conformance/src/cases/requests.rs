@@ -128,9 +128,100 @@ pub(super) async fn a_missing_command(target: Target) {
     }
 }
 
-pub(super) async fn unknown_fields_are_passed_over(target: Target) {
-    let body = json!({"command": "true", "origin": "internal", "colour": {"deep": [1]}});
+/// What clients of the reference send is known, though it has no effect.
+pub(super) async fn fields_of_the_reference(target: Target) {
+    let body = json!({"command": "true", "origin": "internal", "sessionId": "__DISABLE_SESSION__"});
     assert_eq!(target.run(body).await["exitCode"], 0);
+}
+
+/// A field that is not known is named, with the one that was probably meant.
+pub(super) async fn unknown_fields(target: Target) {
+    let session = target.new_session().await;
+    let started = |field: &str| json!({"command": "true", field: 1});
+    for (path, body, field, nearest) in [
+        ("/api/execute", started("timeout"), "timeout", "timeoutMs"),
+        ("/api/execute/stream", started("session"), "session", "sessionId"),
+        ("/api/process/start", started("cmd"), "cmd", "command"),
+        ("/api/process/start", started("colour"), "colour", ""),
+        (
+            "/api/execute",
+            json!({"command": "true", "limits": {"memory": 1}}),
+            "limits.memory",
+            "limits.memoryBytes",
+        ),
+        ("/api/process/cleanup", json!({"all": true}), "all", ""),
+        ("/api/session/create", json!({"ID": "x"}), "ID", "id"),
+        ("/api/session/delete", json!({"sessionId": session, "force": true}), "force", ""),
+        (&format!("/api/session/{session}/fork"), json!({"name": "x"}), "name", ""),
+        (&format!("/api/session/{session}/reset"), json!({"restored": true}), "restored", "restore"),
+        (&format!("/api/session/{session}/interrupt"), json!({"grace": 1}), "grace", "graceMs"),
+        (&format!("/api/session/{session}/env"), json!({"vars": {}, "var": {}}), "var", "vars"),
+        ("/api/env", json!({"vars": {}, "keep": true}), "keep", ""),
+    ] {
+        let refusal = target.post(path, body).await.refused(400, "VALIDATION_FAILED");
+        let context = &refusal["context"];
+        assert_eq!(
+            (&context["field"], context["nearest"].as_str().unwrap_or("")),
+            (&json!(field), nearest),
+            "{refusal}"
+        );
+        let message = refusal["message"].as_str().unwrap_or_default();
+        assert!(message.contains(field) && message.contains(nearest), "{refusal}");
+    }
+    target.delete_session(&session).await;
+}
+
+/// The same for query parameters, on every route.
+pub(super) async fn unknown_queries(target: Target) {
+    let id = target.start(json!({"command": "true"})).await;
+    target.ended(&id).await;
+    for (path, name, nearest) in [
+        ("/api/ping?verbose=1".to_owned(), "verbose", ""),
+        ("/api/process/list?state=running".into(), "state", "status"),
+        ("/api/process/list?all=true&All=true".into(), "All", "all"),
+        (format!("/api/process/{id}?x"), "x", ""),
+        (format!("/api/process/{id}/logs?tails=1"), "tails", "tail"),
+        (format!("/api/process/{id}/stream?from=1"), "from", ""),
+        (format!("/api/process/{id}/wait?timeout=1"), "timeout", "timeoutMs"),
+        (format!("/api/process/{id}/output?streams=stdout"), "streams", "stream"),
+        ("/api/events?since=1".into(), "since", ""),
+    ] {
+        let refusal = target.get(path).await.refused(400, "VALIDATION_FAILED");
+        let context = &refusal["context"];
+        assert_eq!(
+            (&context["field"], context["nearest"].as_str().unwrap_or("")),
+            (&json!(name), nearest),
+            "{refusal}"
+        );
+    }
+    let folder = target.folder().await;
+    let body = json!({"command": format!("touch {folder}/ran")});
+    target.post("/api/execute?timeoutMs=1", body).await.refused(400, "VALIDATION_FAILED");
+    assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
+    target.remove(&folder).await;
+}
+
+/// What a route would ignore is refused there.
+pub(super) async fn options_without_effect(target: Target) {
+    for (path, field, value) in [
+        ("/api/execute", "onSessionEnd", json!("keep")),
+        ("/api/execute", "stdinEncoding", json!("base64")),
+        ("/api/execute", "overflow", json!("wait")),
+        ("/api/execute/stream", "maxOutputBytes", json!(1)),
+        ("/api/execute/stream", "background", json!(true)),
+        ("/api/process/start", "maxOutputBytes", json!(1)),
+        ("/api/process/start", "onDisconnect", json!("kill")),
+        ("/api/process/start", "background", json!(false)),
+        ("/api/process/start", "onSessionEnd", json!("keep")),
+    ] {
+        let refusal = target.post(path, json!({"command": "true", field: value})).await;
+        let refusal = refusal.refused(400, "VALIDATION_FAILED");
+        assert_eq!(refusal["context"]["field"], field, "{path}: {refusal}");
+    }
+    let id = target.start(json!({"command": "true"})).await;
+    target.ended(&id).await;
+    let both = target.get(format!("/api/process/{id}/logs?tail=1&since=0")).await;
+    both.refused(400, "VALIDATION_FAILED");
 }
 
 /// Clients that do not say what their JSON is are understood.

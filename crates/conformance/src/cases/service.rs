@@ -20,7 +20,7 @@ pub(super) async fn health(target: Target) {
     let health = target.get("/api/health").await.ok();
     assert_shape(
         &health,
-        "success:flag status:text version:text uptime:int shell:object cgroups:text landlock:flag git?:text \
+        "success:flag status:text version:text uptimeMs:int shell:object cgroups:text landlock:flag git?:text \
          pty:flag workspace:text counts:object problems:list stateDirectory:object runAs?:text timestamp:time",
     );
     assert_shape(&health["shell"], "driver:text reason?:text");

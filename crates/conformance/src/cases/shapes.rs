@@ -1,14 +1,14 @@
 //! What answers look like: every field, and whether it may be missing.
 
-pub(super) const EXECUTE: &str = "success:flag exitCode:int stdout:text stderr:text command:text duration:number \
+pub(super) const EXECUTE: &str = "type:text success:flag exitCode:int stdout:text stderr:text command:text duration:number \
      timestamp:time executionId:text end:object usage:object cursor:int args?:list sessionId?:text \
      invalidUtf8?:flag encoding?:text truncated?:object leftovers?:list leftoverCount?:int \
-     sessionRestarted?:flag restoredStateAge?:number restoredFrom?:text shellEnded?:flag replaced?:object";
+     sessionRestarted?:flag restoredStateAgeMs?:number restoredFrom?:text shellEnded?:flag replaced?:object";
 pub(super) const END: &str = "reason:text signal?:int";
 pub(super) const USAGE: &str = "userMs:number systemMs:number wallMs:number maxRssBytes:int";
-pub(super) const TRUNCATED: &str = "stdout:int stdoutAfter:int stderr:int stderrAfter:int";
-pub(super) const STARTED: &str =
-    "success:flag processId:text executionId:text pid?:int command:text replaced?:object timestamp:time";
+pub(super) const TRUNCATED: &str =
+    "stdoutBytes:int stdoutAfterBytes:int stderrBytes:int stderrAfterBytes:int";
+pub(super) const STARTED: &str = "type:text success:flag processId:text executionId:text pid?:int command:text replaced?:object timestamp:time";
 pub(super) const PROCESS: &str = "id:text pid?:int command:text status:text startTime:time endTime?:time exitCode?:int \
      end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list leftoverCount?:int";
 pub(super) const ONE_PROCESS: &str = "success:flag process:object timestamp:time";

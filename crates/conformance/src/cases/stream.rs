@@ -101,7 +101,7 @@ pub(super) async fn of_a_command(target: Target) {
     assert_shape(
         &complete.data["result"],
         "success:flag exitCode:int command:text duration:number executionId:text sessionId?:text leftovers?:list \
-         leftoverCount?:int sessionRestarted?:flag restoredStateAge?:number restoredFrom?:text shellEnded?:flag \
+         leftoverCount?:int sessionRestarted?:flag restoredStateAgeMs?:number restoredFrom?:text shellEnded?:flag \
          truncated?:object timestamp:time",
     );
 }

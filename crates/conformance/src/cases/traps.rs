@@ -109,7 +109,7 @@ pub(super) async fn ending_the_shell_in_a_stream(target: Target) {
         (&json!(true), &json!("exit")),
         "{result}"
     );
-    assert!(result["restoredStateAge"].is_number(), "{result}");
+    assert!(result["restoredStateAgeMs"].is_number(), "{result}");
     target.delete_session(&session).await;
 }
 

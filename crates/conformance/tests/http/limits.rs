@@ -101,7 +101,8 @@ async fn output_that_cannot_be_read_for_want_of_descriptors() {
     std::fs::write(&gate, "").unwrap();
     let answer = with_timeout(connection.answer()).await.unwrap().ok();
     limit("1000");
-    let truncated = json!({"stdout": 7000, "stdoutAfter": 0, "stderr": 5000, "stderrAfter": 0});
+    let truncated =
+        json!({"stdoutBytes": 7000, "stdoutAfterBytes": 0, "stderrBytes": 5000, "stderrAfterBytes": 0});
     assert_eq!((&answer["truncated"], &answer["stdout"]), (&truncated, &json!("")), "{answer}");
     assert_eq!(
         server.target.get("/api/process/unread/logs").await.ok()["stdout"].as_str().unwrap().len(),

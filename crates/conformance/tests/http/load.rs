@@ -143,12 +143,13 @@ async fn never_reading(clients: usize) {
         let mut silent: Vec<Connection> = Vec::new();
         let command = "head -c 50000000 /dev/zero | tr '\\0' x";
         let id = target.start(json!({"command": command})).await;
-        let body = json!({"command": command, "maxOutputBytes": 50_000_000});
+        let body = json!({"command": command});
+        let whole = json!({"command": command, "maxOutputBytes": 50_000_000});
         let paths = [format!("/api/process/{id}/stream"), format!("/api/process/{id}/output")];
         let requests = paths
             .into_iter()
             .map(Request::get)
-            .chain([Request::post("/api/execute", &body), Request::post("/api/execute/stream", &body)]);
+            .chain([Request::post("/api/execute", &whole), Request::post("/api/execute/stream", &body)]);
         for request in requests {
             for _ in 0..clients {
                 let mut connection = target.connect().await;
@@ -237,10 +238,13 @@ async fn sockets_that_have_sent_a_lot() {
     server.target.shell("true").await;
     let before = server.resident_bytes();
     let body = json!({"command": "wc -c", "stdin": "x".repeat(7_000_000)});
+    let request =
+        json!({"type": "request", "id": "1", "method": "POST", "path": "/api/execute", "body": body});
+    let request = request.to_string();
     let mut sockets = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..16 {
         let mut socket = server.target.socket().await;
-        socket.request("1", "POST", "/api/execute", body.clone()).await;
+        socket.send_text(&request).await;
         assert_eq!(socket.response("1").await["body"]["stdout"], "7000000\n");
         sockets.push(socket);
     }
@@ -293,7 +297,7 @@ async fn sockets_never_read(sockets: usize) {
         for _ in 0..sockets {
             silent.push(target.socket().await);
         }
-        let body = json!({"command": "head -c 8000000 /dev/zero | tr '\\0' x", "maxOutputBytes": 8_000_000});
+        let body = json!({"command": "head -c 8000000 /dev/zero | tr '\\0' x"});
         for number in 0..100 {
             let route = if number % 4 == 0 { "/api/execute/stream" } else { "/api/execute" };
             silent[number % sockets].request(&number.to_string(), "POST", route, body.clone()).await;

@@ -40,7 +40,7 @@ fn rows(health: &Health, address: &str) -> Vec<(&'static str, String)> {
         ("address", address.to_owned()),
         ("status", health.status.clone()),
         ("version", health.version.clone()),
-        ("uptime", table::duration(Duration::from_millis(health.uptime))),
+        ("uptime", table::duration(Duration::from_millis(health.uptime_ms))),
         ("workspace", health.workspace.clone()),
         ("running", counts.running.to_string()),
         ("records", counts.executions.to_string()),

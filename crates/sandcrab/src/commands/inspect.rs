@@ -1,7 +1,7 @@
 //! `sandcrab inspect`.
 
 use clap::Args;
-use sandcrab_api::process::{Process, Waiting};
+use sandcrab_api::process::Process;
 
 use crate::cli::GlobalOptions;
 use crate::end;
@@ -41,8 +41,8 @@ fn rows(process: &Process) -> Vec<(&'static str, String)> {
     let mut add = |name: &'static str, value: Option<String>| rows.extend(value.map(|value| (name, value)));
     add("session", process.session_id.clone());
     add("PID", process.pid.map(|pid| pid.to_string()));
-    add("status", Some(table::status_word(process.status).to_owned()));
-    add("waiting for", process.waiting.map(|Waiting::Input| "input".to_owned()));
+    add("status", Some(process.status.as_str().to_owned()));
+    add("waiting for", process.waiting.map(|waiting| waiting.as_str().to_owned()));
     add("started", Some(process.start_time.to_string()));
     add("ended", process.end_time.map(|time| time.to_string()));
     add("exit code", process.exit_code.map(|code| code.to_string()));

@@ -45,7 +45,7 @@ pub(super) fn shell_ended_note(exit_code: i32) -> String {
 /// The shell was restored before the command.
 fn restored_note(result: &Summary) -> String {
     let begin = "the session's shell had ended and was restored before this command";
-    match (result.restored_from, result.restored_state_age) {
+    match (result.restored_from, result.restored_state_age_ms) {
         (Some(RestoredFrom::Snapshot), Some(age)) => {
             let age = table::duration(Duration::from_secs_f64((age / 1_000.0).max(0.0)));
             format!("{begin}, from a snapshot that is {age} old: later changes are lost")

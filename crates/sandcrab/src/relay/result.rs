@@ -1,7 +1,7 @@
 //! The result of a command as one JSON document.
 
 use sandcrab_api::event::{CompleteEvent, ErrorEvent};
-use sandcrab_api::execute::{CommandRequest, Encoding, End, EndReason, ExecuteResult, Usage};
+use sandcrab_api::execute::{CommandRequest, Encoding, End, EndReason, ExecuteResult, ResultTag, Usage};
 use sandcrab_api::process::ProcessLogs;
 use sandcrab_client::{Client, LogOptions};
 
@@ -35,7 +35,7 @@ pub(super) async fn completed(
         leftovers: result.leftovers,
         leftover_count: result.leftover_count,
         session_restarted: result.session_restarted,
-        restored_state_age: result.restored_state_age,
+        restored_state_age_ms: result.restored_state_age_ms,
         restored_from: result.restored_from,
         shell_ended: result.shell_ended,
         ..of_logs(logs)
@@ -79,6 +79,7 @@ fn of_logs(logs: ProcessLogs) -> ExecuteResult {
     ExecuteResult {
         stdout: logs.stdout,
         stderr: logs.stderr,
+        answer_type: ResultTag::Result,
         invalid_utf8: logs.invalid_utf8,
         truncated: logs.truncated,
         cursor: logs.cursor,
@@ -96,7 +97,7 @@ fn of_logs(logs: ProcessLogs) -> ExecuteResult {
         leftovers: None,
         leftover_count: None,
         session_restarted: None,
-        restored_state_age: None,
+        restored_state_age_ms: None,
         restored_from: None,
         shell_ended: None,
         replaced: None,

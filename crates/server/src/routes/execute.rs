@@ -4,8 +4,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
-use sandcrab_api::execute::{CommandRequest, ExecuteAnswer, Overflow};
-use sandcrab_api::process::ProcessStarted;
+use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
+use sandcrab_api::process::{ProcessStarted, StartedTag};
 use sandcrab_api::{IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, Timestamp};
 use utoipa::IntoParams;
 
@@ -17,6 +17,7 @@ use crate::feed::{self, Feed, StreamKind};
 use crate::input::{Json, Params};
 use crate::launch::{Intent, Kind, Launch, launch_guarded};
 use crate::layer::RequestId;
+use crate::options::{self, Route};
 use crate::origin::Origin;
 use crate::sandbox::Sandbox;
 use crate::summary;
@@ -34,8 +35,20 @@ pub(crate) struct CommandHeaders {
     key: Option<String>,
 }
 
+/// Which session is meant, where neither the body nor the header says.
+#[derive(Debug, serde::Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it documents queries that are read by name")]
+pub(crate) struct SessionQuery {
+    /// The session to run it in.
+    session: Option<String>,
+    /// The same.
+    #[param(rename = "sessionId")]
+    session_id: Option<String>,
+}
+
 /// Runs a command and answers when it has ended.
-#[utoipa::path(post, path = "/api/execute", operation_id = "execute", tag = "commands", params(CommandHeaders),
+#[utoipa::path(post, path = "/api/execute", operation_id = "execute", tag = "commands", params(CommandHeaders, SessionQuery),
     request_body = CommandRequest,
     responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteAnswer)))]
 pub(crate) async fn execute(
@@ -46,10 +59,7 @@ pub(crate) async fn execute(
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<Response, ApiError> {
-    if request.value.overflow == Some(Overflow::Wait) && request.value.background != Some(true) {
-        let why = "\"wait\" needs a client that reads while the command runs; use POST /api/execute/stream";
-        return Err(ApiError::invalid("overflow", why));
-    }
+    options::check(&request.value, Route::Execute)?;
     let (launch, mut guard) =
         launch_guarded(&app, &sandbox, request, &headers, query.as_deref(), Intent::Start).await?;
     if launch.kind == Kind::Process {
@@ -81,6 +91,7 @@ pub(crate) async fn wait(
 pub(crate) fn started(launch: &Launch) -> ProcessStarted {
     let info = launch.execution.info();
     ProcessStarted {
+        answer_type: StartedTag::Started,
         success: true,
         process_id: launch.execution.id().to_string(),
         execution_id: launch.execution.id().to_string(),
@@ -109,7 +120,7 @@ pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<C
 /// Runs a command and streams what it writes, as it writes it. It goes on if the reader goes away, unless
 /// `onDisconnect` says otherwise.
 #[utoipa::path(post, path = "/api/execute/stream", operation_id = "executeStream", tag = "commands",
-    params(CommandHeaders, Since,
+    params(CommandHeaders, SessionQuery, Since,
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received.")),
     request_body = CommandRequest,
     responses((status = 200, description = "Events: `start`, output, then `complete` or `error`.",
@@ -123,6 +134,7 @@ pub(crate) async fn execute_stream(
     Params(params): Params<Since>,
     request: Json<CommandRequest>,
 ) -> Result<EventStream, ApiError> {
+    options::check(&request.value, Route::Stream)?;
     let since = since(&headers, params.since.as_deref())?;
     // Every event has an id, so a client that has one has heard that the command was started.
     let resumes = since.is_some_and(Cursor::is_past_start) || headers.contains_key(LAST_EVENT_ID_HEADER);

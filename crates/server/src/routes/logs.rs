@@ -57,6 +57,9 @@ pub(crate) async fn logs(
 ) -> Result<Response, ApiError> {
     let encoding = encoding(&execution, options.encoding);
     let limit = sandbox.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
+    if options.since.is_some() && options.tail.is_some() {
+        return Err(ApiError::invalid("tail", "it contradicts since; give one of them"));
+    }
     let since = options.since.as_deref().map(str::parse).transpose()?;
     let choose = move |execution: &Execution| choose(execution, since, options.tail, encoding, limit);
     let Chosen { output, cursor, gap } = beside(&execution, choose).await?;
@@ -105,10 +108,10 @@ fn choose(
     let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
     let stderr = last_lines(&mut reader, Stream::Stderr, stderr, lines, limit)?;
     let truncated = (stdout.start + stderr.start > 0).then_some(Truncated {
-        stdout: stdout.start,
-        stdout_after: 0,
-        stderr: stderr.start,
-        stderr_after: 0,
+        stdout_bytes: stdout.start,
+        stdout_after_bytes: 0,
+        stderr_bytes: stderr.start,
+        stderr_after_bytes: 0,
     });
     let output = AnswerOutput::ranges(reader, [stdout, stderr], encoding, truncated);
     Ok(Chosen { output, cursor, gap: None })

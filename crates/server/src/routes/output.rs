@@ -5,9 +5,10 @@ use std::ops::Range;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use sandcrab_api::process::StreamName;
 use sandcrab_engine::{Execution, OutputReader, ReadAt, ReadError, Stream};
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::body::pieces::{self, PieceSource};
@@ -22,17 +23,6 @@ use crate::summary::beside;
 const PIECES: usize = 2;
 /// Says which bytes of a stream the journal no longer has, and the body therefore leaves out.
 const OMITTED_HEADER: &str = "x-sandcrab-omitted";
-
-/// One of the two streams.
-#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum StreamName {
-    /// Standard output.
-    #[default]
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
 
 /// Which bytes to give.
 #[derive(Debug, Deserialize, IntoParams)]

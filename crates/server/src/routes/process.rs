@@ -8,7 +8,7 @@ use axum::response::Response;
 use futures_util::StreamExt;
 use sandcrab_api::execute::CommandRequest;
 use sandcrab_api::process::{
-    CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted,
+    CleanedAnswer, DoneAnswer, EmptyRequest, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted,
     ProcessStatus, SignalRequest, Waiting,
 };
 use sandcrab_api::{ErrorCode, Timestamp};
@@ -20,7 +20,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::input::{Json, OfProcess, Params};
 use crate::launch::{Intent, Kind, launch};
-use crate::routes::execute::{CommandHeaders, started};
+use crate::options::{self, Route};
+use crate::routes::execute::{CommandHeaders, SessionQuery, started};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
@@ -31,7 +32,7 @@ const KILLS_AT_ONCE: usize = 64;
 
 /// Starts a process and answers when it runs.
 #[utoipa::path(post, path = "/api/process/start", operation_id = "startProcess", tag = "processes",
-    params(CommandHeaders), request_body = CommandRequest,
+    params(CommandHeaders, SessionQuery), request_body = CommandRequest,
     responses((status = 200, description = "It has started.", body = ProcessStarted)))]
 pub(crate) async fn start(
     State(app): State<App>,
@@ -40,6 +41,7 @@ pub(crate) async fn start(
     RawQuery(query): RawQuery,
     request: Json<CommandRequest>,
 ) -> Result<axum::Json<ProcessStarted>, ApiError> {
+    options::check(&request.value, Route::Start)?;
     let launch =
         launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Process, Intent::Start).await?;
     Ok(axum::Json(started(&launch)))
@@ -67,6 +69,9 @@ pub(crate) async fn list(
     sandbox: Sandbox,
     Params(filter): Params<Filter>,
 ) -> Result<Response, ApiError> {
+    if filter.status == Some(ProcessStatus::Unknown) {
+        return Err(ApiError::invalid("status", "unknown status; GET /openapi.json lists them"));
+    }
     let wanted = |process: &Process| {
         (filter.all == Some(true) || process.background)
             && filter.status.is_none_or(|status| process.status == status)
@@ -183,8 +188,11 @@ pub(crate) async fn kill_all(
 /// Removes the records of processes that have ended, but for those that a client reads. On a state directory whose disk is
 /// nearly full, the records of other commands that have ended go too.
 #[utoipa::path(post, path = "/api/process/cleanup", operation_id = "cleanupProcesses", tag = "processes",
-    responses((status = 200, description = "They are removed.", body = CleanedAnswer)))]
-pub(crate) async fn cleanup(sandbox: Sandbox) -> Result<axum::Json<CleanedAnswer>, ApiError> {
+    request_body = EmptyRequest, responses((status = 200, description = "They are removed.", body = CleanedAnswer)))]
+pub(crate) async fn cleanup(
+    sandbox: Sandbox,
+    _: Json<EmptyRequest>,
+) -> Result<axum::Json<CleanedAnswer>, ApiError> {
     let cleaned_count = sandbox.engine.remove_finished();
     Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }

@@ -51,7 +51,7 @@ pub(crate) async fn version() -> axum::Json<Version> {
 pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Json<Health> {
     let engine = sandbox.engine.health();
     let is_well = engine.problems.is_empty() && !app.stopping.is_stopping();
-    let uptime = u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let uptime_ms = u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stopping = app.stopping.is_stopping();
     axum::Json(Health {
         success: true,
@@ -68,7 +68,7 @@ pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Js
         },
         run_as: engine.run_as,
         version: env!("CARGO_PKG_VERSION").into(),
-        uptime,
+        uptime_ms,
         shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
         cgroups: engine.cgroups,
         landlock: engine.landlock.is_some(),

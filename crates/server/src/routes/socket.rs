@@ -17,7 +17,14 @@ const VERSION: &str = "13";
 /// The length of a `Sec-WebSocket-Key`: 16 bytes in base64.
 const KEY_LENGTH: usize = 24;
 
-/// Opens the socket.
+/// Opens the multiplexed WebSocket. Each text message of the client is a `ClientFrame`, each of the server a `ServerFrame`.
+/// The token may come as the subprotocol `bearer.TOKEN`.
+#[utoipa::path(get, path = "/ws", operation_id = "openSocket", tag = "service",
+    extensions(("x-websocket" = json!({
+        "clientMessage": {"$ref": "#/components/schemas/ClientFrame"},
+        "serverMessage": {"$ref": "#/components/schemas/ServerFrame"},
+    }))),
+    responses((status = 101, description = "The connection is a WebSocket now.")))]
 pub(crate) async fn socket(
     State(app): State<App>,
     Extension(Inside(router)): Extension<Inside>,

@@ -1,0 +1,177 @@
+//! An example of every request and every answer. A test holds them against their schemas.
+
+use serde_json::{Value, json};
+
+/// Adds the examples of an operation.
+pub(super) fn add(operation: &mut Value, id: &str) {
+    let (request, answer) = examples(id);
+    let media = |value: &mut Value| {
+        let content = value.get_mut("content")?.as_object_mut()?;
+        content.keys().next().cloned().map(|kind| (kind.clone(), kind == "text/event-stream"))
+    };
+    if !request.is_null()
+        && let Some((kind, _)) = media(&mut operation["requestBody"])
+    {
+        operation["requestBody"]["content"][kind]["example"] = request;
+    }
+    for status in ["200", "206"] {
+        let Some(response) = operation["responses"].get_mut(status) else { continue };
+        let Some((kind, is_stream)) = media(response) else { continue };
+        let content = &mut response["content"][kind];
+        if is_stream {
+            // Each is one event of the stream.
+            for event in answer.as_array().into_iter().flatten() {
+                let name = event["type"].as_str().unwrap_or_default();
+                content["examples"][name] = json!({ "value": event });
+            }
+        } else {
+            content["example"] = answer.clone();
+        }
+    }
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        let example = match parameter["name"].as_str().unwrap_or_default() {
+            "id" if id.ends_with("Session") || id.ends_with("SessionEnv") => "build",
+            "id" => "server-1",
+            "X-Session-Id" | "session" | "sessionId" => "build",
+            "Idempotency-Key" => "6f1c2f0e",
+            "Last-Event-ID" | "since" => "1234",
+            "Range" => "bytes=0-99",
+            "signal" => "SIGINT",
+            _ => continue,
+        };
+        parameter["example"] = example.into();
+    }
+}
+
+/// The example of an operation's request (`null` where it has none) and of its answer; for a stream, its events.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn examples(id: &str) -> (Value, Value) {
+    let time = "2026-01-31T12:00:00.000Z";
+    let usage = json!({ "userMs": 1.5, "systemMs": 0.5, "wallMs": 12.5, "maxRssBytes": 3_932_160 });
+    let exited = json!({ "reason": "exited" });
+    let done = json!({ "success": true, "timestamp": time });
+    let process = json!({
+        "id": "server-1", "pid": 4711, "command": "python3 -m http.server", "status": "running", "startTime": time,
+        "background": true
+    });
+    let ended = json!({
+        "id": "server-1", "pid": 4711, "command": "python3 -m http.server", "status": "killed", "startTime": time,
+        "endTime": time, "exitCode": 143, "end": { "reason": "killed", "signal": 15 }, "background": true, "usage": usage
+    });
+    let started = json!({
+        "type": "started", "success": true, "processId": "server-1", "executionId": "server-1", "pid": 4711,
+        "command": "python3 -m http.server", "timestamp": time
+    });
+    let session = json!({
+        "id": "build", "cwd": "/work", "createdAt": time, "busy": false, "queued": 0, "restarts": 0
+    });
+    let made = json!({
+        "success": true, "id": "build", "data": { "id": "build", "cwd": "/work", "createdAt": time }, "timestamp": time
+    });
+    let killed = json!([{ "pid": 4711, "command": "sleep 300", "signal": 15 }]);
+    let cleaned = json!({ "success": true, "cleanedCount": 2, "timestamp": time });
+    match id {
+        "execute" => (
+            json!({ "command": "make test", "sessionId": "build", "timeoutMs": 60_000 }),
+            json!({
+                "stdout": "ok\n", "stderr": "", "type": "result", "success": true, "exitCode": 0, "command": "make test",
+                "duration": 12.5, "timestamp": time, "sessionId": "build", "executionId": "x-1f", "end": exited,
+                "usage": usage, "cursor": 3
+            }),
+        ),
+        "executeStream" => (
+            json!({ "command": "make test", "overflow": "wait" }),
+            json!([
+                { "type": "start", "command": "make test", "executionId": "x-1f", "pid": 4711, "timestamp": time },
+                { "type": "stdout", "data": "ok\n", "timestamp": time },
+                { "type": "complete", "exitCode": 0, "end": exited, "usage": usage, "result": {
+                    "success": true, "exitCode": 0, "command": "make test", "duration": 12.5, "executionId": "x-1f",
+                    "timestamp": time
+                }, "timestamp": time }
+            ]),
+        ),
+        "startProcess" => (json!({ "command": "python3 -m http.server", "processId": "server-1" }), started),
+        "listProcesses" => {
+            (Value::Null, json!({ "success": true, "processes": [process], "timestamp": time }))
+        }
+        "getProcess" => (Value::Null, json!({ "success": true, "process": process, "timestamp": time })),
+        "waitForProcess" => (Value::Null, json!({ "success": true, "process": ended, "timestamp": time })),
+        "killProcess" => (
+            Value::Null,
+            json!({
+                "success": true, "processId": "server-1", "killed": killed, "survivors": [], "timestamp": time
+            }),
+        ),
+        "killAllProcesses" => (Value::Null, cleaned),
+        "cleanupProcesses" => (json!({}), cleaned),
+        "signalProcess" => (json!({ "signal": "SIGHUP" }), done),
+        "writeStdin" => (json!("hello\n"), json!({ "success": true, "written": 6, "timestamp": time })),
+        "getProcessLogs" => (
+            Value::Null,
+            json!({
+                "stdout": "ok\n", "stderr": "", "success": true, "processId": "server-1", "cursor": 3, "timestamp": time
+            }),
+        ),
+        "streamProcess" => (
+            Value::Null,
+            json!([
+                { "type": "process_info", "processId": "server-1", "command": "python3 -m http.server",
+                    "status": "running", "timestamp": time },
+                { "type": "stderr", "data": "GET / 200\n", "processId": "server-1", "timestamp": time },
+                { "type": "exit", "processId": "server-1", "exitCode": 0, "data": "", "end": exited, "usage": usage,
+                    "timestamp": time }
+            ]),
+        ),
+        "getProcessOutput" => (Value::Null, json!("ok\n")),
+        "createSession" => (json!({ "id": "build", "cwd": "/work", "env": { "CI": "1" } }), made),
+        "forkSession" => (json!({ "id": "build" }), made),
+        "listSessions" => (
+            Value::Null,
+            json!({ "success": true, "data": ["build"], "sessions": [session], "timestamp": time }),
+        ),
+        "getSession" => (Value::Null, json!({ "success": true, "session": session, "timestamp": time })),
+        "deleteSession" | "interruptSession" => (
+            if id == "deleteSession" {
+                json!({ "sessionId": "build" })
+            } else {
+                json!({ "signal": "SIGINT" })
+            },
+            json!({
+                "success": true, "sessionId": "build", "killed": killed, "survivors": [], "timestamp": time
+            }),
+        ),
+        "resetSession" => (json!({ "restore": true }), done),
+        "setSessionEnv" | "setEnv" => (json!({ "vars": { "CI": "1", "DEBUG": null } }), done),
+        "ping" => (
+            Value::Null,
+            json!({ "success": true, "status": "healthy", "message": "pong", "timestamp": time }),
+        ),
+        "version" => (
+            Value::Null,
+            json!({ "success": true, "version": "0.1.0", "compatible": "0.12.7", "timestamp": time }),
+        ),
+        "health" => (
+            Value::Null,
+            json!({
+                "success": true, "status": "healthy", "problems": [],
+                "stateDirectory": { "present": true, "freeBytes": 1_073_741_824 }, "version": "0.1.0", "uptimeMs": 60_000,
+                "shell": { "driver": "loaded" }, "cgroups": "kill", "landlock": true, "git": "2.47.3", "pty": true,
+                "workspace": "/work", "counts": {
+                    "running": 1, "executions": 2, "sessions": 1, "connections": 1, "lostSupervisors": 0,
+                    "restoredSessions": 0, "loggedFailures": 0
+                }, "timestamp": time
+            }),
+        ),
+        "metrics" => (Value::Null, json!("sandcrab_sessions 1\n# EOF\n")),
+        "openapi" => (Value::Null, json!({ "openapi": "3.1.0" })),
+        "events" => (
+            Value::Null,
+            json!([
+                { "type": "hello", "timestamp": time },
+                { "type": "execution_started", "process": process, "timestamp": time },
+                { "type": "session_created", "sessionId": "build", "timestamp": time }
+            ]),
+        ),
+        _ => (Value::Null, Value::Null),
+    }
+}

@@ -1,0 +1,169 @@
+//! What completes the OpenAPI document: errors, examples, links between operations, the token, and what derived schemas
+//! cannot say.
+
+mod errors;
+mod examples;
+mod unions;
+
+use sandcrab_api::ErrorCode;
+use serde_json::{Map, Value, json};
+
+const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
+
+/// Operations whose answer names something, where it stands, and what can be done to it.
+const LINKS: [(&str, &str, &[&str]); 5] = [
+    ("startProcess", "$response.body#/processId", OF_PROCESS),
+    ("execute", "$response.body#/executionId", OF_PROCESS),
+    ("createSession", "$response.body#/data/id", OF_SESSION),
+    ("forkSession", "$response.body#/data/id", OF_SESSION),
+    ("killProcess", "$response.body#/processId", &["getProcess", "getProcessLogs"]),
+];
+const OF_PROCESS: &[&str] = &[
+    "getProcess",
+    "killProcess",
+    "waitForProcess",
+    "getProcessLogs",
+    "getProcessOutput",
+    "streamProcess",
+    "signalProcess",
+    "writeStdin",
+];
+const OF_SESSION: &[&str] =
+    &["getSession", "interruptSession", "forkSession", "resetSession", "setSessionEnv"];
+/// What takes the session in its body.
+const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess"];
+
+/// What may be asked without a body.
+const WITHOUT_BODY: [&str; 6] =
+    ["createSession", "interruptSession", "forkSession", "resetSession", "writeStdin", "cleanupProcesses"];
+
+/// Completes the document.
+pub(crate) fn complete(document: &mut Value) {
+    document["security"] = json!([{ "token": [] }]);
+    document["components"]["securitySchemes"] = json!({ "token": { "type": "http", "scheme": "bearer" } });
+    document["components"]["parameters"]["RequestId"] = json!({
+        "name": "X-Request-Id",
+        "in": "header",
+        "required": false,
+        "description": "An id for the request, which the answer and the log repeat. One is made if there is none.",
+        "schema": { "type": "string" }
+    });
+    document["components"]["headers"]["RequestId"] = json!({
+        "description": "The id of the request, which the log has too.",
+        "schema": { "type": "string" }
+    });
+    document["components"]["schemas"]["ErrorBody"] = schema::<sandcrab_api::ErrorBody>();
+    document["components"]["schemas"]["ErrorCode"] = schema::<ErrorCode>();
+    // Any object, and not one without fields.
+    document["components"]["schemas"]["ErrorBody"]["properties"]["context"]["additionalProperties"] =
+        true.into();
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        unions::name_variants(schemas);
+        errors::add_types(schemas);
+    }
+    if let Some(paths) = document["paths"].as_object_mut() {
+        for (path, operations) in paths {
+            for method in METHODS {
+                let Some(operation) = operations.get_mut(method) else { continue };
+                complete_operation(operation, &format!("{} {path}", method.to_uppercase()));
+            }
+        }
+    }
+    refine(document);
+    remove_unreferenced(document);
+}
+
+fn complete_operation(operation: &mut Value, name: &str) {
+    if let Some(responses) = operation["responses"].as_object_mut() {
+        responses.extend(errors::responses(name));
+        for response in responses.values_mut() {
+            response["headers"]["X-Request-Id"] = json!({ "$ref": "#/components/headers/RequestId" });
+        }
+    }
+    link(operation);
+    if operation.get("parameters").is_none() {
+        operation["parameters"] = json!([]);
+    }
+    if let Some(parameters) = operation["parameters"].as_array_mut() {
+        // A header or a query cannot be null: it is left out.
+        for parameter in parameters.iter_mut() {
+            if parameter["schema"]["type"] == json!(["string", "null"]) {
+                parameter["schema"]["type"] = "string".into();
+            }
+        }
+        parameters.push(json!({ "$ref": "#/components/parameters/RequestId" }));
+    }
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    if WITHOUT_BODY.contains(&id.as_str()) {
+        operation["requestBody"]["required"] = false.into();
+    }
+    examples::add(operation, &id);
+}
+
+/// A schema that is another one.
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// The name of the schema that a reference means.
+fn referenced(reference: &str) -> Option<&str> {
+    reference.strip_prefix("#/components/schemas/")
+}
+
+/// Removes the schemas that stood for others, until every one is referred to. Errors stay: some are no operation's own.
+fn remove_unreferenced(document: &mut Value) {
+    loop {
+        let text = document.to_string();
+        let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+        let count = schemas.len();
+        schemas.retain(|name, _| {
+            name.ends_with("Error")
+                || name == "ErrorBody"
+                || text.contains(&format!("\"#/components/schemas/{name}\""))
+        });
+        if schemas.len() == count {
+            return;
+        }
+    }
+}
+
+/// Says of bytes and unsigned numbers what they are.
+fn refine(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(refine),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(refine);
+            // A signed format would forbid the upper half.
+            if fields.get("minimum").is_some_and(|least| least == 0) {
+                fields.remove("format");
+            }
+            if let Some(media) = fields.get_mut("application/octet-stream") {
+                media["schema"] = json!({ "type": "string", "format": "binary" });
+            }
+        }
+        _ => {}
+    }
+}
+
+fn schema<T: utoipa::PartialSchema>() -> Value {
+    serde_json::to_value(T::schema()).unwrap_or_default()
+}
+
+/// Links an operation to what can be done with what its answer names.
+fn link(operation: &mut Value) {
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    let Some((_, place, targets)) = LINKS.iter().find(|(source, ..)| *source == id) else { return };
+    let mut links = Map::new();
+    for target in *targets {
+        links.insert((*target).into(), json!({ "operationId": target, "parameters": { "id": place } }));
+    }
+    if *targets == OF_SESSION {
+        for target in IN_SESSION {
+            links.insert(
+                (*target).into(),
+                json!({ "operationId": target, "requestBody": { "sessionId": place } }),
+            );
+        }
+    }
+    operation["responses"]["200"]["links"] = links.into();
+}

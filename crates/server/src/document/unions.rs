@@ -1,0 +1,77 @@
+//! Unions with named variants: what is derived for a tagged enum has variants without names.
+
+use serde_json::{Map, Value, json};
+
+use super::{reference, referenced};
+
+/// The unions, and what the names of their variants end in.
+const UNIONS: [(&str, &str); 4] = [
+    ("ExecuteEvent", "Event"),
+    ("ProcessEvent", "Event"),
+    ("ServerEvent", "Event"),
+    ("ServerFrame", "Frame"),
+];
+/// The untagged union: its variants have the tag themselves.
+const ANSWER: (&str, [(&str, &str); 2]) =
+    ("ExecuteAnswer", [("result", "ExecuteResult"), ("started", "ProcessStarted")]);
+
+/// Gives each variant a schema of its own, with the tag as a constant, and each union its discriminator.
+pub(super) fn name_variants(schemas: &mut Map<String, Value>) {
+    let before = schemas.clone();
+    for (union, suffix) in UNIONS {
+        let mut mapping = Vec::new();
+        for variant in before[union]["oneOf"].as_array().into_iter().flatten() {
+            let parts = &variant["allOf"];
+            let tag = parts[1]["properties"]["type"]["enum"][0].as_str().unwrap_or_default();
+            let base = parts[0]["$ref"].as_str().and_then(referenced).unwrap_or_default();
+            let name = format!("{}{suffix}", pascal(tag));
+            let mut schema = before[base].clone();
+            schema["description"] = variant["description"].clone();
+            add_tag(&mut schema, tag);
+            schemas.insert(name.clone(), schema);
+            mapping.push((tag.to_owned(), name));
+        }
+        schemas[union] = discriminated(&before[union]["description"], "type", &mapping);
+    }
+    let (union, variants) = ANSWER;
+    for (tag, name) in variants {
+        add_tag(&mut schemas[name], tag);
+    }
+    let mapping = variants.map(|(tag, name)| (tag.to_owned(), name.to_owned()));
+    let about = json!("The result; or, with `background`, the start.");
+    schemas[union] = discriminated(&about, "type", &mapping);
+}
+
+/// Makes the field `type` a constant.
+fn add_tag(schema: &mut Value, tag: &str) {
+    schema["properties"]["type"] = json!({ "type": "string", "const": tag });
+    if let Some(required) = schema["required"].as_array_mut()
+        && !required.iter().any(|name| name == "type")
+    {
+        required.insert(0, "type".into());
+    }
+}
+
+/// A union of named schemas that a field tells apart.
+pub(super) fn discriminated(about: &Value, field: &str, mapping: &[(String, String)]) -> Value {
+    let variants: Vec<_> = mapping.iter().map(|(_, name)| reference(name)).collect();
+    let mapping: Map<_, _> = mapping
+        .iter()
+        .map(|(tag, name)| (tag.clone(), json!(format!("#/components/schemas/{name}"))))
+        .collect();
+    json!({
+        "description": about,
+        "oneOf": variants,
+        "discriminator": { "propertyName": field, "mapping": mapping }
+    })
+}
+
+/// `PROCESS_NOT_FOUND` or `process_info` as the name of a type.
+pub(super) fn pascal(word: &str) -> String {
+    let part = |part: &str| {
+        let mut letters = part.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        first.into_iter().chain(letters.map(|letter| letter.to_ascii_lowercase())).collect::<String>()
+    };
+    word.split('_').map(part).collect()
+}

@@ -1,0 +1,216 @@
+//! What the operations of the API take and refuse: the queries that they know, and the errors that they can return.
+//!
+//! The document lists both for each operation. A query parameter that is not in it is refused. An error that is not in
+//! [`ERRORS`] is our bug: in builds with debug assertions, which tests and the fuzzer use, it is answered with 500.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use axum::extract::{MatchedPath, Query, Request};
+use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sandcrab_api::ErrorCode;
+
+use crate::error::ApiError;
+
+use ErrorCode::{
+    BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, InvalidCommand, LimitExceeded,
+    LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotSupported, PermissionDenied,
+    ProcessAlreadyExists, ProcessEnded, ProcessNotFound, ProcessNotStarted, RangeNotSatisfiable,
+    SessionAlreadyExists, SessionDestroyed, SessionNotFound, SessionTerminated, ShuttingDown,
+    StateDirMissing, StdinNotOpen, Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
+};
+
+/// What every operation may return: bad headers and queries, no token, another site's page.
+pub(crate) const COMMON: &[ErrorCode] = &[ValidationFailed, Unauthorized, PermissionDenied];
+/// What a JSON body may be refused with.
+const BODY: &[ErrorCode] = &[BodyTooLarge, LimitExceeded];
+/// What starting something may fail with.
+const START: &[ErrorCode] =
+    &[NotDirectory, LimitExceeded, NoShell, ExecutionLost, ShuttingDown, StateDirMissing, NoSpace];
+/// What starting a command may fail with besides.
+const COMMAND: &[ErrorCode] = &[
+    InvalidCommand,
+    NameTooLong,
+    LimitNotSupported,
+    CommandNotFound,
+    SessionNotFound,
+    ProcessAlreadyExists,
+    ExecutionConflict,
+    SessionDestroyed,
+];
+/// What asking a supervisor to do something may fail with.
+const CONTROL: &[ErrorCode] = &[LimitExceeded, NotSupported];
+/// What asking a session to do something may fail with.
+const SESSION: &[ErrorCode] = &[SessionNotFound, SessionDestroyed, LimitExceeded, ExecutionLost];
+
+/// What each operation may return besides [`COMMON`] and our own bugs.
+const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
+    ("POST /api/execute", &[BODY, START, COMMAND, &[SessionTerminated, ProcessNotFound]]),
+    ("POST /api/execute/stream", &[BODY, START, COMMAND, &[ProcessNotFound]]),
+    ("POST /api/process/start", &[BODY, START, COMMAND]),
+    ("GET /api/process/list", &[&[LimitExceeded]]),
+    ("DELETE /api/process/kill-all", &[]),
+    ("POST /api/process/cleanup", &[BODY]),
+    ("GET /api/process/{id}", &[&[ProcessNotFound]]),
+    ("DELETE /api/process/{id}", &[CONTROL, &[ProcessNotFound]]),
+    ("POST /api/process/{id}/signal", &[BODY, CONTROL, &[ProcessNotFound, ProcessEnded, ProcessNotStarted]]),
+    (
+        "GET /api/process/{id}/wait",
+        &[
+            START,
+            &[
+                ProcessNotFound,
+                WaitTimeout,
+                InvalidCommand,
+                LimitNotSupported,
+                CommandNotFound,
+                SessionDestroyed,
+            ],
+        ],
+    ),
+    (
+        "POST /api/process/{id}/stdin",
+        &[CONTROL, &[ProcessNotFound, ProcessEnded, ProcessNotStarted, StdinNotOpen]],
+    ),
+    ("GET /api/process/{id}/logs", &[&[ProcessNotFound, LimitExceeded]]),
+    ("GET /api/process/{id}/stream", &[&[ProcessNotFound, LimitExceeded]]),
+    ("GET /api/process/{id}/output", &[&[ProcessNotFound, LimitExceeded, RangeNotSatisfiable]]),
+    ("POST /api/session/create", &[BODY, START, &[NameTooLong, SessionAlreadyExists, InvalidCommand]]),
+    ("GET /api/session/list", &[&[LimitExceeded]]),
+    ("POST /api/session/delete", &[BODY, &[SessionNotFound]]),
+    ("GET /api/session/{id}", &[&[SessionNotFound]]),
+    ("POST /api/session/{id}/interrupt", &[BODY, SESSION, CONTROL]),
+    ("POST /api/session/{id}/fork", &[BODY, START, SESSION, &[NameTooLong, SessionAlreadyExists]]),
+    ("POST /api/session/{id}/reset", &[BODY, START, SESSION]),
+    ("POST /api/session/{id}/env", &[BODY, START, SESSION, &[InvalidCommand]]),
+    ("POST /api/env", &[BODY, &[InvalidCommand, NoSpace]]),
+    ("GET /api/ping", &[]),
+    ("GET /api/version", &[]),
+    ("GET /api/health", &[]),
+    ("GET /metrics", &[]),
+    ("GET /openapi.json", &[]),
+    ("GET /api/events", &[]),
+    ("GET /ws", &[&[UpgradeRequired]]),
+];
+
+/// The errors that an operation may return, but for our own bugs; `None` if there is no such operation.
+pub(crate) fn errors(operation: &str) -> Option<impl Iterator<Item = ErrorCode>> {
+    let (_, own) = ERRORS.iter().find(|(name, _)| *name == operation)?;
+    let all = COMMON.iter().chain(own.iter().copied().flatten()).copied();
+    Some(ErrorCode::ALL.iter().copied().filter(move |code| all.clone().any(|other| other == *code)))
+}
+
+/// The operation of a method and a route, as [`ERRORS`] and the document name it.
+fn name(method: &Method, route: &str) -> String {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    format!("{method} {route}")
+}
+
+/// Refuses what the operation does not have, and does not let it return what it does not declare. The layer of the routes that
+/// the document has.
+pub(crate) async fn check(request: Request, next: Next) -> Response {
+    let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
+        return next.run(request).await;
+    };
+    let method = request.method().clone();
+    if let Err(refusal) = check_query(&method, route.as_str(), request.uri()) {
+        return refusal.into_response();
+    }
+    let mut response = next.run(request).await;
+    if cfg!(debug_assertions)
+        && let Some(error) = response.extensions_mut().remove::<ApiError>()
+    {
+        let error = check_error(&method, route.as_str(), error);
+        *response.status_mut() = error.status();
+        response.extensions_mut().insert(error);
+    }
+    response
+}
+
+/// An error that the operation does not declare is a bug, and is answered as one.
+fn check_error(method: &Method, route: &str, error: ApiError) -> ApiError {
+    if error.code() == ErrorCode::InternalError {
+        return error;
+    }
+    let operation = name(method, route);
+    // What is not an operation, such as a method that a route does not have, is no operation's error.
+    let is_declared = errors(&operation).is_none_or(|mut declared| declared.any(|code| code == error.code()));
+    if is_declared {
+        return error;
+    }
+    ApiError::internal(format!("{operation} does not declare {}: {}", error.code(), error.message()))
+}
+
+/// Refuses query parameters that the operation does not have.
+fn check_query(method: &Method, route: &str, uri: &Uri) -> Result<(), ApiError> {
+    if uri.query().is_none_or(str::is_empty) {
+        return Ok(());
+    }
+    let Some(known) = queries().get(&name(method, route)) else { return Ok(()) };
+    let given = match Query::<Vec<(String, String)>>::try_from_uri(uri) {
+        Ok(Query(given)) => given,
+        Err(e) => return Err(ApiError::invalid("query", e.body_text())),
+    };
+    let unknown = given.iter().find(|(name, _)| !known.contains(name));
+    unknown.map_or(Ok(()), |(name, _)| {
+        Err(ApiError::unknown("query parameter", name, known.iter().map(String::as_str)))
+    })
+}
+
+/// The query parameters of every operation, from the document.
+fn queries() -> &'static HashMap<String, Vec<String>> {
+    static QUERIES: OnceLock<HashMap<String, Vec<String>>> = OnceLock::new();
+    QUERIES.get_or_init(|| {
+        let document = crate::router::openapi();
+        let mut all = HashMap::new();
+        for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+            for (method, operation) in operations.as_object().into_iter().flatten() {
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let in_query = parameters.filter(|parameter| parameter["in"] == "query");
+                let names = in_query.filter_map(|parameter| parameter["name"].as_str().map(Into::into));
+                all.insert(format!("{} {path}", method.to_uppercase()), names.collect());
+            }
+        }
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_declares_its_errors() {
+        let mut documented: Vec<_> = queries().keys().map(String::as_str).collect();
+        let mut declared: Vec<_> = ERRORS.iter().map(|(name, _)| *name).collect();
+        documented.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(documented, declared);
+    }
+
+    #[test]
+    fn an_error_that_is_not_declared_is_a_bug() {
+        let check = |method, route, code| check_error(&method, route, ApiError::new(code, "x")).code();
+        assert_eq!(check(Method::GET, "/api/ping", Unauthorized), Unauthorized);
+        assert_eq!(check(Method::HEAD, "/api/ping", Unauthorized), Unauthorized);
+        assert_eq!(check(Method::GET, "/api/ping", ProcessNotFound), ErrorCode::InternalError);
+        assert_eq!(check(Method::PUT, "/api/ping", ErrorCode::MethodNotAllowed), ErrorCode::MethodNotAllowed);
+    }
+
+    #[test]
+    fn unknown_queries_are_refused() {
+        let check = |operation: &str, query: &str| {
+            let (method, route) = operation.split_once(' ').unwrap();
+            let uri = format!("{route}?{query}").replace(['{', '}'], "").parse().unwrap();
+            check_query(&method.parse().unwrap(), route, &uri).map_err(|e| e.message().to_owned())
+        };
+        assert_eq!(check("GET /api/process/{id}/logs", "tail=1&since=2"), Ok(()));
+        assert_eq!(check("HEAD /api/ping", ""), Ok(()));
+        let refused = check("DELETE /api/process/{id}", "grace=1").unwrap_err();
+        assert!(refused.contains("graceMs"), "{refused}");
+        assert!(check("GET /api/ping", "x").is_err());
+        assert_eq!(check("POST /api/execute", "sessionId=a&session=b"), Ok(()));
+    }
+}
