@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::Inner;
 use super::error::ControlError;
 use super::life_cycle::{RecordGuard, State, Tracked};
-use super::link::{LinkError, SupervisorLink, lock};
+use super::link::LinkError;
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::recover::Liveness;
@@ -155,11 +155,6 @@ impl Execution {
         drop(states.wait_for(|state| state.closed).await);
     }
 
-    /// Its supervisor, unless no process of it is left.
-    fn link(&self) -> Result<Arc<SupervisorLink>, ControlError> {
-        lock(&self.tracked.link).clone().ok_or(ControlError::Ended)
-    }
-
     /// Sends a request that applies only while the execution runs.
     async fn ask(&self, request: &Request) -> Result<Answer, ControlError> {
         if self.tracked.end().is_some() {
@@ -170,7 +165,8 @@ impl Execution {
 
     /// Sends a request that also applies to leftovers.
     async fn ask_of_any(&self, request: &Request) -> Result<Answer, ControlError> {
-        heard(self.link()?.ask(request).await)
+        let link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
+        heard(link.ask(request).await)
     }
 
     /// Ends the whole process tree: `signal` first, SIGKILL after `grace`. The receipt lists the ended processes. If
@@ -178,7 +174,7 @@ impl Execution {
     pub async fn kill(&self, signal: i32, grace: Duration) -> Result<KillReceipt, ControlError> {
         check_signal(signal)?;
         let request = Request::Kill { slot: self.tracked.slot(), signal, grace };
-        let Ok(link) = self.link() else {
+        let Some(link) = self.tracked.sent_link().await else {
             return Ok(KillReceipt::default());
         };
         let mut answer = link.ask(&request).await;

@@ -176,9 +176,10 @@ impl Inner {
         }
         command.prelude = prelude.map(|text| Bytes(text.to_vec()));
         command.hurry = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
-        *lock(&tracked.link) = Some(Arc::clone(link));
-        link.track(Arc::clone(&tracked));
-        let sent = link.start(command, journal);
+        let sent = tracked.send_start(link, || {
+            link.track(Arc::clone(&tracked));
+            link.start(command, journal)
+        });
         // From here on, only a reply of the supervisor may undo the start.
         let answer = match sent {
             Ok(answer) => {

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use sandcrab_engine::{CgroupUse, CommandSpec, EndReason, Execution, KillReceipt, Session};
+use sandcrab_engine::{
+    CgroupUse, CommandSpec, EndReason, Execution, ExecutionId, KillReceipt, Session, SessionSpec,
+};
 
-use crate::support::{BOTH, Scene, Seen, Stranger, eventually, process_of, running_in, working_in};
+use crate::support::{BOTH, Place, Scene, Seen, Stranger, eventually, process_of, running_in, working_in};
 
 /// What a command starts. Everything ends by itself after a minute at the latest.
 #[derive(Debug, Clone, Copy)]
@@ -406,4 +408,31 @@ async fn a_signal_reaches_a_command_without_a_process() {
     assert_eq!(traps.output(100).unwrap().stdout.bytes, b"up\ngot\n");
     assert_eq!(session.run(CommandSpec::shell("echo $$")).await.unwrap().stdout(), shell);
     session.delete().await.unwrap();
+}
+
+/// A client may choose the id, and kill before its start has been answered: from the moment at which the id is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_as_soon_as_the_id_is_known_ends_the_command() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    for i in 0..400 {
+        let id: ExecutionId = format!("early-{i}").parse().unwrap();
+        let (engine, wanted) = (engine.clone(), id.clone());
+        let killer = tokio::task::spawn_blocking(move || {
+            loop {
+                if let Some(execution) = engine.execution(&wanted) {
+                    return execution;
+                }
+                std::hint::spin_loop();
+            }
+        });
+        let killed =
+            tokio::spawn(async move { killer.await.unwrap().kill(15, Duration::from_secs(5)).await });
+        let run = session.run(CommandSpec::shell("sleep 60").id(id));
+        let outcome = tokio::time::timeout(Duration::from_secs(20), run).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("the kill of command {i} was lost")).unwrap();
+        assert_eq!(outcome.end.reason, EndReason::Killed, "{i}");
+        killed.await.unwrap().unwrap();
+    }
 }

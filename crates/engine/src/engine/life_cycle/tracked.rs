@@ -301,6 +301,25 @@ impl Tracked {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.closed, true))
     }
 
+    /// Sends its start and sets its connection, as one step: a kill sent before the start would have no effect.
+    pub(in crate::engine) fn send_start<T>(&self, link: &Arc<SupervisorLink>, send: impl FnOnce() -> T) -> T {
+        let mut own = lock(&self.link);
+        *own = Some(Arc::clone(link));
+        let sent = send();
+        drop(own);
+        if self.state.receiver_count() > 0 {
+            self.state.send_modify(|_| ());
+        }
+        sent
+    }
+
+    /// The connection to its supervisor, after the start was sent. `None` if no process of it is left.
+    pub(in crate::engine) async fn sent_link(&self) -> Option<Arc<SupervisorLink>> {
+        let mut states = self.states();
+        drop(states.wait_for(|state| !state.is_unfinished() || lock(&self.link).is_some()).await);
+        lock(&self.link).clone()
+    }
+
     /// Sets its connection. Requests of followers on an earlier connection are forgotten: they are sent again.
     pub(in crate::engine) fn set_link(&self, link: &Arc<SupervisorLink>) {
         *lock(&self.link) = Some(Arc::clone(link));
