@@ -71,7 +71,11 @@ async fn a_client_that_goes_on_with_the_process_is_not_held_up_by_its_old_connec
 async fn a_gap_is_not_missed_by_a_client_that_resumes_before_it() {
     let server = ServerProcess::start(&["journal-bytes=262144"]).await;
     let mut cut_characters = 0;
-    for shift in ["", "a", "ab"] {
+    // Where the journal cuts depends on how the output arrives.
+    for shift in ["", "a", "ab"].into_iter().cycle().take(60) {
+        if cut_characters > 0 {
+            break;
+        }
         let id = fresh("gap");
         let command = format!("printf '{shift}'; yes € | tr -d '\\n' | head -c 3000000; printf x >&2");
         server.target.run(json!({"command": command, "executionId": id})).await;
