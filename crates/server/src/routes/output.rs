@@ -38,10 +38,13 @@ pub(crate) struct OutputOptions {
     params(("id" = String, Path, description = "Its id, or that of any execution."), OutputOptions,
         ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-99`, `bytes=100-`, `bytes=-100`.")),
     responses(
-        (status = 200, description = "The bytes. `X-Sandcrab-Omitted: FROM-TO` says which the journal no longer has.",
-            body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 200, description = "The bytes that the journal has.",
+            body = Vec<u8>, content_type = "application/octet-stream",
+            headers(("Accept-Ranges" = String, description = "`bytes`."),
+                ("X-Sandcrab-Omitted" = String, description = "`FROM-TO`: the bytes that the journal no longer has. Absent if it has all."))),
         (status = 206, description = "The range, or as much of it as the journal has.",
-            body = Vec<u8>, content_type = "application/octet-stream")))]
+            body = Vec<u8>, content_type = "application/octet-stream",
+            headers(("Content-Range" = String, description = "`bytes FROM-TO/SIZE`: which bytes these are.")))))]
 pub(crate) async fn output(
     State(app): State<App>,
     request: RequestId,
