@@ -193,8 +193,8 @@ def main():
         wanted = re.compile(arguments.only)
         cases = [case for case in cases if wanted.search(case.group) or wanted.search(case.name)]
 
-    # A background job of a shell ignores these, and so would the plain bash.
-    for number in (signal.SIGINT, signal.SIGQUIT):
+    # A background job of a shell ignores the first two, and one under nohup the last. The plain bash would ignore them, too.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     begun = time.monotonic()
     comparison = Comparison(arguments, env)
