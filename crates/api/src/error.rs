@@ -85,6 +85,8 @@ codes! {
     ProcessNotFound = "PROCESS_NOT_FOUND", 404;
     /// There is no such session.
     SessionNotFound = "SESSION_NOT_FOUND", 404;
+    /// There is no such terminal, or its record was removed.
+    TerminalNotFound = "TERMINAL_NOT_FOUND", 404;
     /// The route does not take this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
     /// It did not happen within the time the request gave it.
@@ -97,6 +99,8 @@ codes! {
     SessionAlreadyExists = "SESSION_ALREADY_EXISTS", 409;
     /// Standard input is closed, or was never open.
     StdinNotOpen = "STDIN_NOT_OPEN", 409;
+    /// The program of the terminal does not read, and its input queue is full. `context.written` is the number of accepted bytes.
+    TerminalInputFull = "TERMINAL_INPUT_FULL", 409;
     /// The process has ended, so this cannot be done to it.
     ProcessEnded = "PROCESS_ENDED", 409;
     /// The command waits for its turn, so this cannot be done to it yet.

@@ -93,7 +93,7 @@ pub struct Limits {
 pub const MAX_ARGS: usize = 65_536;
 
 /// Reads arguments, and gives up when there are too many.
-fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+pub(crate) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {
         type Value = Vec<String>;

@@ -6,6 +6,7 @@
 //! or writes anything.
 //!
 //! - [`execute`]: running a command; [`process`]: what was started; [`session`]: persistent shells.
+//! - [`terminal`]: programs with a screen.
 //! - [`event`]: what streams carry; [`frame`]: the frames of the multiplexed WebSocket.
 //! - [`service`]: the server about itself.
 //! - [`error`]: the closed list of [`ErrorCode`]s, each with one HTTP status.
@@ -25,6 +26,7 @@ pub mod process;
 pub mod service;
 pub mod session;
 pub mod signal;
+pub mod terminal;
 mod time;
 mod wire_enum;
 

@@ -8,7 +8,7 @@ use crate::support::ServerProcess;
 
 /// Codes that no request can provoke on a machine that works: our own faults, a machine without a shell, a supervisor
 /// that is killed while it is handed its command or is of an older version, and what only files will need.
-const NOT_PROVOKED: [ErrorCode; 6] = [
+const NOT_PROVOKED: [ErrorCode; 8] = [
     ErrorCode::InternalError,
     // Not an answer to HTTP; `websocket::cancelling` expects it.
     ErrorCode::RequestCancelled,
@@ -16,6 +16,9 @@ const NOT_PROVOKED: [ErrorCode; 6] = [
     ErrorCode::ExecutionLost,
     ErrorCode::NotSupported,
     ErrorCode::FileNotFound,
+    // The routes of terminals follow.
+    ErrorCode::TerminalNotFound,
+    ErrorCode::TerminalInputFull,
 ];
 
 fn sources() -> String {
