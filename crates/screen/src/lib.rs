@@ -1,0 +1,26 @@
+//! A terminal emulator without I/O, whose repaint reproduces its whole state in another terminal.
+//!
+//! # Usage
+//!
+//! ```
+//! use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
+//!
+//! let mut screen = Screen::new(Size::new(80, 24), SCROLLBACK_LINES);
+//! screen.feed(b"hello");
+//! assert!(screen.text(0).starts_with("hello\n"));
+//! ```
+
+mod modes;
+mod screen;
+mod size;
+mod style;
+mod view;
+
+pub use modes::{CursorShape, Modes, MouseEncoding, MouseTracking};
+pub use screen::Screen;
+pub use size::Size;
+pub use style::{Color, Style, Underline};
+pub use view::{Cursor, RowView, Run};
+
+/// Default number of lines that a screen keeps above it.
+pub const SCROLLBACK_LINES: usize = 1000;
