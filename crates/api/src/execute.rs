@@ -399,9 +399,9 @@ wire_enum! {
 
 /// The answer to `execute`: the result, or with `background` the start. Only the document has this type.
 #[derive(Debug)]
-pub enum ExecuteAnswer {}
+pub enum ExecuteResponse {}
 
-impl utoipa::PartialSchema for ExecuteAnswer {
+impl utoipa::PartialSchema for ExecuteResponse {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         let one = |name: &str| utoipa::openapi::Ref::from_schema_name(name);
         let either = utoipa::openapi::schema::OneOfBuilder::new();
@@ -409,7 +409,7 @@ impl utoipa::PartialSchema for ExecuteAnswer {
     }
 }
 
-impl ToSchema for ExecuteAnswer {
+impl ToSchema for ExecuteResponse {
     fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
         use crate::process::ProcessStarted;
         schemas

@@ -134,7 +134,7 @@ pub struct ProcessList {
 
 /// One process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct ProcessAnswer {
+pub struct ProcessResponse {
     /// Always true.
     pub success: bool,
     /// The process.
@@ -157,7 +157,7 @@ pub struct KilledProcess {
 /// What a kill did.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct KillAnswer {
+pub struct KillResponse {
     /// Whether nobody is left.
     pub success: bool,
     /// The process that was killed.
@@ -178,7 +178,7 @@ pub struct EmptyRequest {}
 /// How many processes something was done to.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CleanedAnswer {
+pub struct CleanupResponse {
     /// Always true.
     pub success: bool,
     /// How many.
@@ -207,7 +207,7 @@ fn name_or_number() -> utoipa::openapi::schema::Object {
 
 /// Something was done.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct DoneAnswer {
+pub struct SuccessResponse {
     /// Always true.
     pub success: bool,
     /// When.
@@ -216,7 +216,7 @@ pub struct DoneAnswer {
 
 /// Bytes were written to standard input.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct StdinAnswer {
+pub struct StdinResponse {
     /// Always true.
     pub success: bool,
     /// How many.

@@ -52,7 +52,7 @@ pub struct SessionRequest {
 /// A session that was made.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionMade {
+pub struct CreatedSession {
     /// Its id.
     pub id: String,
     /// The folder it is in.
@@ -69,7 +69,7 @@ pub struct SessionCreated {
     /// Its id.
     pub id: String,
     /// The session.
-    pub data: SessionMade,
+    pub data: CreatedSession,
     /// When.
     pub timestamp: Timestamp,
 }
@@ -111,7 +111,7 @@ pub struct SessionList {
 
 /// One session.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct SessionAnswer {
+pub struct SessionResponse {
     /// Always true.
     pub success: bool,
     /// The session.

@@ -9,8 +9,8 @@ use sandcrab_api::IDEMPOTENCY_HEADER;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::{CommandRequest, Encoding};
 use sandcrab_api::process::{
-    CleanedAnswer, DoneAnswer, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessLogs, ProcessStarted,
-    ProcessStatus, SignalRequest, StdinAnswer,
+    CleanupResponse, KillResponse, Process, ProcessList, ProcessLogs, ProcessResponse, ProcessStarted,
+    ProcessStatus, SignalRequest, StdinResponse, SuccessResponse,
 };
 
 use crate::key::new_key;
@@ -130,29 +130,29 @@ impl Client {
 
     /// One process.
     pub async fn process(&self, id: &str) -> Result<Process, ClientError> {
-        let answer: ProcessAnswer = self.get(&["api", "process", checked(id)?]).await?;
+        let answer: ProcessResponse = self.get(&["api", "process", checked(id)?]).await?;
         Ok(answer.process)
     }
 
     /// Ends a process and everything it started; returns the processes that were ended.
-    pub async fn kill(&self, id: &str, options: &KillOptions) -> Result<KillAnswer, ClientError> {
+    pub async fn kill(&self, id: &str, options: &KillOptions) -> Result<KillResponse, ClientError> {
         let query = [("signal", options.signal.clone()), ("graceMs", options.grace.map(milliseconds))];
         self.ask(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
     }
 
     /// Ends every process, or those of a session.
-    pub async fn kill_all(&self, session_id: Option<&str>) -> Result<CleanedAnswer, ClientError> {
+    pub async fn kill_all(&self, session_id: Option<&str>) -> Result<CleanupResponse, ClientError> {
         let query = [("sessionId", session_id.map(str::to_owned))];
         self.ask(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
     }
 
     /// Removes the records of finished processes.
-    pub async fn clean_up(&self) -> Result<CleanedAnswer, ClientError> {
+    pub async fn clean_up(&self) -> Result<CleanupResponse, ClientError> {
         self.ask(self.request(Method::POST, &["api", "process", "cleanup"])?).await
     }
 
     /// Sends a signal, by name or number.
-    pub async fn signal(&self, id: &str, signal: &str) -> Result<DoneAnswer, ClientError> {
+    pub async fn signal(&self, id: &str, signal: &str) -> Result<SuccessResponse, ClientError> {
         let body = SignalRequest { signal: signal.into() };
         self.post(&["api", "process", checked(id)?, "signal"], &body).await
     }
@@ -163,7 +163,7 @@ impl Client {
         id: &str,
         bytes: impl Into<Bytes>,
         close: bool,
-    ) -> Result<StdinAnswer, ClientError> {
+    ) -> Result<StdinResponse, ClientError> {
         let query = [("close", close.then(|| "true".to_owned()))];
         let request = self.query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
         self.ask(request.body(bytes.into())).await
@@ -180,7 +180,7 @@ impl Client {
             let left = deadline.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
             let query = [("timeoutMs", left.map(milliseconds))];
             let request = self.query(Method::GET, &["api", "process", checked(id)?, "wait"], &query)?;
-            match self.ask::<ProcessAnswer>(request).await {
+            match self.ask::<ProcessResponse>(request).await {
                 Ok(answer) => return Ok(answer.process),
                 Err(error @ ClientError::Unreachable { .. }) if !was_reached => return Err(error),
                 Err(error) => retry.failed(error)?,

@@ -1,17 +1,17 @@
 //! Sessions: shells that keep their state.
 
 use sandcrab_api::execute::Variables;
-use sandcrab_api::process::DoneAnswer;
+use sandcrab_api::process::SuccessResponse;
 use sandcrab_api::session::{
-    DeleteSessionRequest, EnvRequest, ForkRequest, InterruptRequest, ResetRequest, Session, SessionAnswer,
-    SessionCreated, SessionEnded, SessionList, SessionMade, SessionRequest,
+    CreatedSession, DeleteSessionRequest, EnvRequest, ForkRequest, InterruptRequest, ResetRequest, Session,
+    SessionCreated, SessionEnded, SessionList, SessionRequest, SessionResponse,
 };
 
 use crate::{Client, ClientError};
 
 impl Client {
     /// Creates a session.
-    pub async fn create_session(&self, request: &SessionRequest) -> Result<SessionMade, ClientError> {
+    pub async fn create_session(&self, request: &SessionRequest) -> Result<CreatedSession, ClientError> {
         let created: SessionCreated = self.post(&["api", "session", "create"], request).await?;
         Ok(created.data)
     }
@@ -26,7 +26,7 @@ impl Client {
         if id == "list" {
             return Err(ClientError::Id(id.to_owned()));
         }
-        let answer: SessionAnswer = self.get(&["api", "session", id]).await?;
+        let answer: SessionResponse = self.get(&["api", "session", id]).await?;
         Ok(answer.session)
     }
 
@@ -42,25 +42,25 @@ impl Client {
     }
 
     /// Creates a session with the same state.
-    pub async fn fork_session(&self, id: &str, new_id: Option<&str>) -> Result<SessionMade, ClientError> {
+    pub async fn fork_session(&self, id: &str, new_id: Option<&str>) -> Result<CreatedSession, ClientError> {
         let body = ForkRequest { id: new_id.map(str::to_owned) };
         let created: SessionCreated = self.post(&["api", "session", id, "fork"], &body).await?;
         Ok(created.data)
     }
 
     /// Replaces the shell of a session, with or without its state.
-    pub async fn reset_session(&self, id: &str, restore: bool) -> Result<DoneAnswer, ClientError> {
+    pub async fn reset_session(&self, id: &str, restore: bool) -> Result<SuccessResponse, ClientError> {
         let body = ResetRequest { restore: Some(restore) };
         self.post(&["api", "session", id, "reset"], &body).await
     }
 
     /// Changes the variables of a session's shell.
-    pub async fn set_session_env(&self, id: &str, vars: Variables) -> Result<DoneAnswer, ClientError> {
+    pub async fn set_session_env(&self, id: &str, vars: Variables) -> Result<SuccessResponse, ClientError> {
         self.post(&["api", "session", id, "env"], &EnvRequest { vars }).await
     }
 
     /// Changes the variables of later commands without a session.
-    pub async fn set_env(&self, vars: Variables) -> Result<DoneAnswer, ClientError> {
+    pub async fn set_env(&self, vars: Variables) -> Result<SuccessResponse, ClientError> {
         self.post(&["api", "env"], &EnvRequest { vars }).await
     }
 }

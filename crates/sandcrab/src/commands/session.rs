@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
-use sandcrab_api::session::{InterruptRequest, OnShellExit, SessionEnded, SessionMade, SessionRequest};
+use sandcrab_api::session::{CreatedSession, InterruptRequest, OnShellExit, SessionEnded, SessionRequest};
 use sandcrab_client::Client;
 
 use super::exec::ExecOptions;
@@ -151,7 +151,7 @@ impl CreateArgs {
     }
 }
 
-fn made(output: Output, session: &SessionMade) -> Result<u8, Failure> {
+fn made(output: Output, session: &CreatedSession) -> Result<u8, Failure> {
     if output.json {
         output.document(session)?;
     } else {

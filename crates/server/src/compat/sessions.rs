@@ -3,7 +3,7 @@
 use axum::Extension;
 use axum::extract::State;
 use bytes::Bytes;
-use sandcrab_api::session::{SessionCreated, SessionEnded, SessionMade, SessionRequest};
+use sandcrab_api::session::{CreatedSession, SessionCreated, SessionEnded, SessionRequest};
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::SessionId;
 use serde::Serialize;
@@ -23,7 +23,7 @@ use crate::sandbox::Sandbox;
 pub(super) struct Created {
     success: bool,
     id: String,
-    data: SessionMade,
+    data: CreatedSession,
     /// Which container this is. The client compares it to notice a new one.
     container_placement_id: Option<String>,
     timestamp: Timestamp,

@@ -13,7 +13,7 @@ const UNIONS: [(&str, &str); 4] = [
 ];
 /// The untagged union: its variants have the tag themselves.
 const ANSWER: (&str, [(&str, &str); 2]) =
-    ("ExecuteAnswer", [("result", "ExecuteResult"), ("started", "ProcessStarted")]);
+    ("ExecuteResponse", [("result", "ExecuteResult"), ("started", "ProcessStarted")]);
 
 /// Gives each variant a schema of its own, with the tag as a constant, and each union its discriminator.
 pub(super) fn name_variants(schemas: &mut Map<String, Value>) {

@@ -1,7 +1,7 @@
 //! What later commands of this sandbox start from: `/api/env`.
 
 use sandcrab_api::Timestamp;
-use sandcrab_api::process::DoneAnswer;
+use sandcrab_api::process::SuccessResponse;
 use sandcrab_api::session::EnvRequest;
 
 use crate::error::ApiError;
@@ -11,11 +11,11 @@ use crate::sandbox::Sandbox;
 
 /// Changes the environment that commands and sessions start from, from now on and after a restart.
 #[utoipa::path(post, path = "/api/env", operation_id = "setEnv", tag = "sessions", request_body = EnvRequest,
-    responses((status = 200, description = "It is changed.", body = DoneAnswer)))]
+    responses((status = 200, description = "It is changed.", body = SuccessResponse)))]
 pub(crate) async fn set(
     sandbox: Sandbox,
     request: Json<EnvRequest>,
-) -> Result<axum::Json<DoneAnswer>, ApiError> {
+) -> Result<axum::Json<SuccessResponse>, ApiError> {
     let changes = request.value.vars;
     let _alone = sandbox.environment.lock().await;
     sandbox.engine.set_env(&variables(Some(changes.clone()))).await?;
@@ -29,5 +29,5 @@ pub(crate) async fn set(
             _ => ApiError::internal(e),
         },
     )?;
-    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+    Ok(axum::Json(SuccessResponse { success: true, timestamp: Timestamp::now() }))
 }

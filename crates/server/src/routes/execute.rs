@@ -4,7 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
-use sandcrab_api::execute::{CommandRequest, ExecuteAnswer};
+use sandcrab_api::execute::{CommandRequest, ExecuteResponse};
 use sandcrab_api::process::{ProcessStarted, StartedTag};
 use sandcrab_api::{IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, Timestamp};
 use utoipa::IntoParams;
@@ -50,7 +50,7 @@ pub(crate) struct SessionQuery {
 /// Runs a command and answers when it has ended.
 #[utoipa::path(post, path = "/api/execute", operation_id = "execute", tag = "commands", params(CommandHeaders, SessionQuery),
     request_body = CommandRequest,
-    responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteAnswer)))]
+    responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteResponse)))]
 pub(crate) async fn execute(
     State(app): State<App>,
     request_id: RequestId,

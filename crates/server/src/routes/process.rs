@@ -8,8 +8,8 @@ use axum::response::Response;
 use futures_util::StreamExt;
 use sandcrab_api::execute::CommandRequest;
 use sandcrab_api::process::{
-    CleanedAnswer, DoneAnswer, EmptyRequest, KillAnswer, Process, ProcessAnswer, ProcessList, ProcessStarted,
-    ProcessStatus, SignalRequest, Waiting,
+    CleanupResponse, EmptyRequest, KillResponse, Process, ProcessList, ProcessResponse, ProcessStarted,
+    ProcessStatus, SignalRequest, SuccessResponse, Waiting,
 };
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{DEFAULT_GRACE, Execution};
@@ -104,12 +104,12 @@ async fn look_at_leftovers(execution: &Execution, process: &mut Process) {
 /// One process, with what can only be found out by looking at it.
 #[utoipa::path(get, path = "/api/process/{id}", operation_id = "getProcess", tag = "processes",
     params(("id" = String, Path, description = "Its id, or that of any execution.")),
-    responses((status = 200, description = "The process.", body = ProcessAnswer)))]
-pub(crate) async fn get(OfProcess(execution): OfProcess) -> Result<axum::Json<ProcessAnswer>, ApiError> {
+    responses((status = 200, description = "The process.", body = ProcessResponse)))]
+pub(crate) async fn get(OfProcess(execution): OfProcess) -> Result<axum::Json<ProcessResponse>, ApiError> {
     Ok(axum::Json(answer(&execution).await))
 }
 
-async fn answer(execution: &Execution) -> ProcessAnswer {
+async fn answer(execution: &Execution) -> ProcessResponse {
     let mut process = convert::process(&execution.info());
     if let Some(end) = execution.status().end() {
         process.usage = Some(convert::usage(&end.usage));
@@ -119,7 +119,7 @@ async fn answer(execution: &Execution) -> ProcessAnswer {
         process.waiting = (found.waiting_for_input == Some(true)).then_some(Waiting::Input);
         process.usage = found.usage.as_ref().map(convert::usage);
     }
-    ProcessAnswer { success: true, process, timestamp: Timestamp::now() }
+    ProcessResponse { success: true, process, timestamp: Timestamp::now() }
 }
 
 /// How to end a process.
@@ -136,15 +136,15 @@ pub(crate) struct KillOptions {
 /// Ends a process and everything below it; of one that has ended, what it left running.
 #[utoipa::path(delete, path = "/api/process/{id}", operation_id = "killProcess", tag = "processes",
     params(("id" = String, Path, description = "Its id, or that of any execution."), KillOptions),
-    responses((status = 200, description = "Nothing of it is left. Of one that had ended, what it left running was ended.", body = KillAnswer)))]
+    responses((status = 200, description = "Nothing of it is left. Of one that had ended, what it left running was ended.", body = KillResponse)))]
 pub(crate) async fn kill(
     OfProcess(execution): OfProcess,
     Params(options): Params<KillOptions>,
-) -> Result<axum::Json<KillAnswer>, ApiError> {
+) -> Result<axum::Json<KillResponse>, ApiError> {
     let signal = options.signal.as_deref().map_or(Ok(signal::TERM), signal::from_text)?;
     let grace = options.grace_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
     let (killed, survivors) = convert::killed(execution.kill(signal, grace).await?);
-    Ok(axum::Json(KillAnswer {
+    Ok(axum::Json(KillResponse {
         success: survivors.is_empty(),
         process_id: execution.id().to_string(),
         killed,
@@ -164,11 +164,11 @@ pub(crate) struct OfWhom {
 
 /// Ends every background process that runs.
 #[utoipa::path(delete, path = "/api/process/kill-all", operation_id = "killAllProcesses", tag = "processes",
-    params(OfWhom), responses((status = 200, description = "They are gone.", body = CleanedAnswer)))]
+    params(OfWhom), responses((status = 200, description = "They are gone.", body = CleanupResponse)))]
 pub(crate) async fn kill_all(
     sandbox: Sandbox,
     Params(of): Params<OfWhom>,
-) -> Result<axum::Json<CleanedAnswer>, ApiError> {
+) -> Result<axum::Json<CleanupResponse>, ApiError> {
     let wanted = |execution: &Execution| {
         let info = execution.info();
         let session = info.session.as_ref().map(sandcrab_engine::SessionId::as_str);
@@ -182,31 +182,31 @@ pub(crate) async fn kill_all(
     });
     let ended = futures_util::stream::iter(kills).buffer_unordered(KILLS_AT_ONCE);
     let cleaned_count = ended.filter(|ended| std::future::ready(*ended)).count().await;
-    Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
+    Ok(axum::Json(CleanupResponse { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 
 /// Removes the records of processes that have ended, but for those that a client reads. On a state directory whose disk is
 /// nearly full, the records of other commands that have ended go too.
 #[utoipa::path(post, path = "/api/process/cleanup", operation_id = "cleanupProcesses", tag = "processes",
-    request_body = EmptyRequest, responses((status = 200, description = "They are removed.", body = CleanedAnswer)))]
+    request_body = EmptyRequest, responses((status = 200, description = "They are removed.", body = CleanupResponse)))]
 pub(crate) async fn cleanup(
     sandbox: Sandbox,
     _: Json<EmptyRequest>,
-) -> Result<axum::Json<CleanedAnswer>, ApiError> {
+) -> Result<axum::Json<CleanupResponse>, ApiError> {
     let cleaned_count = sandbox.engine.remove_finished();
-    Ok(axum::Json(CleanedAnswer { success: true, cleaned_count, timestamp: Timestamp::now() }))
+    Ok(axum::Json(CleanupResponse { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 
 /// Sends a signal to every process of an execution, and does nothing more.
 #[utoipa::path(post, path = "/api/process/{id}/signal", operation_id = "signalProcess", tag = "processes",
     params(("id" = String, Path, description = "Its id, or that of any execution.")), request_body = SignalRequest,
-    responses((status = 200, description = "It was sent.", body = DoneAnswer)))]
+    responses((status = 200, description = "It was sent.", body = SuccessResponse)))]
 pub(crate) async fn send_signal(
     OfProcess(execution): OfProcess,
     request: Json<SignalRequest>,
-) -> Result<axum::Json<DoneAnswer>, ApiError> {
+) -> Result<axum::Json<SuccessResponse>, ApiError> {
     execution.signal(signal::from_value(&request.value.signal)?).await?;
-    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+    Ok(axum::Json(SuccessResponse { success: true, timestamp: Timestamp::now() }))
 }
 
 /// How long to wait.
@@ -221,12 +221,12 @@ pub(crate) struct WaitOptions {
 /// Waits for the end of a process.
 #[utoipa::path(get, path = "/api/process/{id}/wait", operation_id = "waitForProcess", tag = "processes",
     params(("id" = String, Path, description = "Its id, or that of any execution."), WaitOptions),
-    responses((status = 200, description = "It has ended.", body = ProcessAnswer)))]
+    responses((status = 200, description = "It has ended.", body = ProcessResponse)))]
 pub(crate) async fn wait(
     State(app): State<App>,
     OfProcess(execution): OfProcess,
     Params(options): Params<WaitOptions>,
-) -> Result<axum::Json<ProcessAnswer>, ApiError> {
+) -> Result<axum::Json<ProcessResponse>, ApiError> {
     let limit = async {
         match options.timeout_ms {
             Some(limit) => tokio::time::sleep(Duration::from_millis(limit)).await,

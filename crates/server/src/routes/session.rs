@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::response::Response;
 use futures_util::StreamExt;
 use sandcrab_api::Timestamp;
-use sandcrab_api::process::DoneAnswer;
+use sandcrab_api::process::SuccessResponse;
 use sandcrab_api::session::{
-    DeleteSessionRequest, EnvRequest, ForkRequest, InterruptRequest, ResetRequest, Session as WireSession,
-    SessionAnswer, SessionCreated, SessionEnded, SessionList, SessionMade, SessionRequest,
+    CreatedSession, DeleteSessionRequest, EnvRequest, ForkRequest, InterruptRequest, ResetRequest,
+    Session as WireSession, SessionCreated, SessionEnded, SessionList, SessionRequest, SessionResponse,
 };
 use sandcrab_engine::{ControlError, KillReceipt, Session, SessionError, SessionId, SessionSpec};
 
@@ -57,7 +57,7 @@ pub(crate) async fn create(
 
 fn created(session: &Session, cwd: String) -> SessionCreated {
     let id = session.id().to_string();
-    let data = SessionMade { id: id.clone(), cwd, created_at: session.created_at().into() };
+    let data = CreatedSession { id: id.clone(), cwd, created_at: session.created_at().into() };
     SessionCreated { success: true, id, data, timestamp: Timestamp::now() }
 }
 
@@ -112,10 +112,10 @@ pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Res
 /// One session.
 #[utoipa::path(get, path = "/api/session/{id}", operation_id = "getSession", tag = "sessions",
     params(("id" = String, Path, description = "Its id.")),
-    responses((status = 200, description = "The session.", body = SessionAnswer)))]
-pub(crate) async fn get(OfSession(session): OfSession) -> Result<axum::Json<SessionAnswer>, ApiError> {
+    responses((status = 200, description = "The session.", body = SessionResponse)))]
+pub(crate) async fn get(OfSession(session): OfSession) -> Result<axum::Json<SessionResponse>, ApiError> {
     let session = describe(&session).await?;
-    Ok(axum::Json(SessionAnswer { success: true, session, timestamp: Timestamp::now() }))
+    Ok(axum::Json(SessionResponse { success: true, session, timestamp: Timestamp::now() }))
 }
 
 /// Deletes a session at once, whatever runs in it. Its id is free when this answers.
@@ -177,23 +177,23 @@ pub(crate) async fn fork(
 /// Gives a session a fresh shell, with or without the state of the old one. What runs in it ends.
 #[utoipa::path(post, path = "/api/session/{id}/reset", operation_id = "resetSession", tag = "sessions",
     params(("id" = String, Path, description = "Its id.")), request_body = ResetRequest,
-    responses((status = 200, description = "The shell is new.", body = DoneAnswer)))]
+    responses((status = 200, description = "The shell is new.", body = SuccessResponse)))]
 pub(crate) async fn reset(
     OfSession(session): OfSession,
     request: Json<ResetRequest>,
-) -> Result<axum::Json<DoneAnswer>, ApiError> {
+) -> Result<axum::Json<SuccessResponse>, ApiError> {
     session.reset(request.value.restore.unwrap_or(false)).await?;
-    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+    Ok(axum::Json(SuccessResponse { success: true, timestamp: Timestamp::now() }))
 }
 
 /// Changes the environment of a session's shell, in its turn.
 #[utoipa::path(post, path = "/api/session/{id}/env", operation_id = "setSessionEnv", tag = "sessions",
     params(("id" = String, Path, description = "Its id.")), request_body = EnvRequest,
-    responses((status = 200, description = "It is changed.", body = DoneAnswer)))]
+    responses((status = 200, description = "It is changed.", body = SuccessResponse)))]
 pub(crate) async fn set_env(
     OfSession(session): OfSession,
     request: Json<EnvRequest>,
-) -> Result<axum::Json<DoneAnswer>, ApiError> {
+) -> Result<axum::Json<SuccessResponse>, ApiError> {
     session.set_env(&variables(Some(request.value.vars))).await?;
-    Ok(axum::Json(DoneAnswer { success: true, timestamp: Timestamp::now() }))
+    Ok(axum::Json(SuccessResponse { success: true, timestamp: Timestamp::now() }))
 }

@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use http_body_util::BodyExt;
 use sandcrab_api::Timestamp;
-use sandcrab_api::process::StdinAnswer;
+use sandcrab_api::process::StdinResponse;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -22,12 +22,12 @@ pub(crate) struct StdinOptions {
 #[utoipa::path(post, path = "/api/process/{id}/stdin", operation_id = "writeStdin", tag = "processes",
     params(("id" = String, Path, description = "Its id, or that of any execution."), StdinOptions),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "The bytes are in its pipe.", body = StdinAnswer)))]
+    responses((status = 200, description = "The bytes are in its pipe.", body = StdinResponse)))]
 pub(crate) async fn write(
     OfProcess(execution): OfProcess,
     Params(options): Params<StdinOptions>,
     request: Request,
-) -> Result<axum::Json<StdinAnswer>, ApiError> {
+) -> Result<axum::Json<StdinResponse>, ApiError> {
     let mut body = request.into_body();
     let mut written = 0;
     let mut any = false;
@@ -47,5 +47,5 @@ pub(crate) async fn write(
         // Writing nothing still finds out whether anybody could.
         execution.write_stdin(Vec::new()).await?;
     }
-    Ok(axum::Json(StdinAnswer { success: true, written, timestamp: Timestamp::now() }))
+    Ok(axum::Json(StdinResponse { success: true, written, timestamp: Timestamp::now() }))
 }
