@@ -1,8 +1,9 @@
-//! What can go wrong, as clients see it.
+//! Error codes and the error body.
 //!
-//! An error code is part of the contract: clients decide by it. The list is closed, and every code has exactly one
-//! HTTP status. The message is a sentence for people; it never holds a token, the value of a
-//! variable, or what only the log should have. `context` holds what a program may want to know, by name.
+//! Error codes are part of the contract: clients act on them. Every code has exactly one HTTP status. A newer
+//! server may add codes; clients read an unknown code as `Unknown`. The message is for people. It never
+//! contains a token, the value of a variable, or details that belong in the server's log. `context` contains
+//! the details for programs, as named fields.
 
 use std::fmt;
 
@@ -13,19 +14,20 @@ use crate::Timestamp;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $status:literal;)*) => {
-        /// Why a request was refused.
+        /// Error code.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[doc = $doc])+ $variant,)*
-            /// A code of a newer server. The status, the message and the suggestion say what there is to know.
+            /// A code that this version does not know, sent by a newer server. Status, message and suggestion
+            /// still apply.
             Unknown,
         }
 
         impl ErrorCode {
-            /// Every code that this version knows.
+            /// All codes that this version knows.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The code as the word on the wire.
+            /// Returns the code as it appears on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -33,7 +35,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code that is this word on the wire; `Unknown` for one of a newer server.
+            /// Parses a code. Returns `Unknown` for one that this version does not know.
             pub fn from_word(word: &str) -> Self {
                 match word {
                     $($name => Self::$variant,)*
@@ -41,7 +43,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What it means.
+            /// Returns the description of the code.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_ascii(),)*
@@ -49,7 +51,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The HTTP status it comes with.
+            /// Returns the HTTP status of the code.
             pub fn status(self) -> u16 {
                 match self {
                     $(Self::$variant => $status,)*
@@ -61,77 +63,77 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request is not what the route takes; the message names the field.
+    /// The request is invalid. The message names the field.
     ValidationFailed = "VALIDATION_FAILED", 400;
-    /// The command cannot be run: it holds a NUL, is empty where it may not be, or is too long.
+    /// The command is invalid: it is empty, too long, or contains a NUL byte.
     InvalidCommand = "INVALID_COMMAND", 400;
-    /// A path is no folder.
+    /// The path is not a directory.
     NotDirectory = "NOT_DIRECTORY", 400;
-    /// A name or an id is too long.
+    /// A name or id is too long.
     NameTooLong = "NAME_TOO_LONG", 400;
-    /// A limit was asked for that cannot be enforced here.
+    /// A requested limit cannot be enforced on this machine.
     LimitNotSupported = "LIMIT_NOT_SUPPORTED", 400;
     /// The token is missing or wrong.
     Unauthorized = "UNAUTHORIZED", 401;
-    /// The operating system does not permit it, or the request comes from where it may not.
+    /// The operating system denied permission, or the host or origin of the request is not allowed.
     PermissionDenied = "PERMISSION_DENIED", 403;
-    /// There is no such file or folder.
+    /// The file or directory does not exist.
     FileNotFound = "FILE_NOT_FOUND", 404;
-    /// There is no such route.
+    /// The route does not exist.
     RouteNotFound = "ROUTE_NOT_FOUND", 404;
-    /// There is no such program.
+    /// The program does not exist.
     CommandNotFound = "COMMAND_NOT_FOUND", 404;
-    /// There is no such process, or its record was removed.
+    /// The process does not exist, or its record was removed.
     ProcessNotFound = "PROCESS_NOT_FOUND", 404;
-    /// There is no such session.
+    /// The session does not exist.
     SessionNotFound = "SESSION_NOT_FOUND", 404;
     /// There is no such terminal, or its record was removed.
     TerminalNotFound = "TERMINAL_NOT_FOUND", 404;
-    /// The route does not take this method.
+    /// The route does not support this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
-    /// It did not happen within the time the request gave it.
+    /// The timeout of the request passed before the process ended.
     WaitTimeout = "PROCESS_READY_TIMEOUT", 408;
-    /// An execution with this id or key was started by another request.
+    /// Another request has used this id or idempotency key.
     ExecutionConflict = "EXECUTION_CONFLICT", 409;
     /// A process with this id is running.
     ProcessAlreadyExists = "PROCESS_ALREADY_EXISTS", 409;
-    /// A session with this id is there.
+    /// A session with this id exists.
     SessionAlreadyExists = "SESSION_ALREADY_EXISTS", 409;
-    /// Standard input is closed, or was never open.
+    /// Standard input is closed or was never open.
     StdinNotOpen = "STDIN_NOT_OPEN", 409;
     /// The program of the terminal does not read, and its input queue is full. `context.written` is the number of accepted bytes.
     TerminalInputFull = "TERMINAL_INPUT_FULL", 409;
-    /// The process has ended, so this cannot be done to it.
+    /// The process has ended.
     ProcessEnded = "PROCESS_ENDED", 409;
-    /// The command waits for its turn, so this cannot be done to it yet.
+    /// The command is queued in its session and has not started.
     ProcessNotStarted = "PROCESS_NOT_STARTED", 409;
-    /// The session was deleted while the request was on its way.
+    /// The session was deleted while the request was in progress.
     SessionDestroyed = "SESSION_DESTROYED", 410;
     /// The command ended its session's shell.
     SessionTerminated = "SESSION_TERMINATED", 410;
-    /// The body is larger than the route takes.
+    /// The body exceeds the size limit of the route.
     BodyTooLarge = "FILE_TOO_LARGE", 413;
-    /// The range is not within what there is.
+    /// The range is outside the available bytes.
     RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416;
-    /// The route speaks WebSocket only.
+    /// The route requires a WebSocket upgrade.
     UpgradeRequired = "UPGRADE_REQUIRED", 426;
-    /// Too many of something, or the machine is out of something; the message says of what.
+    /// A limit was reached, or the machine is out of a resource. The message names it.
     LimitExceeded = "LIMIT_EXCEEDED", 429;
-    /// The client cancelled the request. Only over a WebSocket, where such a client is still there.
+    /// The client cancelled the request. Only sent over a WebSocket.
     RequestCancelled = "REQUEST_CANCELLED", 499;
-    /// Our bug.
+    /// Internal error of the server.
     InternalError = "INTERNAL_ERROR", 500;
-    /// The command's supervisor was killed while it started it; it may or may not have run.
+    /// The supervisor was killed while it started the command. The command may or may not have run.
     ExecutionLost = "EXECUTION_LOST", 502;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503;
-    /// The state directory was removed while the server runs.
+    /// The state directory was removed while the server was running.
     StateDirMissing = "STATE_DIR_MISSING", 503;
-    /// What runs was started by an older version, which cannot do this.
+    /// The command was started by an older version, which does not support this operation.
     NotSupported = "NOT_SUPPORTED", 501;
-    /// There is no shell on this machine that could run it.
+    /// The machine has no usable shell.
     NoShell = "NO_SHELL", 501;
-    /// The state directory's disk is full.
+    /// The disk of the state directory is full.
     NoSpace = "NO_SPACE", 507;
 }
 
@@ -165,27 +167,27 @@ impl utoipa::PartialSchema for ErrorCode {
 
 impl ToSchema for ErrorCode {}
 
-/// The body of every answer that refuses something.
+/// The body of every error response.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
-    /// Which error it is.
+    /// Error code.
     pub code: ErrorCode,
-    /// What happened and what to do, in a sentence.
+    /// Error message.
     pub message: String,
-    /// What a program may want to know about it.
+    /// Details for programs, as named fields.
     #[schema(value_type = Object)]
     pub context: serde_json::Map<String, serde_json::Value>,
-    /// The HTTP status.
+    /// HTTP status.
     pub http_status: u16,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
-    /// The request's id, which the log has too.
+    /// Id of the request, as in the server's log.
     pub request_id: String,
-    /// What was asked for.
+    /// The requested operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// What may help.
+    /// What to do about the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
 }

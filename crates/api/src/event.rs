@@ -1,5 +1,5 @@
-//! What streams carry: one JSON object an event, with its `type`. Every variant has a type of its own, so that
-//! generated clients get names.
+//! Stream events. Each event is one JSON object with a `type` field. Each variant has its own struct, so that
+//! generated clients get named types.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,215 +8,217 @@ use crate::execute::{End, ProcessName, Replaced, RestoredFrom, Usage};
 use crate::process::{Process, ProcessStatus};
 use crate::{ErrorCode, Timestamp};
 
-/// It runs.
+/// The command has started.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartEvent {
-    /// The command.
+    /// The command. A long command is cut off and ends with `…`.
     pub command: String,
-    /// Its id.
+    /// Id of the execution.
     pub execution_id: String,
-    /// Its process id; for a session's command that of the shell.
+    /// Process id of the command. For a command in a session, the process id of its shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its session.
+    /// Id of the session, if the command runs in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The finished execution that had the same id before.
+    /// The finished execution that previously had this id, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Replaced>,
-    /// When.
+    /// Time at which the command started.
     pub timestamp: Timestamp,
 }
 
-/// It wrote something.
+/// Output of the command.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputEvent {
-    /// What; in base64 if that was asked for.
+    /// The output, as UTF-8 text or base64 (see `encoding` in the request).
     pub data: String,
-    /// The process, in the stream of one.
+    /// Id of the process. Only in process streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
-    /// Whether bytes that are not UTF-8 were replaced.
+    /// True if `data` contains replacement characters for bytes that were not valid UTF-8.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub invalid_utf8: bool,
-    /// When it was read.
+    /// Time at which the supervisor read the output.
     pub timestamp: Timestamp,
 }
 
-/// Bytes that were dropped to keep the journal's bound.
+/// Output was dropped because the journal reached its size limit.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct GapEvent {
-    /// The cursor of the first byte that is missing.
+    /// Cursor of the first missing byte.
     pub from: u64,
-    /// The cursor of the first byte that is there again.
+    /// Cursor of the first byte after the gap.
     pub to: u64,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// What a command did, without its output.
+/// Result of a command, without its output.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Whether it returned 0.
+    /// True if the exit code is 0.
     pub success: bool,
-    /// Its exit code.
+    /// Exit code of the command.
     pub exit_code: i32,
-    /// The command.
+    /// The command. A long command is cut off and ends with `…`.
     pub command: String,
-    /// How long it took, in milliseconds.
+    /// Run time in milliseconds.
     pub duration: f64,
-    /// Its id.
+    /// Id of the execution.
     pub execution_id: String,
-    /// Its session.
+    /// Id of the session, if the command ran in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What it left running; the first 32 of them.
+    /// Processes that the command left running: the first 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<ProcessName>>,
-    /// How many processes it left running.
+    /// Number of processes that the command left running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftover_count: Option<u32>,
-    /// Whether the session's shell had to be restored before it.
+    /// True if the session's shell was restored before this command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_restarted: Option<bool>,
-    /// How old the restored state was, in milliseconds.
+    /// Age of the restored state in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_state_age_ms: Option<f64>,
-    /// Where the restored state came from.
+    /// Source of the restored state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_from: Option<RestoredFrom>,
-    /// Whether the command ended its session's shell.
+    /// True if the command ended its session's shell, for example with `exit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_ended: Option<bool>,
-    /// When it ended.
+    /// Time at which the command ended.
     pub timestamp: Timestamp,
 }
 
-/// It is over.
+/// The command has ended. Last event of the stream.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompleteEvent {
-    /// Its exit code.
+    /// Exit code of the command.
     pub exit_code: i32,
-    /// How it ended.
+    /// Reason and signal of the end.
     pub end: End,
-    /// What it used.
+    /// Resources that the command used.
     pub usage: Usage,
-    /// The same and more, without the output.
+    /// Full result, without the output.
     pub result: Summary,
-    /// When.
+    /// Time at which the command ended.
     pub timestamp: Timestamp,
 }
 
-/// The stream ends with an error.
+/// The stream failed. Last event of the stream.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorEvent {
-    /// What happened, in a sentence.
+    /// Error message.
     pub error: String,
-    /// The same; what clients of the reference read.
+    /// Error message, under the name that clients of the reference read.
     pub data: String,
-    /// Which error it is.
+    /// Error code.
     pub code: ErrorCode,
-    /// The exit code, if there is one.
+    /// Exit code, if the command has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The execution, if there is one.
+    /// Id of the execution, if one was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<String>,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// What the stream of a command carries: `start`, output, and then `complete` or `error`.
+/// An event of a command stream: `start`, then output, then `complete` or `error`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ExecuteEvent {
-    /// It runs.
+    /// The command has started.
     Start(StartEvent),
-    /// It wrote to standard output.
+    /// The command wrote to standard output.
     Stdout(OutputEvent),
-    /// It wrote to standard error.
+    /// The command wrote to standard error.
     Stderr(OutputEvent),
-    /// Bytes were dropped.
+    /// Output was dropped because the journal reached its size limit.
     Gap(GapEvent),
-    /// It is over.
+    /// The command has ended. Last event of the stream.
     Complete(Box<CompleteEvent>),
-    /// It ended in an error.
+    /// The stream failed. Last event of the stream.
     Error(ErrorEvent),
 }
 
-/// Which process a stream is of.
+/// First event of a process stream: the process and its status.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessInfoEvent {
-    /// Its id.
+    /// Id of the process.
     pub process_id: String,
-    /// The command.
+    /// The command. A long command is cut off and ends with `…`.
     pub command: String,
-    /// Where it stands.
+    /// Status of the process when the stream was opened.
     pub status: ProcessStatus,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// A process is over.
+/// The process has ended. Last event of the stream.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitEvent {
-    /// Its id.
+    /// Id of the process.
     pub process_id: String,
-    /// Its exit code.
+    /// Exit code of the process.
     pub exit_code: i32,
-    /// Empty; clients of the reference expect it on every event.
+    /// Always empty. Clients of the reference expect this field in every event.
     pub data: String,
-    /// How it ended.
+    /// Reason and signal of the end.
     pub end: End,
-    /// What it used.
+    /// Resources that the process used.
     pub usage: Usage,
-    /// When.
+    /// Time at which the process ended.
     pub timestamp: Timestamp,
 }
 
-/// With `follow=false`: that is all there is so far.
+/// All output recorded so far has been sent. Last event of a stream with `follow=false` if the process still
+/// runs.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaughtUpEvent {
-    /// Its id.
+    /// Id of the process.
     pub process_id: String,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// What the stream of a process carries: `process_info`, output, and then `exit`, `caught_up` or `error`.
+/// An event of a process stream: `process_info`, then output, then `exit`, `caught_up` or `error`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ProcessEvent {
-    /// Which process it is.
+    /// First event of a process stream: the process and its status.
     ProcessInfo(ProcessInfoEvent),
-    /// It wrote to standard output.
+    /// The process wrote to standard output.
     Stdout(OutputEvent),
-    /// It wrote to standard error.
+    /// The process wrote to standard error.
     Stderr(OutputEvent),
-    /// Bytes were dropped.
+    /// Output was dropped because the journal reached its size limit.
     Gap(GapEvent),
-    /// It is over.
+    /// The process has ended. Last event of the stream.
     Exit(ExitEvent),
-    /// There is no more for now, and nobody waits for it.
+    /// All output recorded so far has been sent. Last event of a stream with `follow=false` if the process
+    /// still runs.
     CaughtUp(CaughtUpEvent),
-    /// The stream ends with an error.
+    /// The stream failed. Last event of the stream.
     Error(ErrorEvent),
 }
 
 /// An execution has started or ended.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionChangeEvent {
-    /// As it is now.
+    /// The execution after the change.
     pub process: Process,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
@@ -224,68 +226,68 @@ pub struct ExecutionChangeEvent {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionRemovedEvent {
-    /// Its id.
+    /// Id of the execution.
     pub execution_id: String,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// Something happened to a session.
+/// A session was created, restarted or deleted.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionChangeEvent {
-    /// Its id.
+    /// Id of the session.
     pub session_id: String,
-    /// Its name.
+    /// Name of the session, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// The reader was too slow for some events: look at the lists again.
+/// The client read too slowly and missed events. List processes and sessions again to get the current state.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct MissedEvent {
-    /// How many were missed.
+    /// Number of missed events.
     pub count: u64,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// The stream is open: what happens from now on is in it.
+/// First event: the stream is open and contains all later changes.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct HelloEvent {
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// The server is stopping.
+/// The server is stopping. Last event of the stream.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ByeEvent {
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
 }
 
-/// What `/api/events` carries.
+/// An event of `/api/events`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerEvent {
-    /// The stream is open.
+    /// First event: the stream is open and contains all later changes.
     Hello(HelloEvent),
     /// An execution has started.
     ExecutionStarted(ExecutionChangeEvent),
     /// An execution has ended.
     ExecutionEnded(ExecutionChangeEvent),
-    /// A record was removed.
+    /// The record of an execution was removed.
     ExecutionRemoved(ExecutionRemovedEvent),
-    /// A session was made.
+    /// A session was created.
     SessionCreated(SessionChangeEvent),
-    /// A session's shell was replaced.
+    /// A session's shell was restarted.
     SessionRestarted(SessionChangeEvent),
     /// A session was deleted.
     SessionDeleted(SessionChangeEvent),
-    /// Some events were missed.
+    /// The client read too slowly and missed events.
     Missed(MissedEvent),
-    /// The server is stopping; nothing more comes.
+    /// The server is stopping. Last event of the stream.
     Bye(ByeEvent),
 }

@@ -1,4 +1,4 @@
-//! Running a command: what a request may ask for and what comes back.
+//! Running a command: request options and results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,89 +10,90 @@ use utoipa::ToSchema;
 use crate::Timestamp;
 use crate::wire_enum::wire_enum;
 
-/// Changes to the environment: set to a string, or unset with `null`.
+/// Changes to an environment: a string sets a variable, `null` unsets it.
 pub type Variables = BTreeMap<String, Option<String>>;
 
 wire_enum! {
-    /// How bytes are written in JSON.
+    /// Encoding of bytes in JSON.
     pub enum Encoding = Utf8 {
-        /// As text; what is not UTF-8 is replaced, and the answer says so.
+        /// As text. Bytes that are not valid UTF-8 are replaced, and `invalidUtf8` is set.
         Utf8 = "utf8" | "utf-8",
-        /// As base64, exactly.
+        /// As base64, without loss.
         Base64 = "base64",
     }
 }
 
 wire_enum! {
-    /// What becomes of processes that a command left running.
+    /// What happens to processes that a command leaves running.
     pub enum Leftovers = Keep {
-        /// They go on.
+        /// They continue to run.
         Keep = "keep",
         /// They are ended.
         Kill = "kill",
-        /// Each becomes a process of its own, listed and to be killed like one.
+        /// Each becomes a process with its own id, which can be listed and killed.
         Adopt = "adopt",
     }
 }
 
 wire_enum! {
-    /// What becomes of a command when the client that waits for it goes away.
+    /// What happens to a command when the client that waits for it disconnects.
     pub enum OnDisconnect = Keep {
-        /// It goes on.
+        /// The command continues.
         Keep = "keep",
-        /// It is killed.
+        /// The command is killed.
         Kill = "kill",
     }
 }
 
 wire_enum! {
-    /// What becomes of output that was not read yet when the journal is full.
+    /// What happens to unread output when the journal is full.
     pub enum Overflow = Drop {
-        /// The oldest of it is dropped, and a `gap` event says so.
+        /// The oldest output is dropped. A stream reports this with a `gap` event.
         Drop = "drop",
-        /// The command waits for the client that streams its output. 30 s after the last one has gone, output is dropped.
+        /// The command is blocked until the client that streams its output reads on. If no client has been
+        /// connected for 30 s, output is dropped.
         Wait = "wait",
     }
 }
 
 wire_enum! {
-    /// What becomes of a process that was started from a session when the session is deleted.
+    /// What happens to a process started from a session when the session is deleted.
     pub enum OnSessionEnd = Kill {
-        /// It is killed.
+        /// The process is killed.
         Kill = "kill",
-        /// It goes on.
+        /// The process continues.
         Keep = "keep",
     }
 }
 
-/// Limits on what a command may use. What is left out is not limited.
+/// Resource limits. A field that is missing means no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Limits {
-    /// Memory of the whole tree with a cgroup, address space of each process without.
+    /// Memory in bytes. With a cgroup: of the whole process tree; otherwise: address space of each process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// CPU seconds of each process.
+    /// CPU time of each process in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<u64>,
-    /// Processes in the tree.
+    /// Number of processes in the process tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// Open files of each process.
+    /// Number of open files of each process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<u64>,
-    /// Size of each file written.
+    /// Size of each written file in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_size_bytes: Option<u64>,
-    /// Output, both streams together; reaching it ends the command.
+    /// Output in bytes, both streams together. The command is ended when it exceeds this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
 }
 
-/// The most arguments of a command. As strings they take many times the room they have on the wire.
+/// Maximum number of arguments. In memory, arguments take many times their size on the wire.
 pub const MAX_ARGS: usize = 65_536;
 
-/// Reads arguments, and gives up when there are too many.
+/// Reads arguments, and stops with an error at more than [`MAX_ARGS`].
 pub(crate) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {
@@ -136,91 +137,93 @@ pub(crate) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<V
     deserializer.deserialize_option(Optional)
 }
 
-/// A command and how to run it. One shape for `execute`, `execute/stream` and `process/start`.
+/// A command and its options, for `execute`, `execute/stream` and `process/start`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandRequest {
-    /// Shell text; or, with `args`, the program.
+    /// Shell text or, with `args`, the program.
     pub command: String,
-    /// Arguments. Without a session the program is run without a shell; with one, the shell runs it with each word
-    /// quoted.
+    /// Arguments. Without a session, the program runs without a shell. In a session, the shell runs it with
+    /// each argument quoted.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "few")]
     #[schema(max_items = 65536)]
     pub args: Option<Vec<String>>,
-    /// The session to run it in. Without one, the command is stateless.
+    /// Session to run the command in. Without one, the command is stateless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The id to run under; one is made if there is none.
+    /// Id of the execution. Default: a generated id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<String>,
-    /// The same for a process.
+    /// Same as `executionId`, for processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
-    /// The longest it may run; 0 for no limit, whatever the default.
+    /// Timeout of the command in milliseconds. 0 disables the default timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The longest it may be silent; 0 for no limit.
+    /// Ends the command if it writes no output for this many milliseconds. 0 means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
-    /// Grace period between SIGTERM at either deadline and SIGKILL. Default: 1,000; 0 kills at once.
+    /// Grace period in milliseconds between SIGTERM and SIGKILL after a timeout. Default: 1,000. 0 kills at
+    /// once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 600000)]
     pub grace_ms: Option<u64>,
-    /// Changes to its environment.
+    /// Changes to the environment: a string sets a variable, `null` unsets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub env: Option<Variables>,
-    /// The folder to run it in.
+    /// Working directory. Default: that of the session, or the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The user to run it as: a name, a user id or `UID:GID`. Only where the server runs as root, and not with a session,
-    /// whose commands run as its own user.
+    /// User to run the command as: a name, a user id or `UID:GID`. Requires that the server runs as root. Not
+    /// allowed with a session, which has its own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Answer when it has started, not when it has ended.
+    /// Respond when the command has started instead of when it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<bool>,
-    /// Its standard input, `/dev/null` if there is none.
+    /// Standard input. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// How `stdin` is written.
+    /// Encoding of `stdin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_encoding: Option<Encoding>,
-    /// Leave standard input open after `stdin`, to be written to and closed later.
+    /// Keep standard input open after `stdin` was written. More can be written, and it can be closed, later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_stdin_open: Option<bool>,
-    /// How its output is written in the answer.
+    /// Encoding of the output in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// The most bytes of each stream in the answer: head and tail are kept. The journal has the rest.
+    /// Maximum number of bytes per stream in the response. If there is more, the response has its beginning
+    /// and end. All recorded output can be read with `process/{id}/output`. Default: 10 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
-    /// What becomes of output that a stream has not read yet when the journal is full. Not for `execute`, whose answer
-    /// does not come before the end.
+    /// What happens to output that no stream has read when the journal is full. Not allowed for `execute`,
+    /// which does not stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<Overflow>,
-    /// Limits on what it may use.
+    /// Resource limits.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub limits: Option<Limits>,
-    /// What becomes of what it leaves running.
+    /// What happens to processes that the command leaves running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Leftovers>,
-    /// What becomes of it when this client goes away.
+    /// What happens to the command when this client disconnects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<OnDisconnect>,
-    /// For a process started from a session: what the session's end means to it.
+    /// What happens to a process started from a session when the session is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_session_end: Option<OnSessionEnd>,
-    /// `false` keeps the finished record until it is cleaned up explicitly.
+    /// With `false`, the record of the finished process is kept until it is removed with `process/cleanup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_cleanup: Option<bool>,
-    /// Sent by clients of the reference, and without effect.
+    /// Accepted for compatibility with clients of the reference. Has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
 wire_enum! {
-    /// Who asks, in the words of the reference.
+    /// Origin of a request, as defined by the reference.
     pub enum Origin {
         /// A user of the client.
         User = "user",
@@ -229,52 +232,52 @@ wire_enum! {
     }
 }
 
-/// A finished execution whose id was used again, and whose record is gone.
+/// A finished execution whose record was removed because its id was used again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replaced {
-    /// Its exit code.
+    /// Exit code of the execution.
     pub exit_code: i32,
-    /// How it ended.
+    /// Reason and signal of the end.
     pub end: End,
 }
 
 wire_enum! {
-    /// Why an execution ended.
+    /// Reason for the end of an execution.
     pub enum EndReason {
-        /// The program returned.
+        /// The program exited.
         Exited = "exited",
-        /// The program died of a signal that the server did not send.
+        /// The program was ended by a signal that the server did not send.
         Signaled = "signaled",
-        /// The wall timeout passed.
+        /// The timeout passed.
         Timeout = "timeout",
-        /// It was silent for longer than the idle timeout.
+        /// The program wrote no output for longer than the idle timeout.
         IdleTimeout = "idle_timeout",
         /// It was killed or interrupted through the API.
         Killed = "killed",
-        /// The kernel killed it for want of memory.
+        /// The kernel killed it because it ran out of memory.
         Oom = "oom",
-        /// It wrote more than it may.
+        /// It exceeded the output limit.
         OutputLimit = "output_limit",
         /// Its session was deleted or reset.
         SessionEnded = "session_ended",
-        /// Its supervisor died, or the machine restarted.
+        /// Its supervisor was killed, or the machine restarted.
         Lost = "lost",
         else Unknown
     }
 }
 
-/// How an execution ended.
+/// End of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct End {
-    /// Why.
+    /// Reason of the end.
     pub reason: EndReason,
-    /// The signal it died of.
+    /// Number of the signal that ended the program, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
 
-/// What an execution used.
+/// Resources used by an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -282,122 +285,124 @@ pub struct Usage {
     pub user_ms: f64,
     /// CPU time in the kernel, in milliseconds.
     pub system_ms: f64,
-    /// From start to end, in milliseconds.
+    /// Time from start to end, in milliseconds.
     pub wall_ms: f64,
-    /// The largest resident set of one process.
+    /// Largest resident set size of a single process, in bytes.
     pub max_rss_bytes: u64,
 }
 
-/// A process of the machine, as people know it.
+/// An operating system process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProcessName {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// Its command line.
+    /// Command line.
     pub command: String,
 }
 
-/// How many bytes of each stream an answer left out.
+/// Bytes that were left out of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Truncated {
-    /// Bytes of standard output that were left out.
+    /// Number of bytes of standard output that were left out.
     pub stdout_bytes: u64,
-    /// Where: after that many bytes of it.
+    /// Number of bytes of standard output before the omitted ones.
     pub stdout_after_bytes: u64,
-    /// Bytes of standard error that were left out.
+    /// Number of bytes of standard error that were left out.
     pub stderr_bytes: u64,
-    /// Where: after that many bytes of it.
+    /// Number of bytes of standard error before the omitted ones.
     pub stderr_after_bytes: u64,
 }
 
 wire_enum! {
-    /// The tag of a result.
+    /// Tag of a result.
     pub enum ResultTag = Result {
         /// The command has ended.
         Result = "result",
     }
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecuteResult {
-    /// What it wrote to standard output. First, with `stderr`, so that a long one can be sent while it is read.
+    /// Standard output. This field and `stderr` come first, so that the server can send long output while it
+    /// reads it.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Standard error.
     pub stderr: String,
-    /// Tells it from the answer to `background`.
+    /// Distinguishes this response from that to a request with `background`.
     #[serde(default, rename = "type")]
     pub answer_type: ResultTag,
-    /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
+    /// True if `stdout` or `stderr` contains replacement characters for bytes that were not valid UTF-8.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub invalid_utf8: bool,
-    /// Whether it returned 0.
+    /// True if the exit code is 0.
     pub success: bool,
-    /// Its exit code: its own, 128 + n for a death by signal n, 124 for a timeout, 137 for too much output, 255 if it is not known.
+    /// Exit code: that of the program, 128 + n if signal n ended it, 124 after a timeout, 137 if it exceeded
+    /// the output limit, 255 if unknown.
     pub exit_code: i32,
-    /// How `stdout` and `stderr` are written, if not as text.
+    /// Encoding of `stdout` and `stderr`, if it is not `utf8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// The command. Of a long one the beginning, then `…`: with `args` at most 16 KiB.
+    /// The command. A long command is cut off and ends with `…`. Command and `args` together have at most 16 KiB.
     pub command: String,
-    /// Its arguments, if it had any, and they are short.
+    /// Arguments. Absent if there are none or they are too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// How long it took, in milliseconds.
+    /// Run time in milliseconds.
     pub duration: f64,
-    /// When it ended.
+    /// Time at which the command ended.
     pub timestamp: Timestamp,
-    /// Its session.
+    /// Id of the session, if the command ran in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Its id.
+    /// Id of the execution.
     pub execution_id: String,
-    /// How it ended.
+    /// Reason and signal of the end.
     pub end: End,
-    /// What it used.
+    /// Resources that the command used.
     pub usage: Usage,
-    /// What was left out of `stdout` and `stderr`.
+    /// Bytes that were left out of `stdout` and `stderr`, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
-    /// What it left running; the first 32 of them.
+    /// Processes that the command left running: the first 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<ProcessName>>,
-    /// How many processes it left running.
+    /// Number of processes that the command left running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftover_count: Option<u32>,
-    /// Whether the session's shell had to be restored before it.
+    /// True if the session's shell was restored before this command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_restarted: Option<bool>,
-    /// How old the restored state was, in milliseconds.
+    /// Age of the restored state in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_state_age_ms: Option<f64>,
-    /// Where the restored state came from.
+    /// Source of the restored state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_from: Option<RestoredFrom>,
-    /// Whether the command ended its session's shell.
+    /// True if the command ended its session's shell, for example with `exit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_ended: Option<bool>,
-    /// The finished execution that had the same id before.
+    /// The finished execution that previously had this id, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Replaced>,
-    /// The cursor after the last byte.
+    /// Cursor after the last byte of output.
     pub cursor: u64,
 }
 
 wire_enum! {
-    /// Where the state of a restored shell came from.
+    /// Source of a restored shell's state.
     pub enum RestoredFrom {
-        /// The shell before it, when it ended: nothing is missing.
+        /// The previous shell when it ended. The state is complete.
         Exit = "exit",
-        /// The snapshot taken last, since the shell died without warning: what was done after it is missing.
+        /// The last snapshot, because the previous shell was killed or crashed. Later changes are lost.
         Snapshot = "snapshot",
         else Unknown
     }
 }
 
-/// The answer to `execute`: the result, or with `background` the start. Only the document has this type.
+/// Response to `execute`: the result or, with `background`, the start. Only used in the OpenAPI document.
 #[derive(Debug)]
 pub enum ExecuteResponse {}
 

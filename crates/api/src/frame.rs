@@ -1,4 +1,5 @@
-//! The frames of the multiplexed WebSocket at `/ws`: requests one way, answers and stream events the other.
+//! The frames of the multiplexed WebSocket at `/ws`: requests from the client, responses and stream events
+//! from the server.
 
 use std::collections::BTreeMap;
 
@@ -12,53 +13,53 @@ use crate::execute::Encoding;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// What a client wants with a frame.
+    /// Purpose of a client frame.
     pub enum ClientFrameKind {
         /// Sends a request.
         Request = "request",
-        /// Cancels a request, as a client does that closes its connection.
+        /// Cancels a request. The effect is that of closing the connection of an HTTP request.
         Cancel = "cancel",
     }
 }
 
-/// What a client sends.
+/// A frame from the client.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClientFrame {
-    /// What it is.
+    /// Purpose of the frame.
     #[serde(rename = "type")]
     pub kind: ClientFrameKind,
-    /// What the answer refers to; unique among the requests under way.
+    /// Id of the request, chosen by the client. Must be unique among its unfinished requests.
     pub id: String,
-    /// The HTTP method. Required in a request.
+    /// HTTP method. Required in a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The path, with its query. Required in a request.
+    /// Path with query. Required in a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The JSON body. The route gets exactly this text.
+    /// JSON body. Its text is passed to the route unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub body: Option<Box<RawValue>>,
-    /// With `base64`, `body` is a string, and the route gets the bytes it stands for.
+    /// With `base64`, `body` is a string in base64, and the route receives the decoded bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// Headers.
+    /// Request headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
 }
 
-/// The answer to a request; the last frame of its id.
+/// Response to a request. Last frame with its id.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ResponseFrame {
-    /// The request.
+    /// Id of the request.
     pub id: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// `base64` where the body is not text: `body` is then a string in base64.
+    /// `base64` if the body is not text. `body` is then a string in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// The body: as it is where it is JSON, else as a string.
+    /// Response body: a JSON value if the body is JSON, otherwise a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub body: Option<Box<RawValue>>,
@@ -66,47 +67,47 @@ pub struct ResponseFrame {
     pub done: bool,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StreamFrame {
-    /// The request.
+    /// Id of the request.
     pub id: String,
-    /// The name of the event, if it has one.
+    /// Event name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Its data, as the text that SSE would carry.
+    /// Event data: the same text as in an SSE stream.
     pub data: String,
-    /// Its cursor, as SSE's `id:`.
+    /// Event cursor: the `id:` of an SSE stream.
     #[serde(default, rename = "eventId", skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
 }
 
-/// A request or a frame that failed. With an id it is the last frame of that request.
+/// A request or frame failed. With an id, this is the last frame of that request.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ErrorFrame {
-    /// The request, if it is known.
+    /// Id of the request, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Which error it is.
+    /// Error code.
     pub code: ErrorCode,
-    /// What happened, in a sentence.
+    /// Error message.
     pub message: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// What a program may want to know about it.
+    /// Details for programs, as named fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub context: Option<Value>,
 }
 
-/// What the server sends.
+/// A frame from the server.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ServerFrame {
-    /// The answer to a request.
+    /// Response to a request. Last frame with its id.
     Response(ResponseFrame),
-    /// One event of a stream.
+    /// An event of a stream.
     Stream(StreamFrame),
-    /// A refusal.
+    /// A request or frame failed. With an id, this is the last frame of that request.
     Error(ErrorFrame),
 }

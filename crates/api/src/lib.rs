@@ -1,21 +1,21 @@
-//! The wire contract of Sandcrab: requests, answers, events and error codes.
+//! The wire contract of Sandcrab: requests, responses, events and error codes.
 //!
-//! # What
+//! # Contents
 //!
-//! Every type that crosses the wire, once, for the server, the Rust client and the OpenAPI document. Nothing here reads
-//! or writes anything.
+//! Every type that crosses the wire is defined here once, for the server, the Rust client and the OpenAPI
+//! document. This crate does no I/O.
 //!
-//! - [`execute`]: running a command; [`process`]: what was started; [`session`]: persistent shells.
+//! - [`execute`]: running a command; [`process`]: started executions; [`session`]: persistent shells.
 //! - [`terminal`]: programs with a screen.
-//! - [`event`]: what streams carry; [`frame`]: the frames of the multiplexed WebSocket.
-//! - [`service`]: the server about itself.
-//! - [`error`]: the closed list of [`ErrorCode`]s, each with one HTTP status.
+//! - [`event`]: stream events; [`frame`]: the frames of the multiplexed WebSocket.
+//! - [`service`]: the server itself.
+//! - [`error`]: the [`ErrorCode`]s, each with one HTTP status.
 //!
 //! # Conventions
 //!
-//! Names on the wire are camelCase, durations are milliseconds, times are ISO 8601 in UTC ([`Timestamp`]). Requests are
-//! read strictly: a field or a value that is not known is refused, and the refusal names it. Answers are read leniently: a client
-//! passes over fields that it does not know, and reads words that it does not know as `Unknown`.
+//! Names on the wire are camelCase, durations are milliseconds, times are ISO 8601 in UTC ([`Timestamp`]).
+//! Requests are read strictly: an unknown field or value is refused, and the error names it. Responses are
+//! read leniently: a client ignores unknown fields, and reads unknown enum values as `Unknown`.
 
 pub mod error;
 pub mod event;
@@ -34,15 +34,15 @@ pub use error::{ErrorBody, ErrorCode};
 pub use object::Object;
 pub use time::Timestamp;
 
-/// The id that, in place of a session's, asks for no session.
+/// Session id that stands for "no session".
 pub const NO_SESSION: &str = "__DISABLE_SESSION__";
-/// The header that names a session where the body does not.
+/// Header with the session id, used if the body has none.
 pub const SESSION_HEADER: &str = "x-session-id";
-/// The header that carries a request's id, both ways.
+/// Header with the request id, in requests and responses.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
-/// The header that names the last event a client has received of a stream.
+/// Header with the id of the last event that the client received.
 pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
-/// The header that makes a start happen once.
+/// Header with the idempotency key of a start.
 pub const IDEMPOTENCY_HEADER: &str = "idempotency-key";
-/// The most bytes of each stream that an answer carries unless the request says otherwise.
+/// Default maximum of bytes per stream in a response.
 pub const DEFAULT_OUTPUT_BYTES: u64 = 10 << 20;

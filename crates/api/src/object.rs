@@ -1,7 +1,7 @@
-//! Structs that are read from JSON objects only.
+//! Structs that are only read from JSON objects.
 //!
-//! What serde derives for a struct also reads an array, field by field. `["echo hi"]` in place of a request is a
-//! mistake, and is told so.
+//! The implementation that serde derives for a struct also accepts an array with the fields in order. For a
+//! request such as `["echo hi"]` that is a mistake, so it is refused.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A struct that came from an object.
+/// A struct that is only read from a JSON object.
 #[derive(Debug)]
 pub struct Object<T>(pub T);
 
@@ -19,7 +19,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// The same for a field that may be left out or `null`.
+/// Like [`Object`], for a field that may be missing or `null`.
 pub(crate) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! Processes: whatever was started, by its id.
+//! Processes: requests and responses about executions by id.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,28 +8,28 @@ use crate::execute::{Encoding, End, ProcessName, Replaced, Truncated, Usage};
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// Where a process stands.
+    /// Status of a process.
     pub enum ProcessStatus {
-        /// Accepted; in a session it may wait for its turn.
+        /// The process was accepted but has not started, for example because it is queued in a session.
         Starting = "starting",
-        /// Running.
+        /// The process is running.
         Running = "running",
-        /// It returned 0.
+        /// The process ended with exit code 0.
         Completed = "completed",
-        /// It returned something else, or died of a signal of its own.
+        /// The process ended with another exit code, or by a signal that the server did not send.
         Failed = "failed",
-        /// It was killed: through the API, by a deadline or by a limit.
+        /// The process was ended through the API, by a timeout or by a limit.
         Killed = "killed",
-        /// What became of it is not known.
+        /// The outcome of the process is unknown.
         Error = "error",
         else Unknown
     }
 }
 
 wire_enum! {
-    /// What a running process waits for.
+    /// What a running process is waiting for.
     pub enum Waiting {
-        /// For somebody to write to its standard input.
+        /// The process is reading from its standard input, which is empty.
         Input = "input",
         else Unknown
     }
@@ -39,80 +39,81 @@ wire_enum! {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Process {
-    /// Its id.
+    /// Id of the process.
     pub id: String,
-    /// Its process id, once it has one.
+    /// Process id, once the process has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The command.
+    /// The command. A long command is cut off and ends with `…`.
     pub command: String,
-    /// Where it stands.
+    /// Status of the process.
     pub status: ProcessStatus,
-    /// When it was started.
+    /// Time at which the process was started.
     pub start_time: Timestamp,
-    /// When it ended.
+    /// Time at which the process ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Timestamp>,
-    /// Its exit code.
+    /// Exit code, once the process has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How it ended.
+    /// Reason and signal of the end, once the process has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
-    /// The session it belongs to.
+    /// Id of the session that the process belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Whether it was started in the background.
+    /// True if the process was started in the background.
     pub background: bool,
-    /// What it waits for. Only in the answer about one process.
+    /// What the process is waiting for. Only in responses about a single process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// What it used, so far. Only in the answer about one process.
+    /// Resources used so far. Only in responses about a single process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// What it left when it ended and is still running; the first 32 of them. `DELETE` ends them.
+    /// Processes that this one left when it ended and that are still running: the first 32. `DELETE` ends
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<ProcessName>>,
-    /// How many processes that it left are still running.
+    /// Number of processes that this one left when it ended and that are still running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftover_count: Option<u32>,
 }
 
 wire_enum! {
-    /// The tag of a start.
+    /// Tag of a start response.
     pub enum StartedTag = Started {
         /// The process has started.
         Started = "started",
     }
 }
 
-/// A process that has started.
+/// A started process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessStarted {
-    /// Tells it from the result of a command.
+    /// Distinguishes this response from the result of a command.
     #[serde(default, rename = "type")]
     pub answer_type: StartedTag,
     /// Always true.
     pub success: bool,
-    /// Its id.
+    /// Id of the process.
     pub process_id: String,
-    /// The same, under the name that every execution's answer has it.
+    /// Id of the process, under the name used in all responses about executions.
     pub execution_id: String,
-    /// Its process id.
+    /// Process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The command.
+    /// The command. A long command is cut off and ends with `…`.
     pub command: String,
-    /// The finished execution that had the same id before.
+    /// The finished execution that previously had this id, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Replaced>,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
 wire_enum! {
-    /// One of the two streams.
+    /// An output stream.
     pub enum StreamName = Stdout {
         /// Standard output.
         Stdout = "stdout",
@@ -121,52 +122,52 @@ wire_enum! {
     }
 }
 
-/// Processes.
+/// A list of processes.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProcessList {
     /// Always true.
     pub success: bool,
-    /// The oldest first.
+    /// The processes, oldest first.
     pub processes: Vec<Process>,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// One process.
+/// A single process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProcessResponse {
     /// Always true.
     pub success: bool,
     /// The process.
     pub process: Process,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// One process that a kill ended.
+/// An operating system process that was ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KilledProcess {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// Its command line.
+    /// Command line.
     pub command: String,
     /// The signal that ended it.
     pub signal: i32,
 }
 
-/// What a kill did.
+/// Result of a kill.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KillResponse {
-    /// Whether nobody is left.
+    /// True if no process is left.
     pub success: bool,
-    /// The process that was killed.
+    /// Id of the process that was killed.
     pub process_id: String,
-    /// Every process of the machine that was ended.
+    /// All operating system processes that were ended.
     pub killed: Vec<KilledProcess>,
-    /// Those that could not be ended.
+    /// Operating system processes that could not be ended.
     pub survivors: Vec<ProcessName>,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
@@ -175,23 +176,23 @@ pub struct KillResponse {
 #[serde(deny_unknown_fields)]
 pub struct EmptyRequest {}
 
-/// How many processes something was done to.
+/// Number of processes that were killed or whose records were removed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanupResponse {
     /// Always true.
     pub success: bool,
-    /// How many.
+    /// Number of processes that were killed or whose records were removed.
     pub cleaned_count: usize,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// A signal to send, by name (`TERM`, `SIGTERM`) or number, as a string or a number.
+/// A signal to send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalRequest {
-    /// The signal.
+    /// The signal: a name (`TERM`, `SIGTERM`) or a number.
     #[schema(schema_with = name_or_number)]
     pub signal: serde_json::Value,
 }
@@ -205,61 +206,63 @@ fn name_or_number() -> utoipa::openapi::schema::Object {
         .build()
 }
 
-/// Something was done.
+/// The operation succeeded.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SuccessResponse {
     /// Always true.
     pub success: bool,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// Bytes were written to standard input.
+/// Result of a write to standard input.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StdinResponse {
     /// Always true.
     pub success: bool,
-    /// How many.
+    /// Number of bytes written.
     pub written: u64,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// Bytes that were dropped.
+/// A range of dropped output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Gap {
-    /// The cursor of the first byte that is missing.
+    /// Cursor of the first missing byte.
     pub from: u64,
-    /// The cursor of the first byte that is there again.
+    /// Cursor of the first byte after the gap.
     pub to: u64,
 }
 
-/// What a process has written.
+/// Output of a process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessLogs {
-    /// Standard output. First, with `stderr`, so that a long one can be sent while it is read.
+    /// Standard output. This field and `stderr` come first, so that the server can send long output while it
+    /// reads it.
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
-    /// Whether bytes that are not UTF-8 were replaced.
+    /// True if `stdout` or `stderr` contains replacement characters for bytes that were not valid UTF-8.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub invalid_utf8: bool,
-    /// How `stdout` and `stderr` are written, if not as text.
+    /// Encoding of `stdout` and `stderr`, if it is not `utf8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
     /// Always true.
     pub success: bool,
-    /// The process.
+    /// Id of the process.
     pub process_id: String,
-    /// What was left out.
+    /// Bytes that were left out of `stdout` and `stderr`, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
-    /// With `since`: bytes right after it that were dropped to keep the journal's bound.
+    /// With `since`: output directly after that cursor that was dropped because the journal reached its size
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
-    /// The cursor after the last byte, for `since`.
+    /// Cursor after the last byte. Use it as `since` to continue.
     pub cursor: u64,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }

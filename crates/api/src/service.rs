@@ -1,11 +1,11 @@
-//! The server about itself.
+//! Responses about the server itself.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Timestamp;
 
-/// The server is there.
+/// The server is up.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Pong {
     /// Always true.
@@ -14,75 +14,76 @@ pub struct Pong {
     pub status: String,
     /// Always `pong`.
     pub message: String,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// Which server it is.
+/// Version of the server.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Version {
     /// Always true.
     pub success: bool,
-    /// The version.
+    /// Version of the server.
     pub version: String,
-    /// The version of the reference API that it speaks.
+    /// Version of the reference API that the server is compatible with.
     pub compatible: String,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// How sessions drive their shells.
+/// The shell driver of sessions.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ShellHealth {
-    /// `loaded`, `portable`, or `none` if there is no bash.
+    /// `loaded`, `portable`, or `none` if the machine has no usable bash.
     pub driver: String,
-    /// Why it is not the loaded driver.
+    /// Why the driver is not `loaded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What there is, in numbers.
+/// Counts of the server's objects and events.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// Executions that have not ended.
     pub running: usize,
-    /// Executions there is a record of.
+    /// Executions that have a record.
     pub executions: usize,
     /// Sessions.
     pub sessions: usize,
     /// Open connections.
     pub connections: usize,
-    /// Supervisors that died without being told to, since the server started.
+    /// Supervisors that ended unexpectedly since the server started.
     pub lost_supervisors: u64,
-    /// Sessions whose shell was brought back, since the server started.
+    /// Sessions whose shell was restored since the server started.
     pub restored_sessions: u64,
     /// Lines in `supervisor-failures.log` in the state directory.
     pub logged_failures: u64,
 }
 
-/// Something that is wrong.
+/// A problem of the server.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Its name: `state_directory_missing`, `disk_full`, `no_shell`, `driver_fallback` or `supervisors_lost`.
+    /// Code of the problem: `state_directory_missing`, `disk_full`, `no_shell`, `driver_fallback` or
+    /// `supervisors_lost`.
     pub code: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
     /// What to do about it.
     pub suggestion: String,
 }
 
-/// The state directory, as it is now.
+/// Current condition of the state directory.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StateDirectory {
-    /// Whether it is where it was when the server started.
+    /// False if the directory was moved or removed after the server started.
     pub present: bool,
-    /// The bytes that can be written there.
+    /// Free disk space in bytes.
     pub free_bytes: u64,
 }
 
-/// What works here.
+/// Health and capabilities of the server.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
@@ -90,32 +91,32 @@ pub struct Health {
     pub success: bool,
     /// `healthy`, `degraded` if there are problems, or `stopping`.
     pub status: String,
-    /// What is wrong, worst first.
+    /// Current problems, most severe first.
     pub problems: Vec<Problem>,
-    /// The state directory, as it is now.
+    /// Current condition of the state directory.
     pub state_directory: StateDirectory,
-    /// The user that commands run as that name none; missing if that is the server's own.
+    /// Default user of commands. Absent if commands run as the server's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
-    /// The server's version.
+    /// Version of the server.
     pub version: String,
-    /// How long it has been running, in milliseconds.
+    /// Time since the server started, in milliseconds.
     pub uptime_ms: u64,
-    /// How sessions drive their shells.
+    /// The shell driver of sessions.
     pub shell: ShellHealth,
     /// What cgroups are used for.
     pub cgroups: String,
-    /// Whether the kernel has Landlock.
+    /// True if the kernel supports Landlock.
     pub landlock: bool,
-    /// The version of git, if there is one.
+    /// Version of git, if it is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
-    /// Whether pseudo-terminals can be made.
+    /// True if pseudo-terminals are available.
     pub pty: bool,
-    /// Where commands run that do not say.
+    /// Default working directory of commands.
     pub workspace: String,
-    /// What there is, in numbers.
+    /// Counts of the server's objects and events.
     pub counts: Counts,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }

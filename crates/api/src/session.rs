@@ -1,4 +1,4 @@
-//! Sessions: shells that keep their state.
+//! Sessions: shells that keep their state between commands.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,68 +9,68 @@ use crate::process::KilledProcess;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// What a command that ends its session's shell is answered with.
+    /// Response to a command that ends its session's shell.
     pub enum OnShellExit = Terminate {
-        /// With 410 `SESSION_TERMINATED`; the next command finds the shell restored.
+        /// 410 `SESSION_TERMINATED`. The shell is restored for the next command.
         Terminate = "terminate",
-        /// With its result, like any other command.
+        /// The result, as for other commands. The shell is restored for the next command.
         Restore = "restore",
     }
 }
 
-/// What a session is made of.
+/// Options of a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct SessionRequest {
-    /// The id; one is made if there is none.
+    /// Id of the session. Default: a generated id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// A name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Changes to its environment.
+    /// Changes to the environment: a string sets a variable, `null` unsets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub env: Option<Variables>,
-    /// The folder to start in.
+    /// Initial working directory. Default: the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The user to run its shell as: a name, a user id or `UID:GID`. Only where the server runs as root.
+    /// User to run the shell as: a name, a user id or `UID:GID`. Requires that the server runs as root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The timeout of commands that do not bring their own; 0 for none, whatever the server's default.
+    /// Default timeout of the session's commands in milliseconds. 0 disables the server's default timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_timeout_ms: Option<u64>,
-    /// `maxOutputBytes` of commands that do not bring their own.
+    /// Default `maxOutputBytes` of the session's commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_size_bytes: Option<u64>,
-    /// What a command that ends the shell is answered with.
+    /// Response to a command that ends the shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_shell_exit: Option<OnShellExit>,
 }
 
-/// A session that was made.
+/// A created session.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedSession {
-    /// Its id.
+    /// Id of the session.
     pub id: String,
-    /// The folder it is in.
+    /// Working directory.
     pub cwd: String,
-    /// When it was made.
+    /// Time at which the session was created.
     pub created_at: Timestamp,
 }
 
-/// The answer to making a session.
+/// Response to `session/create` and `session/{id}/fork`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionCreated {
     /// Always true.
     pub success: bool,
-    /// Its id.
+    /// Id of the session.
     pub id: String,
     /// The session.
     pub data: CreatedSession,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
@@ -78,99 +78,99 @@ pub struct SessionCreated {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// Its id.
+    /// Id of the session.
     pub id: String,
-    /// Its name.
+    /// Display name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The folder it is in, if it can be told.
+    /// Current working directory, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// When it was made.
+    /// Time at which the session was created.
     pub created_at: Timestamp,
-    /// Whether a command runs.
+    /// True if a command is running.
     pub busy: bool,
-    /// How many commands wait for their turn.
+    /// Number of queued commands.
     pub queued: usize,
-    /// How often its shell was replaced.
+    /// Number of times that the shell was restarted.
     pub restarts: u32,
 }
 
-/// Sessions.
+/// A list of sessions.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionList {
     /// Always true.
     pub success: bool,
-    /// Their ids, the oldest first.
+    /// Ids of the sessions, oldest first.
     pub data: Vec<String>,
-    /// The same, with more to tell.
+    /// The sessions, oldest first.
     pub sessions: Vec<Session>,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// One session.
+/// A single session.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionResponse {
     /// Always true.
     pub success: bool,
     /// The session.
     pub session: Session,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// Which session to delete.
+/// The session to delete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeleteSessionRequest {
-    /// Its id.
+    /// Id of the session.
     pub session_id: String,
 }
 
-/// What ended with a session, or with a command that was interrupted.
+/// Processes that were ended with a session or by an interrupt.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnded {
-    /// Whether nobody is left.
+    /// True if no process is left.
     pub success: bool,
-    /// The session.
+    /// Id of the session.
     pub session_id: String,
-    /// Every process of the machine that was ended.
+    /// All operating system processes that were ended.
     pub killed: Vec<KilledProcess>,
-    /// Those that could not be ended.
+    /// Operating system processes that could not be ended.
     pub survivors: Vec<ProcessName>,
-    /// When.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// How to interrupt.
+/// Options of an interrupt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct InterruptRequest {
-    /// The signal to begin with, by name or number; `SIGINT` if there is none.
+    /// First signal to send, by name or number. Default: `SIGINT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub signal: Option<serde_json::Value>,
-    /// How long what runs has before it is killed.
+    /// Grace period in milliseconds before SIGKILL. Default: 500.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
 }
 
-/// What to call the copy.
+/// Options of a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ForkRequest {
-    /// The id; one is made if there is none.
+    /// Id of the new session. Default: a generated id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// How to reset.
+/// Options of a reset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResetRequest {
-    /// Whether the new shell gets the state of the old one.
+    /// True to restore the state of the old shell in the new one. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore: Option<bool>,
 }
@@ -179,7 +179,7 @@ pub struct ResetRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvRequest {
-    /// The variables: a string sets, `null` unsets.
+    /// The variables: a string sets a variable, `null` unsets it.
     #[schema(value_type = BTreeMap<String, Option<String>>)]
     #[serde(alias = "envVars")]
     pub vars: Variables,

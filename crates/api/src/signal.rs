@@ -1,13 +1,13 @@
-//! The names of signals.
+//! Signal names and numbers.
 
-/// The names of signals 1 to 31, as on every Linux machine that is supported.
+/// The names of signals 1 to 31, the same on all supported Linux architectures.
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
     "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
     "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// The number of the signal `TERM`, `SIGTERM` or `15`, in upper or lower case.
+/// Returns the number of a signal, given as `TERM`, `SIGTERM` or `15`, in upper or lower case.
 ///
 /// ```
 /// use sandcrab_api::signal;
@@ -21,7 +21,7 @@ pub fn number(text: &str) -> Option<i32> {
     by_name.or_else(|| upper.parse().ok().filter(|number| (1..=31).contains(number)))
 }
 
-/// The name of a signal with its prefix, such as `SIGTERM`; `signal 34` for one without a name.
+/// Returns the name of a signal with its prefix, such as `SIGTERM`, or `signal 34` for one without a name.
 pub fn name(number: i32) -> String {
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
     match index.and_then(|index| NAMES.get(index)) {

@@ -1,4 +1,4 @@
-//! [`Timestamp`]: a moment as it is written on the wire.
+//! [`Timestamp`]: a point in time on the wire.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -8,17 +8,17 @@ use utoipa::openapi::schema::{KnownFormat, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A moment, in UTC, to the millisecond: `2026-01-31T12:00:00.000Z`.
+/// A point in time in UTC, with millisecond precision: `2026-01-31T12:00:00.000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(jiff::Timestamp);
 
 impl Timestamp {
-    /// This moment.
+    /// Returns the current time.
     pub fn now() -> Self {
         SystemTime::now().into()
     }
 
-    /// The moment as the standard library has it.
+    /// Converts to the type of the standard library.
     pub fn to_system_time(self) -> SystemTime {
         self.0.into()
     }
@@ -26,7 +26,7 @@ impl Timestamp {
 
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
-        // A clock that is thousands of years off is not worth an error.
+        // A clock that is wrong by thousands of years does not justify an error.
         let time = jiff::Timestamp::try_from(time).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         let millis = jiff::Timestamp::from_millisecond(time.as_millisecond());
         Self(millis.unwrap_or(time))

@@ -1,9 +1,10 @@
-//! [`wire_enum!`]: enums of words, whose schema says what each word means.
+//! [`wire_enum!`]: string enums whose schema describes each value.
 
-/// Makes an enum that is a word on the wire.
+/// Defines an enum that is a string on the wire.
 ///
-/// `pub enum Name = Default { … }` has a default. `Variant = "word" | "alias"` is read from either. With `else Unknown` a word
-/// that this version does not know is read as `Unknown`: the enum is part of answers, and servers may be newer than clients.
+/// `pub enum Name = Default { … }` sets a default. `Variant = "word" | "alias"` accepts both spellings. With
+/// `else Unknown`, an unknown value is read as `Unknown`. Use this for enums in responses, because a server
+/// may be newer than its client.
 macro_rules! wire_enum {
     (@other $name:ident, $error:ident, $word:ident, [$($known:literal),+]) => {
         Err($error::unknown_variant($word, &[$($known),+]))
@@ -24,13 +25,13 @@ macro_rules! wire_enum {
         pub enum $name {
             $($(#[doc = $doc])+ $variant,)+
             $(
-                /// A word of a newer server.
+                /// A value that this version does not know, sent by a newer server.
                 $unknown,
             )?
         }
 
         impl $name {
-            /// The word on the wire.
+            /// Returns the value on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -87,7 +88,7 @@ macro_rules! wire_enum {
 
 pub(crate) use wire_enum;
 
-/// The schema of words, with the meaning of each in its description.
+/// Returns the schema of a string enum, with the meaning of each value in the description.
 pub(crate) fn schema(
     about: &str,
     values: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! The routes and the document that describes them, from one list.
+//! The routes and the OpenAPI document, generated from one list.
 
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
@@ -14,12 +14,12 @@ use crate::error::ApiError;
 use crate::routes::{environment, events, execute, logs, output, process, service, session, socket, stdin};
 use crate::{access, document, layer, operations};
 
-/// The API's description.
+/// The routes and schemas of the OpenAPI document.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Sandcrab",
-        description = "Runs commands, keeps shells, records every byte, and ends what it started.",
+        description = "Runs commands, background processes and persistent shell sessions, and records their output.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(ClientFrame, ServerFrame))
@@ -59,7 +59,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(socket::socket))
 }
 
-/// The document.
+/// Returns the OpenAPI document.
 pub(crate) fn openapi() -> serde_json::Value {
     let (_, document) = routes().split_for_parts();
     let mut document = serde_json::to_value(document).unwrap_or_default();
@@ -67,16 +67,16 @@ pub(crate) fn openapi() -> serde_json::Value {
     document
 }
 
-/// The document, as it is served and committed.
+/// Returns the OpenAPI document as it is served and committed.
 pub(crate) fn openapi_json() -> String {
     format!("{:#}\n", openapi())
 }
 
-/// Everything a client can reach.
+/// Builds the router of all routes.
 pub(crate) fn router(app: &App) -> Router {
     let (routes, _) = routes().split_for_parts();
     let routes = routes
-        // What the document does not have is refused.
+        // Refuses query parameters that the document does not declare.
         .route_layer(axum::middleware::from_fn(operations::check))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
@@ -84,16 +84,16 @@ pub(crate) fn router(app: &App) -> Router {
         Some(compat) => compat.router(routes, |routes| layered(routes, app)),
         None => layered(routes, app),
     };
-    // What comes over a socket takes the same way.
+    // Requests over the WebSocket use the same router.
     router.clone().layer(Extension(crate::socket::Inside(router)))
 }
 
-/// Routes with what all of them have.
+/// Adds the layers that all routes share.
 fn layered(routes: Router<App>, app: &App) -> Router {
     routes
-        // Bodies have bounds of their own.
+        // Bodies have their own limits.
         .layer(DefaultBodyLimit::disable())
-        // What follows this line and not above it is public.
+        // Routes above this line require a token; routes below it are public.
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::require_token))
         .layer(axum::middleware::from_fn_with_state(app.clone(), layer::around))
         .with_state(app.clone())

@@ -1,4 +1,5 @@
-//! The errors of the document: a named type for each code, and for each operation those that it can return.
+//! The errors of the OpenAPI document: a named type for each code, and for each operation the codes that it
+//! can return.
 
 use sandcrab_api::ErrorCode;
 use serde_json::{Map, Value, json};
@@ -7,13 +8,13 @@ use super::reference;
 use super::unions::{discriminated, pascal};
 use crate::operations;
 
-/// The name of the type of an error: `ProcessNotFoundError`.
+/// Returns the type name of an error, such as `ProcessNotFoundError`.
 fn name(code: ErrorCode) -> String {
     let word = code.as_str();
     format!("{}Error", pascal(word.strip_suffix("_ERROR").unwrap_or(word)))
 }
 
-/// What the context of an error holds, where it is always the same.
+/// Returns the schema of an error's context, if it is fixed.
 fn context(code: ErrorCode) -> Option<&'static str> {
     match code {
         ErrorCode::SessionTerminated | ErrorCode::SessionDestroyed => Some("SessionEndContext"),
@@ -41,14 +42,14 @@ pub(super) fn add_types(schemas: &mut Map<String, Value>) {
         "SessionEndContext".into(),
         json!({
             "type": "object",
-            "description": "What is known of a command whose session or shell ended under it.",
+            "description": "The command that was running when its session or shell ended.",
             "properties": {
                 "sessionId": text,
                 "executionId": text,
                 "exitCode": { "type": "integer" },
-                "stdout": { "type": "string", "description": "What it wrote to standard output, 1 MiB at most." },
-                "stderr": { "type": "string", "description": "What it wrote to standard error, 1 MiB at most." },
-                "truncatedBytes": { "type": "integer", "minimum": 0, "description": "How many bytes were left out." }
+                "stdout": { "type": "string", "description": "Standard output, at most 1 MiB." },
+                "stderr": { "type": "string", "description": "Standard error, at most 1 MiB." },
+                "truncatedBytes": { "type": "integer", "minimum": 0, "description": "Number of bytes that were left out." }
             }
         }),
     );
@@ -56,10 +57,10 @@ pub(super) fn add_types(schemas: &mut Map<String, Value>) {
         "ValidationContext".into(),
         json!({
             "type": "object",
-            "description": "What is wrong with a request.",
+            "description": "The invalid part of a request.",
             "properties": {
-                "field": { "type": "string", "description": "The field, header or query parameter." },
-                "nearest": { "type": "string", "description": "The name that was probably meant, if it is unknown." },
+                "field": { "type": "string", "description": "Name of the field, header or query parameter." },
+                "nearest": { "type": "string", "description": "For an unknown name, the most similar known one." },
                 "validationErrors": {
                     "type": "array",
                     "items": { "type": "object", "properties": { "field": text, "message": text } }
@@ -69,7 +70,7 @@ pub(super) fn add_types(schemas: &mut Map<String, Value>) {
     );
 }
 
-/// The responses of an operation that refuse, by status.
+/// Returns the error responses of an operation, by status.
 pub(super) fn responses(operation: &str) -> Map<String, Value> {
     let mut by_status: Vec<(u16, Vec<ErrorCode>)> = Vec::new();
     for code in operations::errors(operation).into_iter().flatten() {
@@ -99,8 +100,8 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     match status {
         401 => response["headers"]["WWW-Authenticate"] = header("`Bearer`."),
-        416 => response["headers"]["Content-Range"] = header("`bytes */SIZE`: how many bytes there are."),
-        429 | 503 => response["headers"]["Retry-After"] = header("After how many seconds to try again."),
+        416 => response["headers"]["Content-Range"] = header("`bytes */SIZE`: number of available bytes."),
+        429 | 503 => response["headers"]["Retry-After"] = header("Number of seconds to wait before a retry."),
         _ => {}
     }
     response

@@ -1,4 +1,4 @@
-//! An example of every request and every answer. A test holds them against their schemas.
+//! An example of every request and every response. A test validates them against their schemas.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn add(operation: &mut Value, id: &str) {
         let Some((kind, is_stream)) = media(response) else { continue };
         let content = &mut response["content"][kind];
         if is_stream {
-            // Each is one event of the stream.
+            // Each element is one event of the stream.
             for event in answer.as_array().into_iter().flatten() {
                 let name = event["type"].as_str().unwrap_or_default();
                 content["examples"][name] = json!({ "value": event });
@@ -43,7 +43,8 @@ pub(super) fn add(operation: &mut Value, id: &str) {
     }
 }
 
-/// The example of an operation's request (`null` where it has none) and of its answer; for a stream, its events.
+/// Returns the examples of an operation's request (`null` if it has none) and response. For a stream, the
+/// response is its events.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn examples(id: &str) -> (Value, Value) {
     let time = "2026-01-31T12:00:00.000Z";

@@ -1,5 +1,5 @@
-//! What completes the OpenAPI document: errors, examples, links between operations, the token, and what derived schemas
-//! cannot say.
+//! Completes the generated OpenAPI document: errors, examples, links between operations, the token, and
+//! properties that derived schemas cannot express.
 
 mod errors;
 mod examples;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
 
-/// Operations whose answer names something, where it stands, and what can be done to it.
+/// Links: the source operation, the expression of the id in its response, and the target operations.
 const LINKS: [(&str, &str, &[&str]); 5] = [
     ("startProcess", "$response.body#/processId", OF_PROCESS),
     ("execute", "$response.body#/executionId", OF_PROCESS),
@@ -30,10 +30,10 @@ const OF_PROCESS: &[&str] = &[
 ];
 const OF_SESSION: &[&str] =
     &["getSession", "interruptSession", "forkSession", "resetSession", "setSessionEnv"];
-/// What takes the session in its body.
+/// Operations that take the session in the body.
 const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess"];
 
-/// What may be asked without a body.
+/// Operations whose body is optional.
 const WITHOUT_BODY: [&str; 6] =
     ["createSession", "interruptSession", "forkSession", "resetSession", "writeStdin", "cleanupProcesses"];
 
@@ -45,16 +45,16 @@ pub(crate) fn complete(document: &mut Value) {
         "name": "X-Request-Id",
         "in": "header",
         "required": false,
-        "description": "An id for the request, which the answer and the log repeat. One is made if there is none.",
+        "description": "Id of the request, repeated in the response and in the log. Default: a generated id.",
         "schema": { "type": "string" }
     });
     document["components"]["headers"]["RequestId"] = json!({
-        "description": "The id of the request, which the log has too.",
+        "description": "Id of the request, as in the server's log.",
         "schema": { "type": "string" }
     });
     document["components"]["schemas"]["ErrorBody"] = schema::<sandcrab_api::ErrorBody>();
     document["components"]["schemas"]["ErrorCode"] = schema::<ErrorCode>();
-    // Any object, and not one without fields.
+    // Allow any fields. Without this, some generators produce an object without fields.
     document["components"]["schemas"]["ErrorBody"]["properties"]["context"]["additionalProperties"] =
         true.into();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
@@ -85,7 +85,7 @@ fn complete_operation(operation: &mut Value, name: &str) {
         operation["parameters"] = json!([]);
     }
     if let Some(parameters) = operation["parameters"].as_array_mut() {
-        // A header or a query cannot be null: it is left out.
+        // Headers and query parameters cannot be null, only absent.
         for parameter in parameters.iter_mut() {
             if parameter["schema"]["type"] == json!(["string", "null"]) {
                 parameter["schema"]["type"] = "string".into();
@@ -100,17 +100,17 @@ fn complete_operation(operation: &mut Value, name: &str) {
     examples::add(operation, &id);
 }
 
-/// A schema that is another one.
+/// Returns a reference to a schema.
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The name of the schema that a reference means.
+/// Returns the name of the schema that a reference points to.
 fn referenced(reference: &str) -> Option<&str> {
     reference.strip_prefix("#/components/schemas/")
 }
 
-/// Removes the schemas that stood for others, until every one is referred to. Errors stay: some are no operation's own.
+/// Removes unreferenced schemas until none is left. Error schemas stay, because some belong to no operation.
 fn remove_unreferenced(document: &mut Value) {
     loop {
         let text = document.to_string();
@@ -127,15 +127,20 @@ fn remove_unreferenced(document: &mut Value) {
     }
 }
 
-/// Says of bytes and unsigned numbers what they are.
+/// Corrects the schemas of bytes and unsigned numbers, and joins the lines of descriptions.
 fn refine(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(refine),
         Value::Object(fields) => {
             fields.values_mut().for_each(refine);
-            // A signed format would forbid the upper half.
+            // A signed format would exclude the upper half of the range.
             if fields.get("minimum").is_some_and(|least| least == 0) {
                 fields.remove("format");
+            }
+            for name in ["summary", "description"] {
+                if let Some(Value::String(text)) = fields.get_mut(name) {
+                    *text = join_lines(text);
+                }
             }
             if let Some(media) = fields.get_mut("application/octet-stream") {
                 media["schema"] = json!({ "type": "string", "format": "binary" });
@@ -145,11 +150,26 @@ fn refine(value: &mut Value) {
     }
 }
 
+/// Joins the lines of each paragraph. Blank lines and list items keep their line breaks.
+fn join_lines(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    for line in text.trim().lines() {
+        let continues = !joined.is_empty() && !joined.ends_with('\n');
+        if continues && !line.is_empty() && !line.starts_with("- ") {
+            joined.push(' ');
+        } else if !joined.is_empty() {
+            joined.push('\n');
+        }
+        joined.push_str(line.trim());
+    }
+    joined
+}
+
 fn schema<T: utoipa::PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
 }
 
-/// Links an operation to what can be done with what its answer names.
+/// Links an operation to the operations that accept the id in its response.
 fn link(operation: &mut Value) {
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
     let Some((_, place, targets)) = LINKS.iter().find(|(source, ..)| *source == id) else { return };

@@ -1,21 +1,21 @@
-//! Unions with named variants: what is derived for a tagged enum has variants without names.
+//! Unions with named variants. The variants of a derived union have no names.
 
 use serde_json::{Map, Value, json};
 
 use super::{reference, referenced};
 
-/// The unions, and what the names of their variants end in.
+/// The unions, and the suffix of their variants' names.
 const UNIONS: [(&str, &str); 4] = [
     ("ExecuteEvent", "Event"),
     ("ProcessEvent", "Event"),
     ("ServerEvent", "Event"),
     ("ServerFrame", "Frame"),
 ];
-/// The untagged union: its variants have the tag themselves.
+/// The untagged union. Its variants contain the tag themselves.
 const ANSWER: (&str, [(&str, &str); 2]) =
     ("ExecuteResponse", [("result", "ExecuteResult"), ("started", "ProcessStarted")]);
 
-/// Gives each variant a schema of its own, with the tag as a constant, and each union its discriminator.
+/// Gives each variant its own schema with a constant tag, and each union a discriminator.
 pub(super) fn name_variants(schemas: &mut Map<String, Value>) {
     let before = schemas.clone();
     for (union, suffix) in UNIONS {
@@ -52,7 +52,7 @@ fn add_tag(schema: &mut Value, tag: &str) {
     }
 }
 
-/// A union of named schemas that a field tells apart.
+/// Returns a union of named schemas that `field` distinguishes.
 pub(super) fn discriminated(about: &Value, field: &str, mapping: &[(String, String)]) -> Value {
     let variants: Vec<_> = mapping.iter().map(|(_, name)| reference(name)).collect();
     let mapping: Map<_, _> = mapping
@@ -66,7 +66,7 @@ pub(super) fn discriminated(about: &Value, field: &str, mapping: &[(String, Stri
     })
 }
 
-/// `PROCESS_NOT_FOUND` or `process_info` as the name of a type.
+/// Converts `PROCESS_NOT_FOUND` or `process_info` to a type name.
 pub(super) fn pascal(word: &str) -> String {
     let part = |part: &str| {
         let mut letters = part.chars();

@@ -1,4 +1,4 @@
-//! What later commands of this sandbox start from: `/api/env`.
+//! The default environment of later commands: `/api/env`.
 
 use sandcrab_api::Timestamp;
 use sandcrab_api::process::SuccessResponse;
@@ -9,9 +9,11 @@ use crate::input::Json;
 use crate::launch::variables;
 use crate::sandbox::Sandbox;
 
-/// Changes the environment that commands and sessions start from, from now on and after a restart.
+/// Changes the default environment.
+///
+/// The change applies to commands and sessions that start later. It is kept when the server restarts.
 #[utoipa::path(post, path = "/api/env", operation_id = "setEnv", tag = "sessions", request_body = EnvRequest,
-    responses((status = 200, description = "It is changed.", body = SuccessResponse)))]
+    responses((status = 200, description = "The environment was changed.", body = SuccessResponse)))]
 pub(crate) async fn set(
     sandbox: Sandbox,
     request: Json<EnvRequest>,

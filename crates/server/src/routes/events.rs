@@ -1,4 +1,4 @@
-//! What happens to executions and sessions, as it happens: `/api/events`.
+//! Live events of executions and sessions: `/api/events`.
 
 use axum::extract::State;
 use futures_util::stream;
@@ -16,9 +16,12 @@ use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::sandbox::Sandbox;
 
-/// Streams what starts, changes and ends, from now on. A reader that is too slow is told how much it has missed.
+/// Streams changes to executions and sessions.
+///
+/// The stream begins with the current moment. A client that reads too slowly gets a `missed` event with the
+/// number of events it missed.
 #[utoipa::path(get, path = "/api/events", operation_id = "events", tag = "service",
-    responses((status = 200, description = "Events.", body = ServerEvent, content_type = "text/event-stream")))]
+    responses((status = 200, description = "A stream of events.", body = ServerEvent, content_type = "text/event-stream")))]
 pub(crate) async fn events(State(app): State<App>, request: RequestId, sandbox: Sandbox) -> EventStream {
     let watcher = sandbox.engine.events();
     let items = stream::unfold((app, watcher, Stage::New), |(app, mut watcher, stage)| async move {
@@ -47,7 +50,7 @@ pub(crate) async fn events(State(app): State<App>, request: RequestId, sandbox: 
     EventStream::new(items, Origin::request(request))
 }
 
-/// Where the stream stands.
+/// State of the stream.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     New,

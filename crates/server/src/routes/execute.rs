@@ -22,35 +22,37 @@ use crate::origin::Origin;
 use crate::sandbox::Sandbox;
 use crate::summary;
 
-/// Which session is meant, where the body does not say, and how often it may happen.
+/// The session, if the body names none, and the idempotency key.
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "it documents headers that are read by name")]
 pub(crate) struct CommandHeaders {
-    /// The session to run it in.
+    /// Session to run the command in, if the body names none.
     #[param(rename = "X-Session-Id", required = false)]
     session: Option<String>,
-    /// Requests with the same key and body start it once.
+    /// Requests with the same key and body start the command only once.
     #[param(rename = "Idempotency-Key", required = false, max_length = 512)]
     key: Option<String>,
 }
 
-/// Which session is meant, where neither the body nor the header says.
+/// The session, if neither the body nor the header names one.
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it documents queries that are read by name")]
 pub(crate) struct SessionQuery {
-    /// The session to run it in.
+    /// Session to run the command in, if neither the body nor `X-Session-Id` names one.
     session: Option<String>,
-    /// The same.
+    /// Same as `session`.
     #[param(rename = "sessionId")]
     session_id: Option<String>,
 }
 
-/// Runs a command and answers when it has ended.
+/// Runs a command and responds when it has ended.
+///
+/// With `background`, the response is sent when the command has started.
 #[utoipa::path(post, path = "/api/execute", operation_id = "execute", tag = "commands", params(CommandHeaders, SessionQuery),
     request_body = CommandRequest,
-    responses((status = 200, description = "It has ended; or, with `background`, started.", body = ExecuteResponse)))]
+    responses((status = 200, description = "The command has ended or, with `background`, started.", body = ExecuteResponse)))]
 pub(crate) async fn execute(
     State(app): State<App>,
     request_id: RequestId,
@@ -71,7 +73,7 @@ pub(crate) async fn execute(
     summary::respond(launch, &end, &app.outgoing, request_id).await
 }
 
-/// Waits for the end of a command; gives up when the drain window of the server is over.
+/// Waits for the end of a command, at most until the server's drain window ends.
 pub(crate) async fn wait(
     app: &App,
     launch: &Launch,
@@ -87,7 +89,7 @@ pub(crate) async fn wait(
     }
 }
 
-/// The answer to a start.
+/// The response to a start.
 pub(crate) fn started(launch: &Launch) -> ProcessStarted {
     let info = launch.execution.info();
     ProcessStarted {
@@ -102,26 +104,28 @@ pub(crate) fn started(launch: &Launch) -> ProcessStarted {
     }
 }
 
-/// Where a stream goes on.
+/// The cursor from which a stream resumes.
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Since {
-    /// A cursor that an event or an answer had; only with the `Idempotency-Key` of the request it came from.
-    /// `Last-Event-ID` does the same.
+    /// Cursor of an event or response. Requires the `Idempotency-Key` of the request that started the
+    /// command. `Last-Event-ID` has the same effect.
     since: Option<String>,
 }
 
-/// The cursor that a request goes on from: `Last-Event-ID`, else `since`.
+/// Returns the cursor from which a request resumes: `Last-Event-ID`, or else `since`.
 pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<Cursor>, ApiError> {
     let last = crate::input::name_header(headers, LAST_EVENT_ID_HEADER)?;
     last.or(since).map(str::parse).transpose()
 }
 
-/// Runs a command and streams what it writes, as it writes it. It goes on if the reader goes away, unless
-/// `onDisconnect` says otherwise.
+/// Runs a command and streams its output.
+///
+/// If the client disconnects, the command continues, unless `onDisconnect` is `kill`. To resume the stream,
+/// repeat the request with the same `Idempotency-Key` and the last `id:` as `Last-Event-ID`.
 #[utoipa::path(post, path = "/api/execute/stream", operation_id = "executeStream", tag = "commands",
     params(CommandHeaders, SessionQuery, Since,
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received.")),
+        ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client received. Resumes the stream after it.")),
     request_body = CommandRequest,
     responses((status = 200, description = "Events: `start`, output, then `complete` or `error`.",
         body = ExecuteEvent, content_type = "text/event-stream")))]
@@ -136,19 +140,19 @@ pub(crate) async fn execute_stream(
 ) -> Result<EventStream, ApiError> {
     options::check(&request.value, Route::Stream)?;
     let since = since(&headers, params.since.as_deref())?;
-    // Every event has an id, so a client that has one has heard that the command was started.
+    // Every event has an id, so a client with an id knows that the command was started.
     let resumes = since.is_some_and(Cursor::is_past_start) || headers.contains_key(LAST_EVENT_ID_HEADER);
     if resumes && !headers.contains_key(IDEMPOTENCY_HEADER) {
-        // It would be run again, and the beginning of its output left out.
-        let why = "a cursor goes on with what was started before; repeat the request with the Idempotency-Key that it \
-                   had, or follow it with GET /api/process/{id}/stream";
+        // Without the key, the command would run again, and the beginning of its output would be missing.
+        let why = "a cursor requires the Idempotency-Key of the original request; repeat the request with that key, or \
+                   use GET /api/process/{id}/stream";
         return Err(ApiError::invalid("since", why));
     }
     let intent = if resumes { Intent::Resume } else { Intent::Start };
     let (launch, mut guard) =
         launch_guarded(&app, &sandbox, request, &headers, query.as_deref(), intent).await?;
     if let Some(since) = since {
-        // It is the request that is wrong, not the command.
+        // The request is invalid, not the command, so the command must not be killed.
         since.check_patiently(&launch.execution).await.inspect_err(|_| guard.release())?;
     }
     let execution = launch.execution.clone();
@@ -157,7 +161,7 @@ pub(crate) async fn execute_stream(
     let origin = Origin::execution(request_id, &execution);
     match Feed::new(&app, &execution, kind, since, encoding, true, origin.clone()).await {
         Ok(feed) => Ok(feed.into_events()),
-        // It runs: refusing the request would say that it does not.
+        // The command runs. An error response would claim that it does not.
         Err(e) => Ok(feed::failed(&execution, &e, since, origin)),
     }
 }

@@ -1,4 +1,4 @@
-//! What a process has written, as text: `/api/process/{id}/logs` and `/api/process/{id}/stream`.
+//! Output of a process as text: `/api/process/{id}/logs` and `/api/process/{id}/stream`.
 
 use std::ops::Range;
 
@@ -28,26 +28,29 @@ use crate::sandbox::Sandbox;
 use crate::summary::beside;
 use crate::text::Decoder;
 
-/// How much is looked at together for ends of lines.
+/// Size of the blocks that are searched for line ends.
 const BLOCK_BYTES: u32 = 64 << 10;
 
-/// Which output to give, and how.
+/// Options of `logs`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogOptions {
-    /// How it is written; as the process was started with if there is none.
+    /// Encoding of the output. Default: that with which the process was started.
     #[param(inline)]
     encoding: Option<Encoding>,
-    /// Only the last lines of each stream.
+    /// Only return the last lines of each stream: this many.
     tail: Option<u64>,
-    /// Only what came after this cursor; the answer's cursor says how far it got.
+    /// Only return output after this cursor. The `cursor` of the response is the position after the returned
+    /// output.
     since: Option<String>,
 }
 
-/// What a process has written so far, 10 MiB of each stream at most.
+/// Returns the output of a process so far.
+///
+/// The response has at most 10 MiB of each stream. Longer output has its beginning and end.
 #[utoipa::path(get, path = "/api/process/{id}/logs", operation_id = "getProcessLogs", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution."), LogOptions),
-    responses((status = 200, description = "What it has written.", body = ProcessLogs)))]
+    params(("id" = String, Path, description = "Id of a process or other execution."), LogOptions),
+    responses((status = 200, description = "The output.", body = ProcessLogs)))]
 pub(crate) async fn logs(
     State(app): State<App>,
     request: RequestId,
@@ -78,14 +81,14 @@ pub(crate) async fn logs(
     Ok(output.respond(logs, &app.outgoing, Origin::execution(request, &execution)))
 }
 
-/// What an answer shows.
+/// The part of the output that a response contains.
 struct Chosen {
     output: AnswerOutput,
     cursor: u64,
     gap: Option<Gap>,
 }
 
-/// Chooses what to show: what comes after a cursor, the last lines, or head and tail.
+/// Selects the output: what follows a cursor, the last lines, or beginning and end.
 fn choose(
     execution: &Execution,
     since: Option<Cursor>,
@@ -122,19 +125,19 @@ fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
     asked.or(note.encoding).unwrap_or_default()
 }
 
-/// What there is after a cursor.
+/// Output after a cursor.
 #[derive(Debug, Clone, Default)]
 struct After {
-    /// Of each stream.
+    /// The range of each stream.
     ranges: [Range<u64>; 2],
-    /// The cursor after that.
+    /// The cursor after these ranges.
     cursor: u64,
-    /// Bytes right after the cursor that were dropped.
+    /// Bytes directly after the cursor that were dropped.
     gap: Option<Gap>,
 }
 
-/// Finds what there is after a cursor, up to a limit. It ends where no character is cut, unless nothing more comes, and
-/// before bytes that were dropped.
+/// Finds the output after a cursor, up to a limit. It stops before dropped bytes, and never splits a
+/// character unless no more output follows.
 fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -> Result<After, ApiError> {
     since.check(execution)?;
     let is_over = execution.status().end().is_some();
@@ -173,12 +176,13 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
             whole = all.clone();
         }
     }
-    // Output that never comes to the end of a character is shown all the same: whoever asks must get on.
+    // Return an unfinished character if the limit leaves no room to finish it: otherwise the client would
+    // make no progress.
     let stands_still = is_full && whole.ranges.iter().all(Range::is_empty);
     Ok(if is_over && !is_full || stands_still { all } else { whole })
 }
 
-/// Where the last lines of a stream begin, within a limit. A last line without its end counts as one.
+/// Finds the start of the last lines of a stream, within a limit. An unfinished last line counts as a line.
 fn last_lines(
     reader: &mut OutputReader,
     stream: Stream,
@@ -201,7 +205,7 @@ fn last_lines(
             let offset = usize::try_from(at - start).unwrap_or(0);
             match reader.read(stream, at, &mut block[offset..offset + wanted])? {
                 ReadAt::Bytes(n) => at += n as u64,
-                // What lies before a gap is not shown as if it came right before what follows.
+                // Output before a gap is not shown, because it would appear to be adjacent to what follows.
                 ReadAt::Gap { to } => return Ok(to.min(total)..total),
                 ReadAt::Nothing => return Ok(end..total),
             }
@@ -222,24 +226,26 @@ fn last_lines(
     Ok(earliest..total)
 }
 
-/// How to stream.
+/// Options of a process stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamOptions {
-    /// How output is written; as the process was started with if there is none.
+    /// Encoding of the output. Default: that with which the process was started.
     #[param(inline)]
     encoding: Option<Encoding>,
-    /// A cursor that an event or an answer had. `Last-Event-ID` does the same.
+    /// Resume after this cursor of an event or response. `Last-Event-ID` has the same effect.
     since: Option<String>,
-    /// `false`: only what is there already.
+    /// With `false`, the stream ends after the output recorded so far. Default: `true`.
     follow: Option<bool>,
 }
 
-/// Streams what a process has written and writes.
+/// Streams the output of a process, from its beginning.
+///
+/// The stream contains recorded and live output. To resume it, send the last `id:` as `Last-Event-ID`.
 #[utoipa::path(get, path = "/api/process/{id}/stream", operation_id = "streamProcess", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution."), StreamOptions,
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received.")),
-    responses((status = 200, description = "Events: `process_info`, output, then `exit`.",
+    params(("id" = String, Path, description = "Id of a process or other execution."), StreamOptions,
+        ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client received. Resumes the stream after it.")),
+    responses((status = 200, description = "Events: `process_info`, output, then `exit`, `caught_up` or `error`.",
         body = ProcessEvent, content_type = "text/event-stream")))]
 pub(crate) async fn stream(
     State(app): State<App>,

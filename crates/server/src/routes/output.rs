@@ -1,4 +1,4 @@
-//! The raw bytes of a stream: `/api/process/{id}/output`.
+//! Raw bytes of an output stream: `/api/process/{id}/output`.
 
 use std::ops::Range;
 
@@ -19,32 +19,32 @@ use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::summary::beside;
 
-/// How many pieces are read at a time: raw bytes are only copied, so fewer and larger pieces are faster.
+/// Number of pieces read at a time. Raw bytes are only copied, so fewer and larger pieces are faster.
 const PIECES: usize = 2;
-/// Says which bytes of a stream the journal no longer has, and the body therefore leaves out.
+/// Header that names the bytes that the journal has dropped, and that are missing from the body.
 const OMITTED_HEADER: &str = "x-sandcrab-omitted";
 
-/// Which bytes to give.
+/// Options of `output`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OutputOptions {
-    /// Which stream; standard output if there is none.
+    /// The output stream. Default: `stdout`.
     #[param(inline)]
     stream: Option<StreamName>,
 }
 
-/// What a process has written to one stream so far, exactly.
+/// Returns the raw bytes of an output stream so far.
 #[utoipa::path(get, path = "/api/process/{id}/output", operation_id = "getProcessOutput", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution."), OutputOptions,
-        ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-99`, `bytes=100-`, `bytes=-100`.")),
+    params(("id" = String, Path, description = "Id of a process or other execution."), OutputOptions,
+        ("Range" = Option<String>, Header, description = "A single byte range: `bytes=0-99`, `bytes=100-` or `bytes=-100`.")),
     responses(
-        (status = 200, description = "The bytes that the journal has.",
+        (status = 200, description = "The recorded bytes.",
             body = Vec<u8>, content_type = "application/octet-stream",
-            headers(("Accept-Ranges" = String, description = "`bytes`."),
-                ("X-Sandcrab-Omitted" = String, description = "`FROM-TO`: the bytes that the journal no longer has. Absent if it has all."))),
-        (status = 206, description = "The range, or as much of it as the journal has.",
+            headers(("Accept-Ranges" = String, description = "Always `bytes`."),
+                ("X-Sandcrab-Omitted" = String, description = "`FROM-TO`: bytes that the journal has dropped. Absent if none were dropped."))),
+        (status = 206, description = "The recorded part of the range.",
             body = Vec<u8>, content_type = "application/octet-stream",
-            headers(("Content-Range" = String, description = "`bytes FROM-TO/SIZE`: which bytes these are.")))))]
+            headers(("Content-Range" = String, description = "`bytes FROM-TO/SIZE`: position of these bytes, and the total size.")))))]
 pub(crate) async fn output(
     State(app): State<App>,
     request: RequestId,
@@ -59,7 +59,7 @@ pub(crate) async fn output(
     let read = move |execution: &Execution| {
         let mut reader = execution.reader()?;
         let plan = reader.plan(stream, usize::MAX)?;
-        // It may be long until the client takes the first piece.
+        // The client may take a long time to read the first piece.
         reader.close();
         Ok::<_, ReadError>((reader, plan))
     };
@@ -82,7 +82,7 @@ pub(crate) async fn output(
         return Ok(response);
     };
     let wanted = wanted?;
-    // As much of it as comes before, or after, what is missing.
+    // The part of the range before, or after, the missing bytes.
     let hole = plan.head.end..plan.tail.start;
     let given = if plan.omitted == 0 || wanted.end <= hole.start || wanted.start >= hole.end {
         wanted
@@ -123,7 +123,8 @@ impl PieceSource for StreamRanges {
                 piece.truncate(n);
                 Ok(piece)
             }
-            // Dropped since it was promised: better an answer that breaks off than one that lies.
+            // Dropped after the response head was sent. The body must break off, because it would be wrong
+            // otherwise.
             ReadAt::Gap { .. } | ReadAt::Nothing => Err(ReadError::Removed),
         }
     }

@@ -1,4 +1,4 @@
-//! Processes: started, listed, waited for, signalled, ended.
+//! Processes: starting, listing, waiting, signalling and ending.
 
 use std::time::Duration;
 
@@ -25,15 +25,15 @@ use crate::routes::execute::{CommandHeaders, SessionQuery, started};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
-/// How many executions are looked at at a time for what they left.
+/// Number of executions whose leftovers are inspected concurrently.
 const LOOKS_AT_ONCE: usize = 64;
-/// How many processes are ended at a time.
+/// Number of processes that are killed concurrently.
 const KILLS_AT_ONCE: usize = 64;
 
-/// Starts a process and answers when it runs.
+/// Starts a background process and responds when it runs.
 #[utoipa::path(post, path = "/api/process/start", operation_id = "startProcess", tag = "processes",
     params(CommandHeaders, SessionQuery), request_body = CommandRequest,
-    responses((status = 200, description = "It has started.", body = ProcessStarted)))]
+    responses((status = 200, description = "The process has started.", body = ProcessStarted)))]
 pub(crate) async fn start(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -47,23 +47,23 @@ pub(crate) async fn start(
     Ok(axum::Json(started(&launch)))
 }
 
-/// Which processes to list.
+/// Filter of the process list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Filter {
-    /// Only those that stand there.
+    /// Only list processes with this status.
     #[param(inline)]
     status: Option<ProcessStatus>,
-    /// Only those of this session.
+    /// Only list processes of this session.
     session_id: Option<String>,
-    /// Every execution, not only what was started in the background.
+    /// Also list foreground commands. Default: `false`.
     all: Option<bool>,
 }
 
-/// Lists processes, the oldest first.
+/// Lists processes, oldest first.
 #[utoipa::path(get, path = "/api/process/list", operation_id = "listProcesses", tag = "processes", params(Filter),
-    responses((status = 200, description = "What there is.", body = ProcessList)))]
+    responses((status = 200, description = "The processes.", body = ProcessList)))]
 pub(crate) async fn list(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -92,7 +92,7 @@ pub(crate) async fn list(
     app.outgoing.json(&ProcessList { success: true, processes, timestamp: Timestamp::now() })
 }
 
-/// Adds what an execution that has ended left running, as it is now.
+/// Adds the processes that an ended execution left and that are still running.
 async fn look_at_leftovers(execution: &Execution, process: &mut Process) {
     let (leftovers, count) = execution.leftovers().await;
     if count > 0 {
@@ -101,9 +101,9 @@ async fn look_at_leftovers(execution: &Execution, process: &mut Process) {
     }
 }
 
-/// One process, with what can only be found out by looking at it.
+/// Returns one process, with its current resource usage and what it waits for.
 #[utoipa::path(get, path = "/api/process/{id}", operation_id = "getProcess", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution.")),
+    params(("id" = String, Path, description = "Id of a process or other execution.")),
     responses((status = 200, description = "The process.", body = ProcessResponse)))]
 pub(crate) async fn get(OfProcess(execution): OfProcess) -> Result<axum::Json<ProcessResponse>, ApiError> {
     Ok(axum::Json(answer(&execution).await))
@@ -115,28 +115,30 @@ async fn answer(execution: &Execution) -> ProcessResponse {
         process.usage = Some(convert::usage(&end.usage));
         look_at_leftovers(execution, &mut process).await;
     } else if let Ok(found) = execution.inspect().await {
-        // It may end at any moment, which is no reason to fail.
+        // The process may end at any moment; that is not an error.
         process.waiting = (found.waiting_for_input == Some(true)).then_some(Waiting::Input);
         process.usage = found.usage.as_ref().map(convert::usage);
     }
     ProcessResponse { success: true, process, timestamp: Timestamp::now() }
 }
 
-/// How to end a process.
+/// Options of a kill.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct KillOptions {
-    /// The signal to begin with, by name or number; `SIGTERM` if there is none.
+    /// First signal to send, by name or number. Default: `SIGTERM`.
     signal: Option<String>,
-    /// How long it has before SIGKILL, in milliseconds; 5,000 if there is none.
+    /// Grace period in milliseconds before SIGKILL. Default: 5,000.
     grace_ms: Option<u64>,
 }
 
-/// Ends a process and everything below it; of one that has ended, what it left running.
+/// Ends a process and all its descendants.
+///
+/// If the process has ended, this ends the processes that it left running.
 #[utoipa::path(delete, path = "/api/process/{id}", operation_id = "killProcess", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution."), KillOptions),
-    responses((status = 200, description = "Nothing of it is left. Of one that had ended, what it left running was ended.", body = KillResponse)))]
+    params(("id" = String, Path, description = "Id of a process or other execution."), KillOptions),
+    responses((status = 200, description = "The processes were ended.", body = KillResponse)))]
 pub(crate) async fn kill(
     OfProcess(execution): OfProcess,
     Params(options): Params<KillOptions>,
@@ -153,21 +155,21 @@ pub(crate) async fn kill(
     }))
 }
 
-/// Whose processes to end.
+/// Options of kill-all.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub(crate) struct OfWhom {
-    /// Only those of this session.
+pub(crate) struct KillAllOptions {
+    /// Only end processes of this session.
     session_id: Option<String>,
 }
 
-/// Ends every background process that runs.
+/// Ends all running background processes.
 #[utoipa::path(delete, path = "/api/process/kill-all", operation_id = "killAllProcesses", tag = "processes",
-    params(OfWhom), responses((status = 200, description = "They are gone.", body = CleanupResponse)))]
+    params(KillAllOptions), responses((status = 200, description = "The processes were ended.", body = CleanupResponse)))]
 pub(crate) async fn kill_all(
     sandbox: Sandbox,
-    Params(of): Params<OfWhom>,
+    Params(of): Params<KillAllOptions>,
 ) -> Result<axum::Json<CleanupResponse>, ApiError> {
     let wanted = |execution: &Execution| {
         let info = execution.info();
@@ -185,10 +187,12 @@ pub(crate) async fn kill_all(
     Ok(axum::Json(CleanupResponse { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 
-/// Removes the records of processes that have ended, but for those that a client reads. On a state directory whose disk is
-/// nearly full, the records of other commands that have ended go too.
+/// Removes the records of background processes that have ended.
+///
+/// Records that a client is reading are kept. If the disk of the state directory is nearly full, records of
+/// other ended commands are removed too.
 #[utoipa::path(post, path = "/api/process/cleanup", operation_id = "cleanupProcesses", tag = "processes",
-    request_body = EmptyRequest, responses((status = 200, description = "They are removed.", body = CleanupResponse)))]
+    request_body = EmptyRequest, responses((status = 200, description = "The records were removed.", body = CleanupResponse)))]
 pub(crate) async fn cleanup(
     sandbox: Sandbox,
     _: Json<EmptyRequest>,
@@ -197,10 +201,10 @@ pub(crate) async fn cleanup(
     Ok(axum::Json(CleanupResponse { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 
-/// Sends a signal to every process of an execution, and does nothing more.
+/// Sends a signal to every process of an execution.
 #[utoipa::path(post, path = "/api/process/{id}/signal", operation_id = "signalProcess", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution.")), request_body = SignalRequest,
-    responses((status = 200, description = "It was sent.", body = SuccessResponse)))]
+    params(("id" = String, Path, description = "Id of a process or other execution.")), request_body = SignalRequest,
+    responses((status = 200, description = "The signal was sent.", body = SuccessResponse)))]
 pub(crate) async fn send_signal(
     OfProcess(execution): OfProcess,
     request: Json<SignalRequest>,
@@ -209,19 +213,19 @@ pub(crate) async fn send_signal(
     Ok(axum::Json(SuccessResponse { success: true, timestamp: Timestamp::now() }))
 }
 
-/// How long to wait.
+/// Options of a wait.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WaitOptions {
-    /// In milliseconds; as long as it takes if there is none.
+    /// Timeout in milliseconds. Default: none.
     timeout_ms: Option<u64>,
 }
 
 /// Waits for the end of a process.
 #[utoipa::path(get, path = "/api/process/{id}/wait", operation_id = "waitForProcess", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution."), WaitOptions),
-    responses((status = 200, description = "It has ended.", body = ProcessResponse)))]
+    params(("id" = String, Path, description = "Id of a process or other execution."), WaitOptions),
+    responses((status = 200, description = "The process has ended.", body = ProcessResponse)))]
 pub(crate) async fn wait(
     State(app): State<App>,
     OfProcess(execution): OfProcess,

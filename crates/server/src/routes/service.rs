@@ -1,4 +1,4 @@
-//! The server about itself: `/api/ping`, `/api/version`, `/api/health`, `/metrics`, `/openapi.json`.
+//! The server itself: `/api/ping`, `/api/version`, `/api/health`, `/metrics`, `/openapi.json`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -15,15 +15,15 @@ use tokio::sync::OnceCell;
 use crate::app::App;
 use crate::sandbox::Sandbox;
 
-/// The version of the reference API that this one contains.
+/// The version of the reference API that this API is compatible with.
 const COMPATIBLE: &str = "0.12.7";
 
-/// How long git has to say its version.
+/// Timeout of `git --version`.
 const GIT_TIME: Duration = Duration::from_secs(2);
 
-/// Says that the server is there.
+/// Reports that the server is up.
 #[utoipa::path(get, path = "/api/ping", operation_id = "ping", tag = "service",
-    responses((status = 200, description = "It is.", body = Pong)))]
+    responses((status = 200, description = "The server is up.", body = Pong)))]
 pub(crate) async fn ping() -> axum::Json<Pong> {
     axum::Json(Pong {
         success: true,
@@ -33,9 +33,9 @@ pub(crate) async fn ping() -> axum::Json<Pong> {
     })
 }
 
-/// Says which server it is.
+/// Returns the version of the server.
 #[utoipa::path(get, path = "/api/version", operation_id = "version", tag = "service",
-    responses((status = 200, description = "This one.", body = Version)))]
+    responses((status = 200, description = "The version.", body = Version)))]
 pub(crate) async fn version() -> axum::Json<Version> {
     axum::Json(Version {
         success: true,
@@ -45,9 +45,9 @@ pub(crate) async fn version() -> axum::Json<Version> {
     })
 }
 
-/// Says what works here.
+/// Returns the health and capabilities of the server.
 #[utoipa::path(get, path = "/api/health", operation_id = "health", tag = "service",
-    responses((status = 200, description = "What works here.", body = Health)))]
+    responses((status = 200, description = "Health and capabilities.", body = Health)))]
 pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Json<Health> {
     let engine = sandbox.engine.health();
     let is_well = engine.problems.is_empty() && !app.stopping.is_stopping();
@@ -93,8 +93,8 @@ fn problem(problem: sandcrab_engine::Problem) -> Problem {
     Problem { code: code.into(), message, suggestion }
 }
 
-/// The version of git. It is asked for until the answer is known, but not where commands may not run, so that health is
-/// told at once.
+/// Returns the version of git. The result is cached once it is known. Git is not run while the server is
+/// unhealthy, so that health is reported without delay.
 async fn git(sandbox: &Sandbox, is_well: bool) -> Option<String> {
     static VERSION: OnceCell<Option<String>> = OnceCell::const_new();
     if !is_well {
@@ -113,22 +113,22 @@ async fn git(sandbox: &Sandbox, is_well: bool) -> Option<String> {
         }
         Ok(Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned()))
     };
-    // The engine may be waiting for a supervisor, too.
+    // The engine may also be waiting for a supervisor.
     let asked = tokio::time::timeout(2 * GIT_TIME, VERSION.get_or_try_init(ask)).await;
     asked.ok().and_then(Result::ok).cloned().flatten()
 }
 
-/// The server in numbers, for Prometheus.
+/// Returns metrics in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", operation_id = "metrics", tag = "service",
-    responses((status = 200, description = "Metrics.", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
     let kind = "text/plain; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], app.metrics.write(&app)).into_response()
 }
 
-/// This document.
+/// Returns this document.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "service",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object, content_type = "application/json")))]
+    responses((status = 200, description = "The OpenAPI 3.1 document.", body = Object, content_type = "application/json")))]
 pub(crate) async fn openapi() -> Response {
     static DOCUMENT: OnceLock<String> = OnceLock::new();
     let document = DOCUMENT.get_or_init(crate::router::openapi_json);

@@ -1,4 +1,4 @@
-//! Sessions: made, listed, interrupted, copied, reset, deleted.
+//! Sessions: creating, listing, interrupting, forking, resetting and deleting.
 
 use std::time::Duration;
 
@@ -21,14 +21,16 @@ use crate::note::{self, SessionNote};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
-/// How many sessions are asked at a time what they do.
+/// Number of sessions that are inspected concurrently.
 const ASKED_AT_ONCE: usize = 64;
-/// How long what is interrupted has before it is killed.
+/// Default grace period of an interrupt.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
 
-/// Makes a session. An id whose shell has ended is replaced.
+/// Creates a session.
+///
+/// If a session with this id exists but its shell has ended, it is replaced.
 #[utoipa::path(post, path = "/api/session/create", operation_id = "createSession", tag = "sessions",
-    request_body = SessionRequest, responses((status = 200, description = "It is there.", body = SessionCreated)))]
+    request_body = SessionRequest, responses((status = 200, description = "The session was created.", body = SessionCreated)))]
 pub(crate) async fn create(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -74,7 +76,7 @@ fn id(id: Option<&str>) -> Result<Option<SessionId>, ApiError> {
     }
 }
 
-/// Deletes a session whose last command has ended its shell; says whether it did.
+/// Deletes a session whose last command ended its shell. Returns whether it did.
 pub(crate) async fn delete_dead(sandbox: &Sandbox, id: &SessionId) -> bool {
     let Some(session) = sandbox.engine.session(id) else {
         return false;
@@ -96,32 +98,34 @@ async fn describe(session: &Session) -> Result<WireSession, ApiError> {
     })
 }
 
-/// Lists sessions, the oldest first.
+/// Lists sessions, oldest first.
 #[utoipa::path(get, path = "/api/session/list", operation_id = "listSessions", tag = "sessions",
-    responses((status = 200, description = "What there is.", body = SessionList)))]
+    responses((status = 200, description = "The sessions.", body = SessionList)))]
 pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Response, ApiError> {
     let asked =
         sandbox.engine.sessions().into_iter().map(|session| async move { describe(&session).await.ok() });
-    // One that is deleted meanwhile is not there any more.
+    // Sessions that are deleted meanwhile are left out.
     let found = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE).filter_map(std::future::ready);
     let sessions: Vec<_> = found.collect().await;
     let data = sessions.iter().map(|session| session.id.clone()).collect();
     app.outgoing.json(&SessionList { success: true, data, sessions, timestamp: Timestamp::now() })
 }
 
-/// One session.
+/// Returns one session.
 #[utoipa::path(get, path = "/api/session/{id}", operation_id = "getSession", tag = "sessions",
-    params(("id" = String, Path, description = "Its id.")),
+    params(("id" = String, Path, description = "Id of the session.")),
     responses((status = 200, description = "The session.", body = SessionResponse)))]
 pub(crate) async fn get(OfSession(session): OfSession) -> Result<axum::Json<SessionResponse>, ApiError> {
     let session = describe(&session).await?;
     Ok(axum::Json(SessionResponse { success: true, session, timestamp: Timestamp::now() }))
 }
 
-/// Deletes a session at once, whatever runs in it. Its id is free when this answers.
+/// Deletes a session and ends everything that runs in it.
+///
+/// The id can be used again when the response is sent.
 #[utoipa::path(post, path = "/api/session/delete", operation_id = "deleteSession", tag = "sessions",
     request_body = DeleteSessionRequest,
-    responses((status = 200, description = "It is gone, with everything it ran.", body = SessionEnded)))]
+    responses((status = 200, description = "The session was deleted and its processes were ended.", body = SessionEnded)))]
 pub(crate) async fn delete(
     sandbox: Sandbox,
     request: Json<DeleteSessionRequest>,
@@ -137,10 +141,12 @@ fn ended(session: &Session, receipt: KillReceipt) -> SessionEnded {
     SessionEnded { success: survivors.is_empty(), session_id, killed, survivors, timestamp: Timestamp::now() }
 }
 
-/// Ends the running command and what it started. The shell keeps its state. Without a running command nothing happens.
+/// Ends the running command and its processes.
+///
+/// The shell keeps its state. If no command is running, nothing happens.
 #[utoipa::path(post, path = "/api/session/{id}/interrupt", operation_id = "interruptSession", tag = "sessions",
-    params(("id" = String, Path, description = "Its id.")), request_body = InterruptRequest,
-    responses((status = 200, description = "Nothing runs any more.", body = SessionEnded)))]
+    params(("id" = String, Path, description = "Id of the session.")), request_body = InterruptRequest,
+    responses((status = 200, description = "The command was ended, or none was running.", body = SessionEnded)))]
 pub(crate) async fn interrupt(
     OfSession(session): OfSession,
     request: Json<InterruptRequest>,
@@ -154,10 +160,10 @@ pub(crate) async fn interrupt(
     Ok(axum::Json(ended(&session, receipt)))
 }
 
-/// Makes a session with the same state.
+/// Creates a session with the same state.
 #[utoipa::path(post, path = "/api/session/{id}/fork", operation_id = "forkSession", tag = "sessions",
-    params(("id" = String, Path, description = "Its id.")), request_body = ForkRequest,
-    responses((status = 200, description = "The copy is there.", body = SessionCreated)))]
+    params(("id" = String, Path, description = "Id of the session.")), request_body = ForkRequest,
+    responses((status = 200, description = "The new session was created.", body = SessionCreated)))]
 pub(crate) async fn fork(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -174,10 +180,12 @@ pub(crate) async fn fork(
     Ok(axum::Json(created(&copy, cwd)))
 }
 
-/// Gives a session a fresh shell, with or without the state of the old one. What runs in it ends.
+/// Gives a session a new shell, with or without the state of the old one.
+///
+/// Everything that runs in the session is ended.
 #[utoipa::path(post, path = "/api/session/{id}/reset", operation_id = "resetSession", tag = "sessions",
-    params(("id" = String, Path, description = "Its id.")), request_body = ResetRequest,
-    responses((status = 200, description = "The shell is new.", body = SuccessResponse)))]
+    params(("id" = String, Path, description = "Id of the session.")), request_body = ResetRequest,
+    responses((status = 200, description = "The session has a new shell.", body = SuccessResponse)))]
 pub(crate) async fn reset(
     OfSession(session): OfSession,
     request: Json<ResetRequest>,
@@ -186,10 +194,12 @@ pub(crate) async fn reset(
     Ok(axum::Json(SuccessResponse { success: true, timestamp: Timestamp::now() }))
 }
 
-/// Changes the environment of a session's shell, in its turn.
+/// Changes the environment of a session's shell.
+///
+/// The change is queued like a command.
 #[utoipa::path(post, path = "/api/session/{id}/env", operation_id = "setSessionEnv", tag = "sessions",
-    params(("id" = String, Path, description = "Its id.")), request_body = EnvRequest,
-    responses((status = 200, description = "It is changed.", body = SuccessResponse)))]
+    params(("id" = String, Path, description = "Id of the session.")), request_body = EnvRequest,
+    responses((status = 200, description = "The environment was changed.", body = SuccessResponse)))]
 pub(crate) async fn set_env(
     OfSession(session): OfSession,
     request: Json<EnvRequest>,

@@ -12,19 +12,21 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::socket::{self, Inside};
 
-/// The only version of the protocol.
+/// The only supported version of the protocol.
 const VERSION: &str = "13";
-/// The length of a `Sec-WebSocket-Key`: 16 bytes in base64.
+/// Length of a `Sec-WebSocket-Key`: 16 bytes in base64.
 const KEY_LENGTH: usize = 24;
 
-/// Opens the multiplexed WebSocket. Each text message of the client is a `ClientFrame`, each of the server a `ServerFrame`.
-/// The token may come as the subprotocol `bearer.TOKEN`.
+/// Opens the multiplexed WebSocket.
+///
+/// Each text message from the client is a `ClientFrame`, each from the server a `ServerFrame`. The token may
+/// be sent as the subprotocol `bearer.TOKEN`.
 #[utoipa::path(get, path = "/ws", operation_id = "openSocket", tag = "service",
     extensions(("x-websocket" = json!({
         "clientMessage": {"$ref": "#/components/schemas/ClientFrame"},
         "serverMessage": {"$ref": "#/components/schemas/ServerFrame"},
     }))),
-    responses((status = 101, description = "The connection is a WebSocket now.")))]
+    responses((status = 101, description = "The connection was upgraded.")))]
 pub(crate) async fn socket(
     State(app): State<App>,
     Extension(Inside(router)): Extension<Inside>,
@@ -47,10 +49,11 @@ pub(crate) async fn socket(
         answer.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
     }
     let upgrade = hyper::upgrade::on(&mut request);
-    // The task holds what the tasks are tracked by, which is no reason not to end: they are not waited for forever.
+    // The task holds a reference to its own tracker. This does not prevent shutdown, because the tracker is
+    // not waited for indefinitely.
     let tasks = app.tasks.clone();
     tasks.spawn(async move {
-        // A client that is gone by now has nothing to be told.
+        // If the client is gone, there is no one to report an error to.
         if let Ok(stream) = upgrade.await {
             socket::serve(app, router, stream).await;
         }
@@ -58,7 +61,8 @@ pub(crate) async fn socket(
     Ok((StatusCode::SWITCHING_PROTOCOLS, answer).into_response())
 }
 
-/// Browsers require one of the subprotocols they offered. The one with the token is chosen only if there is no other.
+/// Browsers require the server to choose one of the offered subprotocols. The one with the token is chosen
+/// only if there is no other.
 fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let offered = offered.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));

@@ -1,4 +1,4 @@
-//! Writing to the standard input of what runs: `/api/process/{id}/stdin`.
+//! Writing to standard input: `/api/process/{id}/stdin`.
 
 use axum::extract::Request;
 use http_body_util::BodyExt;
@@ -10,19 +10,21 @@ use utoipa::IntoParams;
 use crate::error::ApiError;
 use crate::input::{OfProcess, Params};
 
-/// What happens after the bytes.
+/// Options of `stdin`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StdinOptions {
-    /// Close it: the process reads the end.
+    /// Close standard input after the body was written.
     close: Option<bool>,
 }
 
-/// Writes the body to standard input, as it arrives. A process that does not read holds the request up, not the server.
+/// Writes the body to standard input as it arrives.
+///
+/// If the process does not read, the request waits.
 #[utoipa::path(post, path = "/api/process/{id}/stdin", operation_id = "writeStdin", tag = "processes",
-    params(("id" = String, Path, description = "Its id, or that of any execution."), StdinOptions),
+    params(("id" = String, Path, description = "Id of a process or other execution."), StdinOptions),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "The bytes are in its pipe.", body = StdinResponse)))]
+    responses((status = 200, description = "The bytes were written to the pipe.", body = StdinResponse)))]
 pub(crate) async fn write(
     OfProcess(execution): OfProcess,
     Params(options): Params<StdinOptions>,
@@ -44,7 +46,7 @@ pub(crate) async fn write(
     if options.close == Some(true) {
         execution.close_stdin().await?;
     } else if !any {
-        // Writing nothing still finds out whether anybody could.
+        // An empty write still checks whether standard input is open.
         execution.write_stdin(Vec::new()).await?;
     }
     Ok(axum::Json(StdinResponse { success: true, written, timestamp: Timestamp::now() }))
