@@ -81,6 +81,7 @@ impl Floors {
 /// Call this first in `main`: it is how the benchmark becomes the writer of [`pipe_rate`] and the bare handler.
 pub fn init() {
     super::http::init();
+    super::terminal::init();
     let bytes = std::env::var(WRITER_VARIABLE).ok().and_then(|text| text.parse().ok());
     if let Some(bytes) = bytes {
         let written = write_flood(&io::stdout(), bytes);

@@ -10,6 +10,7 @@ mod large;
 mod measure;
 mod stats;
 mod table;
+mod terminal;
 
 pub use figures::{FigureError, delete_everything, push_figures};
 pub use floors::{
@@ -21,3 +22,4 @@ pub use large::push_large;
 pub use measure::{Bar, Measure};
 pub use stats::Stats;
 pub use table::{Row, Section, Table, TableError, Verdict};
+pub use terminal::push_terminals;

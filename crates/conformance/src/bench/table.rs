@@ -13,6 +13,8 @@ pub enum Section {
     Engine,
     /// The figures over HTTP.
     Http,
+    /// The figures of terminals.
+    Terminals,
 }
 
 impl Section {
@@ -21,6 +23,7 @@ impl Section {
         match self {
             Self::Engine => ("<!-- bench:begin -->", "<!-- bench:end -->"),
             Self::Http => ("<!-- bench-http:begin -->", "<!-- bench-http:end -->"),
+            Self::Terminals => ("<!-- bench-terminals:begin -->", "<!-- bench-terminals:end -->"),
         }
     }
 }

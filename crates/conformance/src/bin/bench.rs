@@ -1,6 +1,6 @@
 //! Measures the floors and the figures of one run and prints them as a table.
 //!
-//! `bench` measures the engine and the server; `--engine` and `--http` only the one or the other. It prints;
+//! `bench` measures the engine, the server and terminals; `--engine`, `--http` and `--terminals` only one of them. It prints;
 //! `--write SPECIFICATION.md` also replaces the tables in that file; `--large` also measures ten thousand live sessions,
 //! which needs 20,000 processes and 8 GiB of memory. Files are written to the temporary directory (`TMPDIR`). The exit
 //! code is 1 if a figure misses its bar.
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 fn run() -> Result<usize, Box<dyn Error>> {
     let Arguments { target, large, only } = arguments()?;
     let mut missed = 0;
-    for section in [Section::Engine, Section::Http] {
+    for section in [Section::Engine, Section::Http, Section::Terminals] {
         if only.is_some_and(|only| only != section) {
             continue;
         }
@@ -51,6 +51,8 @@ fn run() -> Result<usize, Box<dyn Error>> {
                 push_engine_figures(&mut table, &floors, large)?;
             }
             Section::Http => bench::push_http(&mut table, |next| eprintln!("measuring: {next}"))
+                .map_err(|error| error as Box<dyn Error>)?,
+            Section::Terminals => bench::push_terminals(&mut table, |next| eprintln!("measuring: {next}"))
                 .map_err(|error| error as Box<dyn Error>)?,
         }
         println!("{table}");
@@ -82,8 +84,9 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             ("--large", _) => arguments.large = true,
             ("--engine", _) => arguments.only = Some(Section::Engine),
             ("--http", _) => arguments.only = Some(Section::Http),
+            ("--terminals", _) => arguments.only = Some(Section::Terminals),
             ("--write", 1..) => arguments.target = words.next().map(PathBuf::from),
-            _ => return Err("usage: bench [--engine | --http] [--large] [--write FILE]".into()),
+            _ => return Err("usage: bench [--engine | --http | --terminals] [--large] [--write FILE]".into()),
         }
     }
     Ok(arguments)

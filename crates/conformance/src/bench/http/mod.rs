@@ -13,8 +13,10 @@ mod program;
 mod turns;
 
 pub(super) use bare::init;
-use connection::{Connection, post, request};
-use program::Server;
+use connection::Connection;
+pub(super) use connection::{post, request};
+pub(super) use program::{Program, Server};
+pub(super) use turns::{Part, take_turns, timed};
 
 use super::{FigureError, Table};
 
@@ -33,6 +35,6 @@ pub fn push_http(table: &mut Table, mut progress: impl FnMut(&str)) -> Result<()
     Ok(())
 }
 
-fn expect(holds: bool, otherwise: &'static str) -> Result<(), FigureError> {
+pub(super) fn expect(holds: bool, otherwise: &'static str) -> Result<(), FigureError> {
     if holds { Ok(()) } else { Err(otherwise.into()) }
 }
