@@ -44,6 +44,8 @@ impl Embedded {
         config.drain_window = DRAIN_WINDOW;
         // One command and no session: the portable driver suffices, and needs no check at start.
         config.engine.ready_shells = 0;
+        // If this process is killed, nothing is left.
+        config.engine.temporary = Some(folder.path().to_owned());
         config.engine.shell_driver = ShellDriver::Portable;
         let server = Server::start(config).await.map_err(Failure::embedded)?;
         let engine = server.engine().clone();
@@ -66,13 +68,14 @@ impl Embedded {
     pub(crate) async fn stop(self) {
         let Self { client, stop, engine, mut served, folder } = self;
         engine.stop_all(SIGTERM, STOP_GRACE).await;
-        drop(engine);
         // Open connections would delay the end.
         drop(client);
         // It may have stopped by itself.
         let _ = stop.send(());
         while served.join_next().await.is_some() {}
-        // A directory that cannot be removed is left to the cleaning of the temporary directory.
+        // A directory that cannot be removed is left to the cleaning of the temporary directory. The engine exits later,
+        // so that its zygote does not remove the same directory at the same time.
         drop(folder.close());
+        drop(engine);
     }
 }

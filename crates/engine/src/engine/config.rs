@@ -102,6 +102,9 @@ pub struct EngineConfig {
     pub max_executions: usize,
     /// Maximum number of sessions.
     pub max_sessions: usize,
+    /// The directory to remove when the process of the engine has exited, if the state is temporary. It contains the
+    /// state directory. Executions then end with the engine, also if its process is killed.
+    pub temporary: Option<PathBuf>,
 }
 
 impl EngineConfig {
@@ -121,6 +124,7 @@ impl EngineConfig {
             retention: Retention::default(),
             max_executions: 10_000,
             max_sessions: 20_000,
+            temporary: None,
         }
     }
     /// Sets the default user of commands, with its `HOME`, `USER`, `LOGNAME` and `SHELL`.

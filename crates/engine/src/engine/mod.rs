@@ -143,6 +143,7 @@ fn settings(config: &EngineConfig, env: &[(OsString, OsString)], key: Option<&By
         open_files: raise_open_files(),
         user: config.run_as.clone(),
         key: key.cloned(),
+        temporary: config.temporary.as_ref().map(|directory| directory.as_os_str().into()),
     }
 }
 

@@ -62,6 +62,9 @@ pub(crate) struct Settings {
     /// The key that an engine must present to a supervisor.
     #[n(70)]
     pub(crate) key: Option<Bytes>,
+    /// The directory to remove when the engine has exited.
+    #[n(91)]
+    pub(crate) temporary: Option<Bytes>,
 }
 
 /// From zygote to engine.

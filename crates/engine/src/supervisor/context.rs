@@ -27,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) user: Option<User>,
     /// The key that an engine must present.
     pub(crate) key: Option<Bytes>,
+    /// The directory to remove when the engine has exited, with everything that runs.
+    pub(crate) temporary: Option<PathBuf>,
     pub(crate) bash: Option<PathBuf>,
     pub(crate) driver: Option<Driver>,
     pub(crate) cgroups: Cgroups,
@@ -46,6 +48,7 @@ impl Context {
             open_files: None,
             user: None,
             key: None,
+            temporary: None,
             bash: None,
             driver: None,
             cgroups: Cgroups::detect(CgroupChoice::Off),
@@ -66,6 +69,7 @@ impl Context {
         self.open_files = settings.open_files;
         self.user = settings.user;
         self.key = settings.key;
+        self.temporary = settings.temporary.map(|directory| OsString::from(directory).into());
         self.cgroups = Cgroups::detect(match settings.cgroups {
             CgroupSetting::Auto => CgroupChoice::Auto,
             CgroupSetting::Off => CgroupChoice::Off,

@@ -33,6 +33,8 @@ const END_RETRY: Duration = Duration::from_millis(500);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval at which a supervisor without an engine checks whether an engine can still find it.
 const ORPHAN_CHECK: Duration = Duration::from_secs(30);
+/// The same if the state directory is temporary.
+const TEMPORARY_CHECK: Duration = Duration::from_millis(100);
 
 /// A supervisor: the common state and its role.
 #[derive(Debug)]
@@ -301,9 +303,10 @@ impl Supervisor {
             self.orphan_check = None;
             return;
         }
-        let due = *self.orphan_check.get_or_insert(now + ORPHAN_CHECK);
+        let interval = if self.core.context.temporary.is_some() { TEMPORARY_CHECK } else { ORPHAN_CHECK };
+        let due = *self.orphan_check.get_or_insert(now + interval);
         if due <= now {
-            self.orphan_check = Some(now + ORPHAN_CHECK);
+            self.orphan_check = Some(now + interval);
             let socket = socket_name(self.core.nonce.value());
             let found = statat(&self.core.context.folders.supervisors, socket, AtFlags::empty());
             if found.is_err_and(|e| e == Errno::NOENT) {

@@ -131,6 +131,10 @@ fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
             drop(control.write_all(&frame(envelope.request, &answer)));
         }
     }
+    if let Some(directory) = context.temporary.take() {
+        // An engine that stopped in order has removed it. Supervisors whose socket is gone end their processes and exit.
+        drop(std::fs::remove_dir_all(directory));
+    }
     drop((control, context, frames, chunk));
     let _ = rustix::thread::set_name(KEEPER);
     while !orphan_reaper.is_idle() {

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::support::{Finished, Program, TestServer, is_alive};
+use rustix::process::Signal;
+
+use crate::support::{Finished, Program, TestServer, eventually, is_alive};
 
 /// A home that has no server, and a folder for what is temporary.
 struct Alone {
@@ -146,4 +148,24 @@ fn a_server_that_is_there_is_used() {
     let note: serde_json::Value = serde_json::from_str(&finished.stderr).unwrap();
     assert!(note["note"].as_str().unwrap().starts_with("using the server at "), "{finished:?}");
     assert!(server.run(&["ps", "--all"]).with_code(0).text().contains("echo on the server"));
+}
+
+#[test]
+fn a_killed_run_leaves_nothing() {
+    let alone = Alone::new();
+    let text = "trap '' TERM HUP; setsid sleep 1000 & echo $! $$; wait";
+    let program = Program::start(&mut alone.sandcrab(&["run", text]));
+    let pids = eventually("the process ids", || {
+        let output = String::from_utf8(program.so_far()).unwrap();
+        let pids: Vec<u32> = output.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        (output.ends_with('\n')).then_some(pids)
+    });
+    assert_eq!(pids.len(), 2);
+    program.signal(Signal::KILL);
+    eventually("the end of the command", || pids.iter().all(|pid| !is_alive(*pid)).then_some(()));
+    let tmp = alone.dir.path().join("tmp");
+    eventually("an empty temporary directory", || {
+        std::fs::read_dir(&tmp).unwrap().next().is_none().then_some(())
+    });
+    drop(program.finish());
 }

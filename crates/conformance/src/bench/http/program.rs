@@ -150,13 +150,13 @@ impl Server {
             let body = serde_json::json!({"sessionId": id}).to_string();
             connection.ask_size(&post("/api/session/delete", &body))?;
         }
+        connection.ask_size(&request("DELETE", "/api/process/kill-all"))?;
         let terminals = connection.ask_whole(&request("GET", "/api/terminal/list"))?;
         let terminals: serde_json::Value = serde_json::from_slice(&terminals)?;
         for terminal in terminals["terminals"].as_array().into_iter().flatten() {
             let id = terminal["id"].as_str().unwrap_or_default();
             connection.ask_size(&request("DELETE", &format!("/api/terminal/{id}")))?;
         }
-        connection.ask_size(&request("DELETE", "/api/process/kill-all"))?;
         Ok(())
     }
 }
