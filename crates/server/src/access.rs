@@ -25,7 +25,7 @@ pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
 const SOCKET_PATH: &str = "/ws";
 
 /// Decides about requests.
-pub(crate) struct Gate {
+pub(crate) struct AccessPolicy {
     token: Option<Vec<u8>>,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -33,16 +33,16 @@ pub(crate) struct Gate {
     is_unix: bool,
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for AccessPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate")
+        f.debug_struct("AccessPolicy")
             .field("hosts", &self.hosts)
             .field("origins", &self.origins)
             .finish_non_exhaustive()
     }
 }
 
-impl Gate {
+impl AccessPolicy {
     pub(crate) fn new(access: &Access, listen: &Listen) -> Self {
         Self {
             token: access.token.clone().map(String::into_bytes),
@@ -180,7 +180,7 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
     let checked = if is_admitted {
         Ok(())
     } else {
-        app.gate.check_token(request.method(), request.uri(), request.headers())
+        app.access.check_token(request.method(), request.uri(), request.headers())
     };
     match checked {
         Ok(()) => {
@@ -228,16 +228,16 @@ fn unauthorized(why: &str) -> ApiError {
 mod tests {
     use super::*;
 
-    fn gate(access: &Access) -> Gate {
-        Gate::new(access, &Listen::Tcp(([127, 0, 0, 1], 7070).into()))
+    fn policy(access: &Access) -> AccessPolicy {
+        AccessPolicy::new(access, &Listen::Tcp(([127, 0, 0, 1], 7070).into()))
     }
 
-    fn ask(gate: &Gate, headers: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
-        ask_route(gate, &Method::GET, "/ws", headers)
+    fn ask(policy: &AccessPolicy, headers: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
+        ask_route(policy, &Method::GET, "/ws", headers)
     }
 
     fn ask_route(
-        gate: &Gate,
+        policy: &AccessPolicy,
         method: &Method,
         path: &str,
         headers: &[(&'static str, &str)],
@@ -247,16 +247,16 @@ mod tests {
             map.append(*name, value.parse().unwrap());
         }
         let uri = path.parse().unwrap();
-        let page = gate.check_page(&uri, &map);
-        page.and_then(|()| gate.check_token(method, &uri, &map)).map_err(|e| e.code())
+        let page = policy.check_page(&uri, &map);
+        page.and_then(|()| policy.check_token(method, &uri, &map)).map_err(|e| e.code())
     }
 
     #[test]
     fn names_that_a_stranger_could_point_here_are_refused() {
-        let gate = gate(&Access { allowed_hosts: vec!["box.example".into()], ..Access::default() });
+        let policy = policy(&Access { allowed_hosts: vec!["box.example".into()], ..Access::default() });
         for host in ["127.0.0.1:7070", "localhost", "LOCALHOST:1", "[::1]:7070", "10.0.0.7", "box.example:80"]
         {
-            assert_eq!(ask(&gate, &[("host", host)]), Ok(()), "{host}");
+            assert_eq!(ask(&policy, &[("host", host)]), Ok(()), "{host}");
         }
         for host in [
             "evil.example",
@@ -269,15 +269,16 @@ mod tests {
             "::1",
             "notlocalhost",
         ] {
-            assert_eq!(ask(&gate, &[("host", host)]), Err(ErrorCode::PermissionDenied), "{host}");
+            assert_eq!(ask(&policy, &[("host", host)]), Err(ErrorCode::PermissionDenied), "{host}");
         }
-        assert_eq!(ask(&gate, &[]), Err(ErrorCode::PermissionDenied));
+        assert_eq!(ask(&policy, &[]), Err(ErrorCode::PermissionDenied));
     }
 
     #[test]
     fn pages_of_other_sites_are_refused() {
-        let gate = gate(&Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
-        let from = |origin| ask(&gate, &[("host", "127.0.0.1:7070"), ("origin", origin)]);
+        let policy =
+            policy(&Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
+        let from = |origin| ask(&policy, &[("host", "127.0.0.1:7070"), ("origin", origin)]);
         assert_eq!(from("http://127.0.0.1:7070"), Ok(()));
         assert_eq!(from("https://app.example"), Ok(()));
         for origin in [
@@ -290,20 +291,25 @@ mod tests {
             assert_eq!(from(origin), Err(ErrorCode::PermissionDenied), "{origin}");
         }
         let image = [("host", "127.0.0.1:7070"), ("sec-fetch-site", "cross-site")];
-        assert_eq!(ask(&gate, &image), Err(ErrorCode::PermissionDenied));
-        assert_eq!(ask(&gate, &[("host", "127.0.0.1:7070"), ("sec-fetch-site", "none")]), Ok(()));
+        assert_eq!(ask(&policy, &image), Err(ErrorCode::PermissionDenied));
+        assert_eq!(ask(&policy, &[("host", "127.0.0.1:7070"), ("sec-fetch-site", "none")]), Ok(()));
     }
 
     #[test]
     fn only_the_token_opens() {
-        let gate = gate(&Access { token: Some("secret".into()), ..Access::default() });
-        let with = |name, value| ask(&gate, &[("host", "localhost"), (name, value)]);
+        let policy = policy(&Access { token: Some("secret".into()), ..Access::default() });
+        let with = |name, value| ask(&policy, &[("host", "localhost"), (name, value)]);
         assert_eq!(with("authorization", "Bearer secret"), Ok(()));
         assert_eq!(with("authorization", "bearer secret"), Ok(()));
         let offer_to = |method, path, protocol| {
             let upgrade =
                 [("host", "localhost"), ("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")];
-            ask_route(&gate, method, path, &[&upgrade[..], &[("sec-websocket-protocol", protocol)]].concat())
+            ask_route(
+                &policy,
+                method,
+                path,
+                &[&upgrade[..], &[("sec-websocket-protocol", protocol)]].concat(),
+            )
         };
         let offer = |protocol| offer_to(&Method::GET, "/ws", protocol);
         for (method, path) in

@@ -8,7 +8,7 @@ use sandcrab_engine::Engine;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::access::Gate;
+use crate::access::AccessPolicy;
 use crate::compat::Compat;
 use crate::config::ServerLimits;
 use crate::error::ApiError;
@@ -27,7 +27,7 @@ pub(crate) type App = Arc<AppState>;
 #[derive(Debug)]
 pub(crate) struct AppState {
     pub(crate) sandbox: Sandbox,
-    pub(crate) gate: Gate,
+    pub(crate) access: AccessPolicy,
     pub(crate) limits: ServerLimits,
     /// For the router alone.
     pub(crate) compat: Option<Compat>,
@@ -49,7 +49,7 @@ impl AppState {
     pub(crate) fn new(engine: Engine, config: &crate::ServerConfig) -> App {
         Arc::new(Self {
             sandbox: Sandbox::new(engine, config),
-            gate: Gate::new(&config.access, &config.listen),
+            access: AccessPolicy::new(&config.access, &config.listen),
             limits: config.limits.clone(),
             compat: config.compat.clone(),
             stopping: Stopping::default(),

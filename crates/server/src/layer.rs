@@ -69,12 +69,12 @@ impl FromRequestParts<App> for RequestId {
 pub(crate) async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = RequestId::of(request.headers());
-    let cross_origin = app.gate.cross_origin_headers(request.headers());
+    let cross_origin = app.access.cross_origin_headers(request.headers());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
     // Over a WebSocket, which was checked when it was opened, and which writes events its own way.
     let is_multiplexed = request.extensions().get::<Multiplexed>().is_some();
-    let mut response = if let Some(headers) = app.gate.preflight(&method, request.headers()) {
+    let mut response = if let Some(headers) = app.access.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
     } else {
         match check(&app, &request, is_multiplexed) {
@@ -119,7 +119,7 @@ fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Respo
         }
         response
     })?;
-    app.gate.check_page(request.uri(), request.headers()).map_err(ApiError::into_response)
+    app.access.check_page(request.uri(), request.headers()).map_err(ApiError::into_response)
 }
 
 /// Runs the handler. One that panics is answered like any other failure of the server's own.
