@@ -16,7 +16,6 @@
 
 mod access;
 mod admission;
-mod answer;
 mod app;
 mod body;
 mod compat;
@@ -42,6 +41,7 @@ mod operations;
 mod options;
 mod origin;
 mod outgoing;
+mod response_output;
 mod router;
 mod routes;
 mod sandbox;

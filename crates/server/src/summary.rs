@@ -11,13 +11,13 @@ use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{End, EndReason, Execution, ExecutionInfo, ReadError};
 use tokio::time::Instant;
 
-use crate::answer::AnswerOutput;
 use crate::convert;
 use crate::error::ApiError;
 use crate::launch::Launch;
 use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::outgoing::{Outgoing, SCARCE_PIECE_BYTES};
+use crate::response_output::ResponseOutput;
 use crate::text;
 
 /// The most bytes of each stream that an error carries.
@@ -47,7 +47,7 @@ pub(crate) async fn result(
     launch: Launch,
     end: &End,
     outgoing: &Outgoing,
-) -> Result<(ExecuteResult, AnswerOutput), ApiError> {
+) -> Result<(ExecuteResult, ResponseOutput), ApiError> {
     if let Some(refusal) = refusal(&launch, end) {
         return Err(with_output(refusal, &launch, outgoing).await?);
     }
@@ -87,15 +87,15 @@ pub(crate) async fn result(
 
 /// The output of a command that has ended. It has run, so there is an answer: where the machine has no descriptor left to
 /// read it with for a while, all of it is left out, and said to be.
-async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(AnswerOutput, u64), ApiError> {
+async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(ResponseOutput, u64), ApiError> {
     let (limit, encoding) = (launch.max_output_bytes, launch.encoding);
     let read = || {
         let piece = outgoing.piece_bytes() as u64;
-        beside(&launch.execution, move |execution| AnswerOutput::of(execution, limit, encoding, piece))
+        beside(&launch.execution, move |execution| ResponseOutput::of(execution, limit, encoding, piece))
     };
     match patiently(read).await {
         Err(ReadError::OutOf(_)) => {
-            Ok((AnswerOutput::left_out(launch.encoding, nothing_of(&launch.execution.info())), 0))
+            Ok((ResponseOutput::left_out(launch.encoding, nothing_of(&launch.execution.info())), 0))
         }
         read => Ok(read?),
     }

@@ -13,7 +13,6 @@ use sandcrab_engine::{Event, Execution, OutputReader, ReadAt, Stream};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::AnswerOutput;
 use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
@@ -23,6 +22,7 @@ use crate::input::{OfProcess, Params};
 use crate::layer::RequestId;
 use crate::note::{self, ExecutionNote};
 use crate::origin::Origin;
+use crate::response_output::ResponseOutput;
 use crate::routes::execute::since;
 use crate::sandbox::Sandbox;
 use crate::summary::beside;
@@ -83,7 +83,7 @@ pub(crate) async fn logs(
 
 /// The part of the output that a response contains.
 struct Chosen {
-    output: AnswerOutput,
+    output: ResponseOutput,
     cursor: u64,
     gap: Option<Gap>,
 }
@@ -100,11 +100,11 @@ fn choose(
     let cursor = reader.cursor_end()?;
     if let Some(since) = since {
         let After { ranges, cursor, gap } = after(execution, since, encoding, limit)?;
-        let output = AnswerOutput::ranges(reader, ranges, encoding, None);
+        let output = ResponseOutput::ranges(reader, ranges, encoding, None);
         return Ok(Chosen { output, cursor, gap });
     }
     let Some(lines) = tail else {
-        let output = AnswerOutput::head_and_tail(reader, limit, encoding)?;
+        let output = ResponseOutput::head_and_tail(reader, limit, encoding)?;
         return Ok(Chosen { output, cursor, gap: None });
     };
     let (stdout, stderr) = reader.totals()?;
@@ -116,7 +116,7 @@ fn choose(
         stderr_bytes: stderr.start,
         stderr_after_bytes: 0,
     });
-    let output = AnswerOutput::ranges(reader, [stdout, stderr], encoding, truncated);
+    let output = ResponseOutput::ranges(reader, [stdout, stderr], encoding, truncated);
     Ok(Chosen { output, cursor, gap: None })
 }
 

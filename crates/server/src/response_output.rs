@@ -23,18 +23,18 @@ use crate::text::{self, StringWriter};
 const MAX_CHARACTER: u8 = 4;
 
 /// An answer that has output among its fields, under the names `stdout` and `stderr`.
-pub(crate) trait CarriesOutput: Serialize + Send + Unpin + 'static {
+pub(crate) trait HasOutput: Serialize + Send + Unpin + 'static {
     /// Puts the output in. `invalid_utf8`: bytes of it were replaced.
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool);
 }
 
-impl CarriesOutput for ExecuteResult {
+impl HasOutput for ExecuteResult {
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool) {
         (self.stdout, self.stderr, self.invalid_utf8) = (stdout, stderr, invalid_utf8);
     }
 }
 
-impl CarriesOutput for ProcessLogs {
+impl HasOutput for ProcessLogs {
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool) {
         (self.stdout, self.stderr, self.invalid_utf8) = (stdout, stderr, invalid_utf8);
     }
@@ -51,7 +51,7 @@ enum Source {
 
 /// The output that an answer carries.
 #[derive(Debug)]
-pub(crate) struct AnswerOutput {
+pub(crate) struct ResponseOutput {
     source: Source,
     encoding: Encoding,
     pub(crate) truncated: Option<Truncated>,
@@ -59,7 +59,7 @@ pub(crate) struct AnswerOutput {
     note: String,
 }
 
-impl AnswerOutput {
+impl ResponseOutput {
     /// Nothing at all.
     pub(crate) fn nothing(encoding: Encoding) -> Self {
         Self { source: Source::Memory(Default::default()), encoding, truncated: None, note: String::new() }
@@ -182,12 +182,7 @@ impl AnswerOutput {
     }
 
     /// The answer, with this output in it.
-    pub(crate) fn respond(
-        mut self,
-        answer: impl CarriesOutput,
-        outgoing: &Outgoing,
-        origin: Origin,
-    ) -> Response {
+    pub(crate) fn respond(mut self, answer: impl HasOutput, outgoing: &Outgoing, origin: Origin) -> Response {
         let body = if self.unread_bytes() <= outgoing.piece_bytes() as u64 {
             match self.whole(answer) {
                 // The outermost layer counts it.
@@ -206,7 +201,7 @@ impl AnswerOutput {
     }
 
     /// The whole answer as JSON.
-    fn whole(mut self, mut answer: impl CarriesOutput) -> Result<Vec<u8>, ReadError> {
+    fn whole(mut self, mut answer: impl HasOutput) -> Result<Vec<u8>, ReadError> {
         if let Source::Journal(reader, plans) = &mut self.source {
             let mut streams: [Vec<u8>; 2] = Default::default();
             for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
@@ -315,7 +310,7 @@ enum Stage {
 
 /// A large answer being written.
 struct Writing<T> {
-    output: AnswerOutput,
+    output: ResponseOutput,
     stage: Stage,
     writer: StringWriter,
     is_replaced: bool,
@@ -323,8 +318,8 @@ struct Writing<T> {
     buffer: Vec<u8>,
 }
 
-impl<T: CarriesOutput> Writing<T> {
-    fn new(output: AnswerOutput, answer: T) -> Self {
+impl<T: HasOutput> Writing<T> {
+    fn new(output: ResponseOutput, answer: T) -> Self {
         let writer = StringWriter::new(output.encoding);
         Self { output, stage: Stage::Start, writer, is_replaced: false, answer, buffer: Vec::new() }
     }
@@ -381,7 +376,7 @@ impl<T: CarriesOutput> Writing<T> {
     }
 }
 
-impl<T: CarriesOutput> PieceSource for Writing<T> {
+impl<T: HasOutput> PieceSource for Writing<T> {
     type Error = ReadError;
 
     fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, ReadError> {
