@@ -72,19 +72,19 @@ impl AppState {
     }
 
     /// Counts bytes of a body until the guard is dropped.
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
-        Held { app: Arc::clone(self), bytes: 0 }
+    pub(crate) fn hold(self: &Arc<Self>) -> BodyBytes {
+        BodyBytes { app: Arc::clone(self), bytes: 0 }
     }
 }
 
 /// Bytes of clients in memory, counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct BodyBytes {
     app: App,
     bytes: usize,
 }
 
-impl Held {
+impl BodyBytes {
     /// Counts more bytes; refuses when all requests together exceed the limit.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.count(bytes);
@@ -126,7 +126,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyBytes {
     fn drop(&mut self) {
         self.shrink_to(0);
     }

@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
 use crate::origin::Origin;
-use crate::outgoing::{Held, Outgoing};
+use crate::outgoing::{UnsentBytes, Outgoing};
 use crate::summary::{self, READ_PAUSE, READ_RETRY_TIME};
 use crate::text::{Decoder, encode_base64};
 
@@ -57,7 +57,7 @@ impl StreamKind {
 pub(crate) struct Feed {
     app: App,
     outgoing: Outgoing,
-    read_ahead: Option<Held>,
+    read_ahead: Option<UnsentBytes>,
     execution: Execution,
     follower: Follower,
     kind: StreamKind,

@@ -10,7 +10,7 @@ use sandcrab_engine::{Execution, ExecutionId, Session, SessionId};
 use serde::de::DeserializeOwned;
 
 use crate::access::Multiplexed;
-use crate::app::{App, Held};
+use crate::app::{App, BodyBytes};
 use crate::body::read::read_body;
 use crate::error::ApiError;
 use crate::sandbox::Sandbox;
@@ -84,7 +84,7 @@ pub(crate) struct Json<T> {
     pub(crate) value: T,
     pub(crate) bytes: Bytes,
     /// Counted for as long as the request is under way.
-    pub(crate) held: Held,
+    pub(crate) held: BodyBytes,
 }
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {

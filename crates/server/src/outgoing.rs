@@ -62,13 +62,13 @@ impl Outgoing {
     }
 
     /// Counts this many bytes until the guard is dropped.
-    pub(crate) fn hold(&self, bytes: usize) -> Held {
+    pub(crate) fn hold(&self, bytes: usize) -> UnsentBytes {
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        Held { held: Arc::clone(&self.held), bytes }
+        UnsentBytes { held: Arc::clone(&self.held), bytes }
     }
 
     /// Decides whether a body may read ahead until its next piece, and counts its memory.
-    pub(crate) fn read_ahead(&self, held: &mut Option<Held>) -> bool {
+    pub(crate) fn read_ahead(&self, held: &mut Option<UnsentBytes>) -> bool {
         match held {
             Some(_) if self.is_scarce() => *held = None,
             None if !self.is_scarce() => *held = Some(self.hold(READ_AHEAD_BYTES)),
@@ -99,12 +99,12 @@ impl Outgoing {
 
 /// Bytes that are counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct UnsentBytes {
     held: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Drop for Held {
+impl Drop for UnsentBytes {
     fn drop(&mut self) {
         self.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -113,7 +113,7 @@ impl Drop for Held {
 /// A piece and its count.
 struct Piece<B> {
     bytes: B,
-    _held: Held,
+    _held: UnsentBytes,
 }
 
 impl<B: AsRef<[u8]>> AsRef<[u8]> for Piece<B> {

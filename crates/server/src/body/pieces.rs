@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::ApiError;
 use crate::origin::Origin;
-use crate::outgoing::{Held, Outgoing};
+use crate::outgoing::{UnsentBytes, Outgoing};
 use crate::summary::{READ_PAUSE, READ_RETRY_TIME};
 
 /// The source of a body, piece by piece. Producing a piece must not wait for anything except a disk.
@@ -46,7 +46,7 @@ struct Pieces<S> {
     /// `None` after the end, so that the memory of the source is freed with its last piece.
     source: Option<S>,
     outgoing: Outgoing,
-    read_ahead: Option<Held>,
+    read_ahead: Option<UnsentBytes>,
     origin: Origin,
     /// Delay before the next piece is requested again.
     pause: Option<Pin<Box<Sleep>>>,

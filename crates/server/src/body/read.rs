@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandcrab_api::ErrorCode;
 
-use crate::app::{App, Held};
+use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
 
 /// Reads a whole body, within the limits. One that came over a WebSocket is counted there (`is_counted`).
@@ -13,7 +13,7 @@ pub(crate) async fn read_body(
     app: &App,
     mut body: Body,
     is_counted: bool,
-) -> Result<(Bytes, Held), ApiError> {
+) -> Result<(Bytes, BodyBytes), ApiError> {
     let limit = app.limits.body_bytes;
     let too_large = || {
         let message = format!(

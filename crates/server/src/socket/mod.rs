@@ -38,7 +38,7 @@ use self::liveness::{Liveness, Look};
 use self::received::{Metered, Received};
 use self::request::{Parsed, Reply, refusal};
 use self::writer::Writer;
-use crate::app::{App, Held};
+use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
 use crate::input::QUICK_BYTES;
 use crate::outgoing::PIECE_BYTES;
@@ -112,7 +112,7 @@ struct Connection {
     incoming: SplitStream<Stream>,
     received: Received,
     /// A large message that is being parsed. The next one is read afterwards, so that they keep their order.
-    parsing: Option<JoinHandle<(Utf8Bytes, Parsed, Held)>>,
+    parsing: Option<JoinHandle<(Utf8Bytes, Parsed, BodyBytes)>>,
     /// The large message that was parsed last.
     parsed_text: Option<Utf8Bytes>,
     /// The requests whose handlers run, with their serial numbers.
@@ -202,7 +202,7 @@ impl Connection {
         }));
     }
 
-    fn parsed(&mut self, parsed: Parsed, mut held: Held) {
+    fn parsed(&mut self, parsed: Parsed, mut held: BodyBytes) {
         let (id, request, bytes) = match parsed {
             Parsed::Invalid(frame) => return self.writer.error(frame),
             Parsed::Cancel(id) => return self.writer.cancel(id),
@@ -223,7 +223,7 @@ impl Connection {
         self.writer.error(refusal(Some(id), ErrorCode::LimitExceeded, problem));
     }
 
-    fn start(&mut self, id: String, request: Request, held: Held) {
+    fn start(&mut self, id: String, request: Request, held: BodyBytes) {
         let router = self.router.clone();
         let serial = self.writer.next_serial();
         let answer = router.oneshot(request).map(|response| match response {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 
 use super::READ_BUFFER_BYTES;
-use crate::app::{App, Held};
+use crate::app::{App, BodyBytes};
 
 /// The incoming data of a socket. A handle.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(super) struct Received(Arc<Mutex<Counts>>);
 #[derive(Debug)]
 struct Counts {
     /// The bytes of the incomplete message.
-    unfinished: Held,
+    unfinished: BodyBytes,
     /// Total number of bytes.
     total: u64,
 }
@@ -45,7 +45,7 @@ impl Received {
     }
 
     /// A message is complete: the caller counts its bytes from now on.
-    pub(super) fn finish_message(&self) -> Held {
+    pub(super) fn finish_message(&self) -> BodyBytes {
         self.counts().unfinished.take()
     }
 

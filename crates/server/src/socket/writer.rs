@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use super::message::{BrokeOff, OpenMessage};
 use super::request::{BodyKind, Content, Reply, refusal};
 use super::{Ending, Stream};
-use crate::app::Held;
+use crate::app::BodyBytes;
 use crate::error::ApiError;
 use crate::events::frames::stream_frame;
 use crate::events::{Item, Items};
@@ -43,7 +43,7 @@ struct Request {
     serial: u64,
     stage: Stage,
     /// Its body. The handler may keep all of it, such as a long command.
-    body: Held,
+    body: BodyBytes,
 }
 
 enum Stage {
@@ -146,7 +146,7 @@ impl Writer {
     }
 
     /// A request is running.
-    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle, body: Held) {
+    pub(super) fn began(&mut self, id: String, serial: u64, task: AbortHandle, body: BodyBytes) {
         self.requests.insert(id, Request { serial, stage: Stage::Running(task), body });
     }
 
