@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
 use crate::origin::Origin;
-use crate::outgoing::{UnsentBytes, Outgoing};
+use crate::outgoing::{Outgoing, UnsentBytes};
 use crate::summary::{self, READ_PAUSE, READ_RETRY_TIME};
 use crate::text::{Decoder, encode_base64};
 

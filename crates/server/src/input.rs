@@ -125,9 +125,9 @@ async fn segment(parts: &mut Parts, app: &App) -> Result<String, ApiError> {
 }
 
 /// The execution that the path names.
-pub(crate) struct OfProcess(pub(crate) Execution);
+pub(crate) struct PathExecution(pub(crate) Execution);
 
-impl FromRequestParts<App> for OfProcess {
+impl FromRequestParts<App> for PathExecution {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -140,9 +140,9 @@ impl FromRequestParts<App> for OfProcess {
 }
 
 /// The session that the path names.
-pub(crate) struct OfSession(pub(crate) Session);
+pub(crate) struct PathSession(pub(crate) Session);
 
-impl FromRequestParts<App> for OfSession {
+impl FromRequestParts<App> for PathSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::ApiError;
 use crate::origin::Origin;
-use crate::outgoing::{UnsentBytes, Outgoing};
+use crate::outgoing::{Outgoing, UnsentBytes};
 use crate::summary::{READ_PAUSE, READ_RETRY_TIME};
 
 /// The source of a body, piece by piece. Producing a piece must not wait for anything except a disk.

@@ -18,7 +18,7 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::EventStream;
 use crate::feed::{Feed, StreamKind};
-use crate::input::{OfProcess, Params};
+use crate::input::{Params, PathExecution};
 use crate::layer::RequestId;
 use crate::note::{self, ExecutionNote};
 use crate::origin::Origin;
@@ -55,7 +55,7 @@ pub(crate) async fn logs(
     State(app): State<App>,
     request: RequestId,
     sandbox: Sandbox,
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     Params(options): Params<LogOptions>,
 ) -> Result<Response, ApiError> {
     let encoding = encoding(&execution, options.encoding);
@@ -251,7 +251,7 @@ pub(crate) async fn stream(
     State(app): State<App>,
     request: RequestId,
     headers: HeaderMap,
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     Params(options): Params<StreamOptions>,
 ) -> Result<EventStream, ApiError> {
     let since = since(&headers, options.since.as_deref())?;

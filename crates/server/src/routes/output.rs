@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::body::pieces::{self, PieceSource};
 use crate::body::range::{content_range, not_satisfiable, parse};
 use crate::error::ApiError;
-use crate::input::{OfProcess, Params};
+use crate::input::{Params, PathExecution};
 use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::summary::beside;
@@ -49,7 +49,7 @@ pub(crate) async fn output(
     State(app): State<App>,
     request: RequestId,
     headers: HeaderMap,
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     Params(options): Params<OutputOptions>,
 ) -> Result<Response, ApiError> {
     let stream = match options.stream.unwrap_or_default() {

@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::input::{Json, OfProcess, Params};
+use crate::input::{Json, Params, PathExecution};
 use crate::launch::{Intent, Kind, launch};
 use crate::options::{self, Route};
 use crate::routes::execute::{CommandHeaders, SessionQuery, started};
@@ -105,7 +105,9 @@ async fn look_at_leftovers(execution: &Execution, process: &mut Process) {
 #[utoipa::path(get, path = "/api/process/{id}", operation_id = "getProcess", tag = "processes",
     params(("id" = String, Path, description = "Id of a process or other execution.")),
     responses((status = 200, description = "The process.", body = ProcessResponse)))]
-pub(crate) async fn get(OfProcess(execution): OfProcess) -> Result<axum::Json<ProcessResponse>, ApiError> {
+pub(crate) async fn get(
+    PathExecution(execution): PathExecution,
+) -> Result<axum::Json<ProcessResponse>, ApiError> {
     Ok(axum::Json(answer(&execution).await))
 }
 
@@ -140,7 +142,7 @@ pub(crate) struct KillOptions {
     params(("id" = String, Path, description = "Id of a process or other execution."), KillOptions),
     responses((status = 200, description = "The processes were ended.", body = KillResponse)))]
 pub(crate) async fn kill(
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     Params(options): Params<KillOptions>,
 ) -> Result<axum::Json<KillResponse>, ApiError> {
     let signal = options.signal.as_deref().map_or(Ok(signal::TERM), signal::from_text)?;
@@ -206,7 +208,7 @@ pub(crate) async fn cleanup(
     params(("id" = String, Path, description = "Id of a process or other execution.")), request_body = SignalRequest,
     responses((status = 200, description = "The signal was sent.", body = SuccessResponse)))]
 pub(crate) async fn send_signal(
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     request: Json<SignalRequest>,
 ) -> Result<axum::Json<SuccessResponse>, ApiError> {
     execution.signal(signal::from_value(&request.value.signal)?).await?;
@@ -228,7 +230,7 @@ pub(crate) struct WaitOptions {
     responses((status = 200, description = "The process has ended.", body = ProcessResponse)))]
 pub(crate) async fn wait(
     State(app): State<App>,
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     Params(options): Params<WaitOptions>,
 ) -> Result<axum::Json<ProcessResponse>, ApiError> {
     let limit = async {

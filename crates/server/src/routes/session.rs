@@ -15,7 +15,7 @@ use sandcrab_engine::{ControlError, KillReceipt, Session, SessionError, SessionI
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::input::{Json, OfSession, find_session};
+use crate::input::{Json, PathSession, find_session};
 use crate::launch::{bad_id, user, variables};
 use crate::note::{self, SessionNote};
 use crate::sandbox::Sandbox;
@@ -115,7 +115,7 @@ pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Res
 #[utoipa::path(get, path = "/api/session/{id}", operation_id = "getSession", tag = "sessions",
     params(("id" = String, Path, description = "Id of the session.")),
     responses((status = 200, description = "The session.", body = SessionResponse)))]
-pub(crate) async fn get(OfSession(session): OfSession) -> Result<axum::Json<SessionResponse>, ApiError> {
+pub(crate) async fn get(PathSession(session): PathSession) -> Result<axum::Json<SessionResponse>, ApiError> {
     let session = describe(&session).await?;
     Ok(axum::Json(SessionResponse { success: true, session, timestamp: Timestamp::now() }))
 }
@@ -148,7 +148,7 @@ fn ended(session: &Session, receipt: KillReceipt) -> SessionEnded {
     params(("id" = String, Path, description = "Id of the session.")), request_body = InterruptRequest,
     responses((status = 200, description = "The command was ended, or none was running.", body = SessionEnded)))]
 pub(crate) async fn interrupt(
-    OfSession(session): OfSession,
+    PathSession(session): PathSession,
     request: Json<InterruptRequest>,
 ) -> Result<axum::Json<SessionEnded>, ApiError> {
     let signal = request.value.signal.as_ref().map_or(Ok(signal::INT), signal::from_value)?;
@@ -167,7 +167,7 @@ pub(crate) async fn interrupt(
 pub(crate) async fn fork(
     State(app): State<App>,
     sandbox: Sandbox,
-    OfSession(session): OfSession,
+    PathSession(session): PathSession,
     request: Json<ForkRequest>,
 ) -> Result<axum::Json<SessionCreated>, ApiError> {
     app.check_open()?;
@@ -187,7 +187,7 @@ pub(crate) async fn fork(
     params(("id" = String, Path, description = "Id of the session.")), request_body = ResetRequest,
     responses((status = 200, description = "The session has a new shell.", body = SuccessResponse)))]
 pub(crate) async fn reset(
-    OfSession(session): OfSession,
+    PathSession(session): PathSession,
     request: Json<ResetRequest>,
 ) -> Result<axum::Json<SuccessResponse>, ApiError> {
     session.reset(request.value.restore.unwrap_or(false)).await?;
@@ -201,7 +201,7 @@ pub(crate) async fn reset(
     params(("id" = String, Path, description = "Id of the session.")), request_body = EnvRequest,
     responses((status = 200, description = "The environment was changed.", body = SuccessResponse)))]
 pub(crate) async fn set_env(
-    OfSession(session): OfSession,
+    PathSession(session): PathSession,
     request: Json<EnvRequest>,
 ) -> Result<axum::Json<SuccessResponse>, ApiError> {
     session.set_env(&variables(Some(request.value.vars))).await?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::error::ApiError;
-use crate::input::{OfProcess, Params};
+use crate::input::{Params, PathExecution};
 
 /// Options of `stdin`.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -26,7 +26,7 @@ pub(crate) struct StdinOptions {
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, description = "The bytes were written to the pipe.", body = StdinResponse)))]
 pub(crate) async fn write(
-    OfProcess(execution): OfProcess,
+    PathExecution(execution): PathExecution,
     Params(options): Params<StdinOptions>,
     request: Request,
 ) -> Result<axum::Json<StdinResponse>, ApiError> {
