@@ -36,12 +36,13 @@ impl Cursor {
     }
 
     /// The same, with retries while the machine has no descriptors.
-    pub(crate) async fn check_patiently(self, execution: &Execution) -> Result<(), ApiError> {
+    pub(crate) async fn check_with_retries(self, execution: &Execution) -> Result<(), ApiError> {
         if !self.is_past_start() {
             return Ok(());
         }
-        let end = summary::patiently(|| ready(execution.reader().and_then(|mut reader| reader.cursor_end())))
-            .await?;
+        let end =
+            summary::with_retries(|| ready(execution.reader().and_then(|mut reader| reader.cursor_end())))
+                .await?;
         self.check_end(end)
     }
 

@@ -88,7 +88,7 @@ impl Feed {
     ) -> Result<Self, ApiError> {
         let (cursor, role) = (since.unwrap_or_default(), kind.role());
         let opening = async {
-            cursor.check_patiently(execution).await?;
+            cursor.check_with_retries(execution).await?;
             let follow = || {
                 let mut follower = execution.follow(cursor.position)?;
                 if follows {
@@ -101,7 +101,7 @@ impl Feed {
                 };
                 Ok((follower, held))
             };
-            Ok::<_, ApiError>(summary::patiently(|| ready(follow())).await?)
+            Ok::<_, ApiError>(summary::with_retries(|| ready(follow())).await?)
         };
         let (follower, held) = opening.await.inspect_err(|_| kind.release())?;
         let mut decoders: [Decoder; 2] = Default::default();

@@ -146,7 +146,7 @@ async fn check_free(path: &Path) -> Result<(), ServeError> {
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     File::from(socket.as_fd().try_clone_to_owned()?).set_permissions(Permissions::from_mode(0o600))?;
-    let unnamed = beside(path);
+    let unnamed = read_blocking(path);
     socket.bind(&unnamed)?;
     let listener = socket.listen(BACKLOG).and_then(|listener| {
         std::fs::rename(&unnamed, path)?;
@@ -159,7 +159,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// A unique name in the same directory, which is short: an address has at most 108 bytes.
-fn beside(path: &Path) -> PathBuf {
+fn read_blocking(path: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(Path::new(""));
     folder.join(format!(".{:x}", std::process::id()))
 }

@@ -91,9 +91,11 @@ async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(ResponseOutput,
     let (limit, encoding) = (launch.max_output_bytes, launch.encoding);
     let read = || {
         let piece = outgoing.piece_bytes() as u64;
-        beside(&launch.execution, move |execution| ResponseOutput::of(execution, limit, encoding, piece))
+        read_blocking(&launch.execution, move |execution| {
+            ResponseOutput::of(execution, limit, encoding, piece)
+        })
     };
-    match patiently(read).await {
+    match with_retries(read).await {
         Err(ReadError::OutOf(_)) => {
             Ok((ResponseOutput::left_out(launch.encoding, nothing_of(&launch.execution.info())), 0))
         }
@@ -103,7 +105,7 @@ async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(ResponseOutput,
 
 /// Reads the journal of an execution. A long one is read on a thread of its own: finding what is in it takes as long as
 /// reading it, and other clients wait for the runtime's threads.
-pub(crate) async fn beside<T, E>(
+pub(crate) async fn read_blocking<T, E>(
     execution: &Execution,
     read: impl FnOnce(&Execution) -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
@@ -130,7 +132,7 @@ fn nothing_of(info: &ExecutionInfo) -> Truncated {
 }
 
 /// Reads, and tries again for a while when the machine is out of descriptors or memory.
-pub(crate) async fn patiently<T, F>(mut read: impl FnMut() -> F) -> Result<T, ReadError>
+pub(crate) async fn with_retries<T, F>(mut read: impl FnMut() -> F) -> Result<T, ReadError>
 where
     F: Future<Output = Result<T, ReadError>>,
 {
@@ -187,7 +189,7 @@ async fn with_output(error: ApiError, launch: &Launch, outgoing: &Outgoing) -> R
     // An error is made whole, so it gets less when memory is scarce.
     let most = if outgoing.is_scarce() { SCARCE_PIECE_BYTES } else { ERROR_OUTPUT_BYTES };
     let limit = usize::try_from(launch.max_output_bytes).unwrap_or(usize::MAX).min(most);
-    let output = match patiently(|| ready(launch.execution.output(limit))).await {
+    let output = match with_retries(|| ready(launch.execution.output(limit))).await {
         Err(ReadError::OutOf(_)) => {
             return Ok(error.with("truncatedBytes", launch.execution.info().output_bytes));
         }

@@ -153,7 +153,7 @@ pub(crate) async fn execute_stream(
         launch_guarded(&app, &sandbox, request, &headers, query.as_deref(), intent).await?;
     if let Some(since) = since {
         // The request is invalid, not the command, so the command must not be killed.
-        since.check_patiently(&launch.execution).await.inspect_err(|_| guard.release())?;
+        since.check_with_retries(&launch.execution).await.inspect_err(|_| guard.release())?;
     }
     let execution = launch.execution.clone();
     let encoding = launch.encoding;

@@ -25,7 +25,7 @@ use crate::origin::Origin;
 use crate::response_output::ResponseOutput;
 use crate::routes::execute::since;
 use crate::sandbox::Sandbox;
-use crate::summary::beside;
+use crate::summary::read_blocking;
 use crate::text::Decoder;
 
 /// Size of the blocks that are searched for line ends.
@@ -65,7 +65,7 @@ pub(crate) async fn logs(
     }
     let since = options.since.as_deref().map(str::parse).transpose()?;
     let choose = move |execution: &Execution| choose(execution, since, options.tail, encoding, limit);
-    let Chosen { output, cursor, gap } = beside(&execution, choose).await?;
+    let Chosen { output, cursor, gap } = read_blocking(&execution, choose).await?;
     let logs = ProcessLogs {
         stdout: String::new(),
         stderr: String::new(),

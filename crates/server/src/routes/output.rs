@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::input::{Params, PathExecution};
 use crate::layer::RequestId;
 use crate::origin::Origin;
-use crate::summary::beside;
+use crate::summary::read_blocking;
 
 /// Number of pieces read at a time. Raw bytes are only copied, so fewer and larger pieces are faster.
 const PIECES: usize = 2;
@@ -63,7 +63,7 @@ pub(crate) async fn output(
         reader.close();
         Ok::<_, ReadError>((reader, plan))
     };
-    let (reader, plan) = beside(&execution, read).await?;
+    let (reader, plan) = read_blocking(&execution, read).await?;
     let origin = Origin::execution(request, &execution);
     let whole = |ranges| pieces::body(StreamRanges { reader, stream, ranges }, app.outgoing.clone(), origin);
     let octets = (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
