@@ -57,7 +57,7 @@ const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether connections are kept for another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
+enum KeepAlive {
     Open,
     /// The server is stopping: one request each.
     OneRequest,
@@ -128,7 +128,7 @@ impl Connections {
         early.close();
         late.close();
         tokio::select! {
-            () = self.accept(&listening, Keep::Open, &early, stop) => {}
+            () = self.accept(&listening, KeepAlive::Open, &early, stop) => {}
             never = self.give_memory_back() => match never {},
         }
         self.stopping.begin();
@@ -145,7 +145,7 @@ impl Connections {
                 }
             }
         };
-        let is_patient = self.accept(&listening, Keep::OneRequest, &late, drained).await;
+        let is_patient = self.accept(&listening, KeepAlive::OneRequest, &late, drained).await;
         listening.close();
         if is_patient {
             drop(timeout(LAST_ANSWERS_TIME, late.wait()).await);
@@ -168,7 +168,7 @@ impl Connections {
     async fn accept<T>(
         &self,
         listening: &Listening,
-        keep: Keep,
+        keep: KeepAlive,
         sockets: &TaskTracker,
         until: impl Future<Output = T>,
     ) -> T {
@@ -211,7 +211,7 @@ impl Connections {
         }
     }
 
-    fn serve(&self, accepted: Accepted, keep: Keep, open: Open, admission: Arc<Admission>) {
+    fn serve(&self, accepted: Accepted, keep: KeepAlive, open: Open, admission: Arc<Admission>) {
         let (dispatch, stopping) = (self.dispatch.clone(), self.stopping.clone());
         let serving = Serving { dispatch, stopping, keep, admission };
         let builder = builder(&self.tasks, keep);
@@ -242,14 +242,14 @@ fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
+fn builder(tasks: &TaskTracker, keep: KeepAlive) -> Builder<Tracked> {
     let mut builder = Builder::new(Tracked(tasks.clone()));
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(NEXT_REQUEST_TIME)
         .max_buf_size(CONNECTION_BUFFER_BYTES)
-        .keep_alive(keep == Keep::Open);
+        .keep_alive(keep == KeepAlive::Open);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -264,7 +264,7 @@ fn builder(tasks: &TaskTracker, keep: Keep) -> Builder<Tracked> {
 struct Serving {
     dispatch: Dispatch,
     stopping: Stopping,
-    keep: Keep,
+    keep: KeepAlive,
     admission: Arc<Admission>,
 }
 
@@ -288,7 +288,7 @@ where
     let (mut cut_off, mut begun) = (SelfWaking::new(cut_off), SelfWaking::new(begun));
     let evicted = pin!(admission.evicted());
     let mut evicted = SelfWaking::new(evicted);
-    let mut is_told = keep == Keep::OneRequest;
+    let mut is_told = keep == KeepAlive::OneRequest;
     let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_TIME));
     let mut is_first_due = true;
     let mut cut_at = None;
