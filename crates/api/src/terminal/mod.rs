@@ -1,6 +1,6 @@
 //! Terminals: programs on a pseudo-terminal, with a screen.
 //!
-//! [`request`] has the requests and answers of `/api/terminal`, [`screen`] the content of a screen, [`frame`] the control
+//! [`request`] has the requests and responses of `/api/terminal`, [`screen`] the content of a screen, [`frame`] the control
 //! frames of `/ws/terminal` and `/ws/pty`.
 
 mod frame;
@@ -12,12 +12,13 @@ pub use frame::{
     TerminalReadyFrame, TerminalRepaintFrame, TerminalResizeFrame,
 };
 pub use request::{
-    ResizeAnswer, ResizeRequest, Terminal, TerminalAnswer, TerminalCreated, TerminalDeleted,
-    TerminalInputAnswer, TerminalInputRequest, TerminalList, TerminalRequest, TerminalStatus,
-    TerminalWaitAnswer, TerminalWaitRequest,
+    ResizeRequest, ResizeResponse, Terminal, TerminalCreated, TerminalDeleted, TerminalInputRequest,
+    TerminalInputResponse, TerminalList, TerminalRequest, TerminalResponse, TerminalStatus,
+    TerminalWaitRequest, TerminalWaitResponse,
 };
 pub use screen::{
-    Color, RecordingFormat, ScreenAnswer, ScreenCursor, ScreenFormat, ScreenRun, ScreenSource, UnderlineStyle,
+    Color, RecordingFormat, ScreenCursor, ScreenFormat, ScreenResponse, ScreenRun, ScreenSource,
+    UnderlineStyle,
 };
 
 /// Default number of columns.

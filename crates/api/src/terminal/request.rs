@@ -1,4 +1,4 @@
-//! The requests and answers of `/api/terminal`.
+//! The requests and responses of `/api/terminal`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,7 +12,7 @@ use crate::wire_enum::wire_enum;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TerminalRequest {
-    /// The id; one is generated if absent. If a terminal with this id is running, the answer describes that one.
+    /// The id; one is generated if absent. If a terminal with this id is running, the response describes that one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Shell text; or, with `args`, the program. Default: an interactive bash that is not a login shell.
@@ -57,7 +57,7 @@ pub struct TerminalRequest {
     pub timeout_ms: Option<u64>,
 }
 
-/// The answer to creating a terminal.
+/// The response to creating a terminal.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminalCreated {
@@ -76,7 +76,7 @@ pub struct TerminalCreated {
     pub rows: u16,
     /// Whether this request created it. `false`: it was already running.
     pub created: bool,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
@@ -136,22 +136,22 @@ pub struct TerminalList {
     pub success: bool,
     /// The terminals, the oldest first.
     pub terminals: Vec<Terminal>,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
 /// One terminal.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct TerminalAnswer {
+pub struct TerminalResponse {
     /// Always true.
     pub success: bool,
     /// The terminal.
     pub terminal: Terminal,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
-/// The answer to deleting a terminal.
+/// The response to deleting a terminal.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct TerminalDeleted {
     /// Whether no process of the terminal is left.
@@ -162,7 +162,7 @@ pub struct TerminalDeleted {
     pub killed: Vec<KilledProcess>,
     /// The processes that could not be ended.
     pub survivors: Vec<ProcessName>,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
@@ -180,14 +180,14 @@ pub struct ResizeRequest {
 
 /// The size that a terminal has now.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct ResizeAnswer {
+pub struct ResizeResponse {
     /// Always true.
     pub success: bool,
     /// Number of columns.
     pub cols: u16,
     /// Number of rows.
     pub rows: u16,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
@@ -206,14 +206,14 @@ pub struct TerminalInputRequest {
     pub keys: Option<Vec<String>>,
 }
 
-/// The answer to input.
+/// The response to input.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct TerminalInputAnswer {
+pub struct TerminalInputResponse {
     /// Always true.
     pub success: bool,
     /// Number of accepted bytes.
     pub written: u64,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
@@ -235,12 +235,12 @@ pub struct TerminalWaitRequest {
     pub timeout_ms: Option<u64>,
 }
 
-/// The answer to waiting.
+/// The response to waiting.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct TerminalWaitAnswer {
+pub struct TerminalWaitResponse {
     /// Always true.
     pub success: bool,
-    /// Always true: without a match the answer is an error.
+    /// Always true: without a match the response is an error.
     pub matched: bool,
     /// The row of the match, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,6 +251,6 @@ pub struct TerminalWaitAnswer {
     /// The matched text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }

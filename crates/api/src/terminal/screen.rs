@@ -11,7 +11,7 @@ use crate::Timestamp;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// The form of a screen in an answer.
+    /// The form of a screen in a response.
     pub enum ScreenFormat = Text {
         /// Only text.
         Text = "text",
@@ -203,7 +203,7 @@ pub struct ScreenCursor {
 /// The screen of a terminal.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ScreenAnswer {
+pub struct ScreenResponse {
     /// Always true.
     pub success: bool,
     /// The lines of the screen, each without trailing blanks. With `scrollback`, the newest lines of the scrollback come first.
@@ -228,7 +228,7 @@ pub struct ScreenAnswer {
     pub source: ScreenSource,
     /// The cursor of the output after which the screen looks like this.
     pub output_cursor: u64,
-    /// Time of the answer.
+    /// Time of the response.
     pub timestamp: Timestamp,
 }
 
