@@ -2,19 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Inner;
 use super::execution::Execution;
 use super::link::{SupervisorLink, lock};
 use crate::end::KillReceipt;
+use crate::id::ExecutionId;
 use crate::protocol::{Answer, Request};
 
 /// Maximum time until an execution without processes has its end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval at which executions are looked at that no supervisor has yet.
+const UNSENT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Result of [`Engine::stop_all`](crate::Engine::stop_all).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,11 +31,21 @@ pub struct StopSummary {
 
 impl Inner {
     pub(super) async fn stop_all(self: &Arc<Self>, signal: i32, grace: Duration) -> StopSummary {
-        let unfinished = self.unfinished();
-        kill(&unfinished, signal, grace).await;
+        let mut stopped = HashMap::new();
+        let deadline = Instant::now() + END_TIMEOUT;
+        loop {
+            let unfinished = self.unfinished();
+            kill(&unfinished, signal, grace).await;
+            let is_unsent = |execution: &Execution| lock(&execution.tracked.link).is_none();
+            let wait = unfinished.iter().any(is_unsent) && Instant::now() < deadline;
+            stopped.extend(by_id(unfinished));
+            if !wait {
+                break;
+            }
+            sleep(UNSENT_INTERVAL).await;
+        }
         // Leftovers may have become executions too.
-        let all = unfinished.into_iter().chain(self.unfinished());
-        let stopped: HashMap<_, _> = all.map(|execution| (execution.id().clone(), execution)).collect();
+        stopped.extend(by_id(self.unfinished()));
         let mut survivors = self.delete_sessions().await;
         survivors += self.quit_runs().await;
         let mut waits = JoinSet::new();
@@ -66,6 +80,10 @@ impl Inner {
         let receipts = ask_all(links.into_values().map(|link| (link, Request::Quit))).await;
         receipts.iter().map(|receipt| receipt.survivors.len()).sum()
     }
+}
+
+fn by_id(executions: Vec<Execution>) -> impl Iterator<Item = (ExecutionId, Execution)> {
+    executions.into_iter().map(|execution| (execution.id().clone(), execution))
 }
 
 /// Ends executions concurrently, the youngest first: queued commands of a session must not start.

@@ -71,3 +71,27 @@ async fn what_a_killed_supervisor_held_is_ended_too() {
     assert_eq!(execution.wait().await.unwrap().reason, EndReason::Lost);
     assert_eq!(running_in(&folder, "sleep"), []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_no_supervisor_has_yet_is_ended() {
+    let scene = Scene::open().await;
+    for _ in 0..5 {
+        let mut starts = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let engine = scene.engine.clone();
+            starts.spawn(async move { engine.start(CommandSpec::shell("sleep 1000")).await });
+        }
+        let listed = loop {
+            let listed = scene.engine.executions();
+            if listed.iter().any(|execution| execution.info().ended_at.is_none()) {
+                break listed;
+            }
+            tokio::task::yield_now().await;
+        };
+        scene.engine.stop_all(libc::SIGKILL, GRACE).await;
+        let left: Vec<_> = listed.iter().filter(|execution| execution.info().ended_at.is_none()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        starts.join_all().await;
+        scene.engine.stop_all(libc::SIGKILL, GRACE).await;
+    }
+}
