@@ -18,7 +18,7 @@ use crate::sandbox::Sandbox;
 use crate::stopping::Stopping;
 
 /// Number of freed bytes above which memory is returned to the system.
-const MUCH_BYTES: usize = 1 << 20;
+const NOTIFY_FREED_BYTES: usize = 1 << 20;
 
 /// The state shared by all routes. A handle.
 pub(crate) type App = Arc<AppState>;
@@ -88,7 +88,7 @@ impl BodyBytes {
     /// Counts more bytes; refuses when all requests together exceed the limit.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.count(bytes);
-        if self.is_too_much() {
+        if self.exceeds_limit() {
             return Err(ApiError::too_many("concurrent requests with large bodies; wait for some to end"));
         }
         Ok(())
@@ -101,7 +101,7 @@ impl BodyBytes {
     }
 
     /// Whether all requests together exceed the limit.
-    pub(crate) fn is_too_much(&self) -> bool {
+    pub(crate) fn exceeds_limit(&self) -> bool {
         self.app.held.load(Ordering::Relaxed) > self.app.limits.held_body_bytes
     }
 
@@ -110,7 +110,7 @@ impl BodyBytes {
         let freed = self.bytes.saturating_sub(bytes);
         self.app.held.fetch_sub(freed, Ordering::Relaxed);
         self.bytes -= freed;
-        if freed >= MUCH_BYTES {
+        if freed >= NOTIFY_FREED_BYTES {
             self.app.freed.notify_one();
         }
     }

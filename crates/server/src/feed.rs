@@ -23,7 +23,7 @@ use crate::events::{Event, EventStream, HEARTBEAT, Item, Payload};
 use crate::launch::{DisconnectGuard, Launch};
 use crate::origin::Origin;
 use crate::outgoing::{Outgoing, UnsentBytes};
-use crate::summary::{self, READ_PAUSE, READ_RETRY_TIME};
+use crate::summary::{self, READ_RETRY_INTERVAL, READ_RETRY_TIMEOUT};
 use crate::text::{Decoder, encode_base64};
 
 /// The kind of events of a stream.
@@ -183,7 +183,7 @@ impl Feed {
             match next {
                 Ok(Some(entry)) => self.entry(entry),
                 Ok(None) => self.finished().await,
-                Err(ReadError::OutOf(_)) if self.may_retry() => tokio::time::sleep(READ_PAUSE).await,
+                Err(ReadError::OutOf(_)) if self.may_retry() => tokio::time::sleep(READ_RETRY_INTERVAL).await,
                 Err(e) => self.fail(&e.into(), None),
             }
         }
@@ -192,7 +192,7 @@ impl Feed {
     /// Whether reading is retried.
     fn may_retry(&mut self) -> bool {
         let now = Instant::now();
-        now < *self.retry_until.get_or_insert(now + READ_RETRY_TIME)
+        now < *self.retry_until.get_or_insert(now + READ_RETRY_TIMEOUT)
     }
 
     fn open(&mut self) {
@@ -292,7 +292,7 @@ impl Feed {
             StreamKind::Command(command) => {
                 let (launch, guard) = &mut **command;
                 guard.release();
-                if let Some(error) = summary::refusal(launch, end) {
+                if let Some(error) = summary::session_error(launch, end) {
                     return self.fail(&error, Some(convert::exit_code(end)));
                 }
                 let event = ExecuteEvent::Complete(Box::new(CompleteEvent {

@@ -19,7 +19,7 @@ use crate::sandbox::Sandbox;
 const MAX_NAME_BYTES: usize = 512;
 
 /// Text up to this size is parsed where it came in. More would hold up the other connections of the thread.
-pub(crate) const QUICK_BYTES: usize = 256 << 10;
+pub(crate) const INLINE_PARSE_BYTES: usize = 256 << 10;
 /// Fields whose values may be secrets: what is wrong with them is said without them.
 const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
 
@@ -94,7 +94,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
         check_coding(request.headers())?;
         let is_counted = request.extensions().get::<Multiplexed>().is_some();
         let (bytes, held) = read_body(app, request.into_body(), is_counted).await?;
-        if bytes.len() <= QUICK_BYTES {
+        if bytes.len() <= INLINE_PARSE_BYTES {
             return Ok(Self { value: parse(&bytes)?, bytes, held });
         }
         let copy = bytes.clone();

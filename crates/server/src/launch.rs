@@ -29,7 +29,7 @@ const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
 /// The most bytes of a command and its arguments that answers repeat. They wait for clients that may not read them.
 const MAX_ECHO_BYTES: usize = 16 << 10;
 /// What ends a command of which an answer shows the beginning.
-const CUT: char = '…';
+const ELLIPSIS: char = '…';
 
 /// The longest grace period of a timeout.
 const MAX_TIMEOUT_GRACE: Duration = Duration::from_secs(600);
@@ -95,7 +95,7 @@ pub(crate) async fn launch(
     let mut spec = spec(sandbox, &mut request, session.is_some(), &session_note, kind)?;
     spec.user = user(sandbox, request.user.take()).await?;
     if let Some(key) = input::name_header(headers, IDEMPOTENCY_HEADER)? {
-        make_once(&mut spec, key, session_id.as_deref(), kind, &bytes);
+        set_idempotency(&mut spec, key, session_id.as_deref(), kind, &bytes);
     }
     drop(bytes);
     let timeout = spec.timeout;
@@ -130,8 +130,8 @@ pub(crate) async fn launch(
 /// A command and its arguments as answers show them: of a long one the beginning, and no arguments.
 fn echo(mut command: String, args: Option<Vec<String>>) -> (String, Option<Vec<String>>) {
     if command.len() > MAX_ECHO_BYTES {
-        command.truncate(command.floor_char_boundary(MAX_ECHO_BYTES - CUT.len_utf8()));
-        command.push(CUT);
+        command.truncate(command.floor_char_boundary(MAX_ECHO_BYTES - ELLIPSIS.len_utf8()));
+        command.push(ELLIPSIS);
         command.shrink_to_fit();
     }
     // Each is a string of its own.
@@ -295,7 +295,7 @@ fn quoted(command: &str, args: &[String]) -> String {
 }
 
 /// Lets an identical request with the same key find the execution that the first one started.
-fn make_once(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kind, body: &[u8]) {
+fn set_idempotency(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kind, body: &[u8]) {
     let mut digest = Sha256::new();
     for part in [format!("{kind:?}").as_bytes(), session.unwrap_or_default().as_bytes()] {
         digest.update((part.len() as u64).to_be_bytes());

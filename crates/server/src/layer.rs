@@ -66,7 +66,7 @@ impl FromRequestParts<App> for RequestId {
 }
 
 /// The outermost layer.
-pub(crate) async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = RequestId::of(request.headers());
     let cross_origin = app.access.cross_origin_headers(request.headers());
@@ -81,7 +81,7 @@ pub(crate) async fn around(State(app): State<App>, mut request: Request, next: N
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
                 let span = tracing::debug_span!("request", id = id.as_str());
-                caught(next.run(request)).instrument(span).await
+                catch_panic(next.run(request)).instrument(span).await
             }
             Err(refusal) => refusal,
         }
@@ -123,7 +123,7 @@ fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Respo
 }
 
 /// Runs the handler. One that panics is answered like any other failure of the server's own.
-async fn caught(handler: impl Future<Output = Response>) -> Response {
+async fn catch_panic(handler: impl Future<Output = Response>) -> Response {
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => ApiError::panic(panic.as_ref()).into_response(),
@@ -167,9 +167,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_handler_that_panics_is_answered_with_500() {
-        for broken in
-            [caught(async { panic!("broken {}", 1) }).await, caught(async { panic!("broken") }).await]
-        {
+        for broken in [
+            catch_panic(async { panic!("broken {}", 1) }).await,
+            catch_panic(async { panic!("broken") }).await,
+        ] {
             let mut response = broken;
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
             let error = response.extensions_mut().remove::<ApiError>().unwrap();

@@ -61,13 +61,13 @@ pub(crate) struct ResponseOutput {
 
 impl ResponseOutput {
     /// Nothing at all.
-    pub(crate) fn nothing(encoding: Encoding) -> Self {
+    pub(crate) fn empty(encoding: Encoding) -> Self {
         Self { source: Source::Memory(Default::default()), encoding, truncated: None, note: String::new() }
     }
 
     /// Nothing of what there is.
-    pub(crate) fn left_out(encoding: Encoding, truncated: Truncated) -> Self {
-        Self { truncated: Some(truncated), ..Self::nothing(encoding) }
+    pub(crate) fn omitted(encoding: Encoding, truncated: Truncated) -> Self {
+        Self { truncated: Some(truncated), ..Self::empty(encoding) }
     }
 
     /// What an execution has written, and the cursor after it: head and tail of both streams under a limit. No more than a
@@ -80,13 +80,13 @@ impl ResponseOutput {
     ) -> Result<(Self, u64), ReadError> {
         match execution.info().output_bytes {
             // A silent command's journal need not be read.
-            0 => return Ok((Self::nothing(encoding), 0)),
+            0 => return Ok((Self::empty(encoding), 0)),
             bytes if bytes <= limit.min(piece_bytes) => {
                 // One look at the journal brings all of it, unless more has come or some was dropped.
                 let Output { stdout, stderr, cursor } = execution.output(PIECE_BYTES)?;
                 if stdout.omitted + stderr.omitted == 0 {
                     let source = Source::Memory([stdout.bytes, stderr.bytes]);
-                    return Ok((Self { source, ..Self::nothing(encoding) }, cursor));
+                    return Ok((Self { source, ..Self::empty(encoding) }, cursor));
                 }
             }
             _ => {}
@@ -117,7 +117,7 @@ impl ResponseOutput {
         });
         let plans = [stdout, stderr].map(|plan| vec![plan.head, plan.tail]);
         let source = Source::Journal(Box::new(reader), plans);
-        Ok(Self { source, truncated, ..Self::nothing(encoding) })
+        Ok(Self { source, truncated, ..Self::empty(encoding) })
     }
 
     /// One range of each stream.
@@ -128,7 +128,7 @@ impl ResponseOutput {
         truncated: Option<Truncated>,
     ) -> Self {
         let source = Source::Journal(Box::new(reader), ranges.map(|range| vec![range]));
-        Self { source, truncated, ..Self::nothing(encoding) }
+        Self { source, truncated, ..Self::empty(encoding) }
     }
 
     /// Without the newline at the end of each stream.
@@ -194,7 +194,7 @@ impl ResponseOutput {
             if let Source::Journal(reader, _) = &mut self.source {
                 reader.close();
             }
-            pieces::body(Writing::new(self, answer), outgoing.clone(), origin)
+            pieces::body(ResponseWriter::new(self, answer), outgoing.clone(), origin)
         };
         let json = HeaderValue::from_static("application/json");
         (StatusCode::OK, [(header::CONTENT_TYPE, json)], body).into_response()
@@ -309,7 +309,7 @@ enum Stage {
 }
 
 /// A large answer being written.
-struct Writing<T> {
+struct ResponseWriter<T> {
     output: ResponseOutput,
     stage: Stage,
     writer: StringWriter,
@@ -318,7 +318,7 @@ struct Writing<T> {
     buffer: Vec<u8>,
 }
 
-impl<T: HasOutput> Writing<T> {
+impl<T: HasOutput> ResponseWriter<T> {
     fn new(output: ResponseOutput, answer: T) -> Self {
         let writer = StringWriter::new(output.encoding);
         Self { output, stage: Stage::Start, writer, is_replaced: false, answer, buffer: Vec::new() }
@@ -376,7 +376,7 @@ impl<T: HasOutput> Writing<T> {
     }
 }
 
-impl<T: HasOutput> PieceSource for Writing<T> {
+impl<T: HasOutput> PieceSource for ResponseWriter<T> {
     type Error = ReadError;
 
     fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, ReadError> {
@@ -392,7 +392,7 @@ impl<T: HasOutput> PieceSource for Writing<T> {
         Ok(piece)
     }
 
-    fn is_passing(error: &ReadError) -> bool {
+    fn is_temporary(error: &ReadError) -> bool {
         matches!(error, ReadError::OutOf(_))
     }
 

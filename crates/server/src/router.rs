@@ -95,7 +95,7 @@ fn layered(routes: Router<App>, app: &App) -> Router {
         .layer(DefaultBodyLimit::disable())
         // Routes above this line require a token; routes below it are public.
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::require_token))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), layer::around))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), layer::outermost))
         .with_state(app.clone())
 }
 

@@ -24,11 +24,11 @@ use crate::text;
 const ERROR_OUTPUT_BYTES: usize = 1 << 20;
 
 /// Journals up to this size are read where the request is handled.
-const QUICK_OUTPUT_BYTES: u64 = 1 << 20;
+const INLINE_READ_BYTES: u64 = 1 << 20;
 
 /// How long reading is tried again when the machine is out of something, and how often.
-pub(crate) const READ_RETRY_TIME: Duration = Duration::from_secs(5);
-pub(crate) const READ_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const READ_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The answer to a command that has ended.
 pub(crate) async fn respond(
@@ -97,7 +97,7 @@ async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(ResponseOutput,
     };
     match with_retries(read).await {
         Err(ReadError::OutOf(_)) => {
-            Ok((ResponseOutput::left_out(launch.encoding, nothing_of(&launch.execution.info())), 0))
+            Ok((ResponseOutput::omitted(launch.encoding, all_omitted(&launch.execution.info())), 0))
         }
         read => Ok(read?),
     }
@@ -113,7 +113,7 @@ where
     T: Send + 'static,
     E: From<ReadError> + Send + 'static,
 {
-    if execution.info().output_bytes <= QUICK_OUTPUT_BYTES {
+    if execution.info().output_bytes <= INLINE_READ_BYTES {
         return read(execution);
     }
     let execution = execution.clone();
@@ -126,7 +126,7 @@ where
 }
 
 /// What is missing where all output is left out.
-fn nothing_of(info: &ExecutionInfo) -> Truncated {
+fn all_omitted(info: &ExecutionInfo) -> Truncated {
     let stderr_bytes = info.stderr_bytes.min(info.output_bytes);
     Truncated { stdout_bytes: info.output_bytes - stderr_bytes, stderr_bytes, ..Truncated::default() }
 }
@@ -136,10 +136,12 @@ pub(crate) async fn with_retries<T, F>(mut read: impl FnMut() -> F) -> Result<T,
 where
     F: Future<Output = Result<T, ReadError>>,
 {
-    let deadline = Instant::now() + READ_RETRY_TIME;
+    let deadline = Instant::now() + READ_RETRY_TIMEOUT;
     loop {
         match read().await {
-            Err(ReadError::OutOf(_)) if Instant::now() < deadline => tokio::time::sleep(READ_PAUSE).await,
+            Err(ReadError::OutOf(_)) if Instant::now() < deadline => {
+                tokio::time::sleep(READ_RETRY_INTERVAL).await
+            }
             read => return read,
         }
     }

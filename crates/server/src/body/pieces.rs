@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 use crate::error::ApiError;
 use crate::origin::Origin;
 use crate::outgoing::{Outgoing, UnsentBytes};
-use crate::summary::{READ_PAUSE, READ_RETRY_TIME};
+use crate::summary::{READ_RETRY_INTERVAL, READ_RETRY_TIMEOUT};
 
 /// The source of a body, piece by piece. Producing a piece must not wait for anything except a disk.
 pub(crate) trait PieceSource: Send + Unpin + 'static {
@@ -27,7 +27,7 @@ pub(crate) trait PieceSource: Send + Unpin + 'static {
     fn release(&mut self);
 
     /// Whether an error is temporary, so that the piece is requested again after a while.
-    fn is_passing(error: &Self::Error) -> bool;
+    fn is_temporary(error: &Self::Error) -> bool;
 }
 
 /// A body of pieces. The client sees an error as a body that breaks off.
@@ -73,8 +73,10 @@ impl<S: PieceSource> hyper::body::Body for Pieces<S> {
             let piece = catch_unwind(AssertUnwindSafe(|| from.next_piece(outgoing.piece_bytes())));
             let now = Instant::now();
             match &piece {
-                Ok(Err(e)) if S::is_passing(e) && now < *retry_until.get_or_insert(now + READ_RETRY_TIME) => {
-                    *pause = Some(Box::pin(tokio::time::sleep(READ_PAUSE)));
+                Ok(Err(e))
+                    if S::is_temporary(e) && now < *retry_until.get_or_insert(now + READ_RETRY_TIMEOUT) =>
+                {
+                    *pause = Some(Box::pin(tokio::time::sleep(READ_RETRY_INTERVAL)));
                 }
                 _ => break piece,
             }
@@ -129,15 +131,15 @@ mod tests {
 
         fn release(&mut self) {}
 
-        fn is_passing(_: &Self::Error) -> bool {
+        fn is_temporary(_: &Self::Error) -> bool {
             false
         }
     }
 
     /// Fails this many times, then has one piece.
-    struct Passing(u32);
+    struct FailsAtFirst(u32);
 
-    impl PieceSource for Passing {
+    impl PieceSource for FailsAtFirst {
         type Error = std::fmt::Error;
 
         fn next_piece(&mut self, _: usize) -> Result<Vec<u8>, Self::Error> {
@@ -151,14 +153,14 @@ mod tests {
 
         fn release(&mut self) {}
 
-        fn is_passing(_: &Self::Error) -> bool {
+        fn is_temporary(_: &Self::Error) -> bool {
             true
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_passes_is_waited_for_and_not_for_ever() {
-        let of = |failures| body(Passing(failures), Outgoing::new(100), origin()).collect();
+        let of = |failures| body(FailsAtFirst(failures), Outgoing::new(100), origin()).collect();
         assert_eq!(of(100).await.unwrap().to_bytes(), "piece");
         assert!(of(100_000).await.is_err());
     }

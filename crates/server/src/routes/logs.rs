@@ -64,8 +64,8 @@ pub(crate) async fn logs(
         return Err(ApiError::invalid("tail", "it contradicts since; give one of them"));
     }
     let since = options.since.as_deref().map(str::parse).transpose()?;
-    let choose = move |execution: &Execution| choose(execution, since, options.tail, encoding, limit);
-    let Chosen { output, cursor, gap } = read_blocking(&execution, choose).await?;
+    let choose = move |execution: &Execution| select(execution, since, options.tail, encoding, limit);
+    let Selection { output, cursor, gap } = read_blocking(&execution, choose).await?;
     let logs = ProcessLogs {
         stdout: String::new(),
         stderr: String::new(),
@@ -82,30 +82,30 @@ pub(crate) async fn logs(
 }
 
 /// The part of the output that a response contains.
-struct Chosen {
+struct Selection {
     output: ResponseOutput,
     cursor: u64,
     gap: Option<Gap>,
 }
 
 /// Selects the output: what follows a cursor, the last lines, or beginning and end.
-fn choose(
+fn select(
     execution: &Execution,
     since: Option<Cursor>,
     tail: Option<u64>,
     encoding: Encoding,
     limit: u64,
-) -> Result<Chosen, ApiError> {
+) -> Result<Selection, ApiError> {
     let mut reader = execution.reader()?;
     let cursor = reader.cursor_end()?;
     if let Some(since) = since {
         let After { ranges, cursor, gap } = after(execution, since, encoding, limit)?;
         let output = ResponseOutput::ranges(reader, ranges, encoding, None);
-        return Ok(Chosen { output, cursor, gap });
+        return Ok(Selection { output, cursor, gap });
     }
     let Some(lines) = tail else {
         let output = ResponseOutput::head_and_tail(reader, limit, encoding)?;
-        return Ok(Chosen { output, cursor, gap: None });
+        return Ok(Selection { output, cursor, gap: None });
     };
     let (stdout, stderr) = reader.totals()?;
     let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
@@ -117,7 +117,7 @@ fn choose(
         stderr_after_bytes: 0,
     });
     let output = ResponseOutput::ranges(reader, [stdout, stderr], encoding, truncated);
-    Ok(Chosen { output, cursor, gap: None })
+    Ok(Selection { output, cursor, gap: None })
 }
 
 fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
@@ -178,8 +178,8 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     }
     // Return an unfinished character if the limit leaves no room to finish it: otherwise the client would
     // make no progress.
-    let stands_still = is_full && whole.ranges.iter().all(Range::is_empty);
-    Ok(if is_over && !is_full || stands_still { all } else { whole })
+    let makes_no_progress = is_full && whole.ranges.iter().all(Range::is_empty);
+    Ok(if is_over && !is_full || makes_no_progress { all } else { whole })
 }
 
 /// Finds the start of the last lines of a stream, within a limit. An unfinished last line counts as a line.

@@ -133,7 +133,7 @@ impl PieceSource for StreamRanges {
         self.reader.close();
     }
 
-    fn is_passing(error: &ReadError) -> bool {
+    fn is_temporary(error: &ReadError) -> bool {
         matches!(error, ReadError::OutOf(_))
     }
 }

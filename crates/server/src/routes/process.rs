@@ -26,9 +26,9 @@ use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
 /// Number of executions whose leftovers are inspected concurrently.
-const LOOKS_AT_ONCE: usize = 64;
+const CONCURRENT_INSPECTIONS: usize = 64;
 /// Number of processes that are killed concurrently.
-const KILLS_AT_ONCE: usize = 64;
+const CONCURRENT_KILLS: usize = 64;
 
 /// Starts a background process and responds when it runs.
 #[utoipa::path(post, path = "/api/process/start", operation_id = "startProcess", tag = "processes",
@@ -84,16 +84,16 @@ pub(crate) async fn list(
     });
     let looks = listed.map(|(mut process, left)| async move {
         if let Some(execution) = left {
-            look_at_leftovers(&execution, &mut process).await;
+            add_leftovers(&execution, &mut process).await;
         }
         process
     });
-    let processes = futures_util::stream::iter(looks).buffered(LOOKS_AT_ONCE).collect().await;
+    let processes = futures_util::stream::iter(looks).buffered(CONCURRENT_INSPECTIONS).collect().await;
     app.outgoing.json(&ProcessList { success: true, processes, timestamp: Timestamp::now() })
 }
 
 /// Adds the processes that an ended execution left and that are still running.
-async fn look_at_leftovers(execution: &Execution, process: &mut Process) {
+async fn add_leftovers(execution: &Execution, process: &mut Process) {
     let (leftovers, count) = execution.leftovers().await;
     if count > 0 {
         process.leftovers = Some(convert::names(&leftovers));
@@ -115,7 +115,7 @@ async fn answer(execution: &Execution) -> ProcessResponse {
     let mut process = convert::process(&execution.info());
     if let Some(end) = execution.status().end() {
         process.usage = Some(convert::usage(&end.usage));
-        look_at_leftovers(execution, &mut process).await;
+        add_leftovers(execution, &mut process).await;
     } else if let Ok(found) = execution.inspect().await {
         // The process may end at any moment; that is not an error.
         process.waiting = (found.waiting_for_input == Some(true)).then_some(Waiting::Input);
@@ -184,7 +184,7 @@ pub(crate) async fn kill_all(
     let kills = running.into_iter().map(|execution| async move {
         execution.kill(signal::TERM, DEFAULT_GRACE).await.is_ok_and(|receipt| receipt.survivors.is_empty())
     });
-    let ended = futures_util::stream::iter(kills).buffer_unordered(KILLS_AT_ONCE);
+    let ended = futures_util::stream::iter(kills).buffer_unordered(CONCURRENT_KILLS);
     let cleaned_count = ended.filter(|ended| std::future::ready(*ended)).count().await;
     Ok(axum::Json(CleanupResponse { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }

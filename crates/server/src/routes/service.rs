@@ -16,10 +16,10 @@ use crate::app::App;
 use crate::sandbox::Sandbox;
 
 /// The version of the reference API that this API is compatible with.
-const COMPATIBLE: &str = "0.12.7";
+const REFERENCE_VERSION: &str = "0.12.7";
 
 /// Timeout of `git --version`.
-const GIT_TIME: Duration = Duration::from_secs(2);
+const GIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reports that the server is up.
 #[utoipa::path(get, path = "/api/ping", operation_id = "ping", tag = "service",
@@ -40,7 +40,7 @@ pub(crate) async fn version() -> axum::Json<Version> {
     axum::Json(Version {
         success: true,
         version: env!("CARGO_PKG_VERSION").into(),
-        compatible: COMPATIBLE.into(),
+        compatible: REFERENCE_VERSION.into(),
         timestamp: Timestamp::now(),
     })
 }
@@ -102,7 +102,7 @@ async fn git(sandbox: &Sandbox, is_well: bool) -> Option<String> {
     }
     let ask = || async {
         let mut spec = CommandSpec::argv(["git", "--version"]);
-        spec.timeout = Some(GIT_TIME);
+        spec.timeout = Some(GIT_TIMEOUT);
         let outcome = match sandbox.engine.run(spec).await {
             Err(StartError::ProgramNotFound(_)) => return Ok(None),
             outcome => outcome.map_err(drop)?,
@@ -114,7 +114,7 @@ async fn git(sandbox: &Sandbox, is_well: bool) -> Option<String> {
         Ok(Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned()))
     };
     // The engine may also be waiting for a supervisor.
-    let asked = tokio::time::timeout(2 * GIT_TIME, VERSION.get_or_try_init(ask)).await;
+    let asked = tokio::time::timeout(2 * GIT_TIMEOUT, VERSION.get_or_try_init(ask)).await;
     asked.ok().and_then(Result::ok).cloned().flatten()
 }
 

@@ -22,7 +22,7 @@ use crate::sandbox::Sandbox;
 use crate::{convert, signal};
 
 /// Number of sessions that are inspected concurrently.
-const ASKED_AT_ONCE: usize = 64;
+const CONCURRENT_INSPECTIONS: usize = 64;
 /// Default grace period of an interrupt.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
 
@@ -105,7 +105,8 @@ pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Res
     let asked =
         sandbox.engine.sessions().into_iter().map(|session| async move { describe(&session).await.ok() });
     // Sessions that are deleted meanwhile are left out.
-    let found = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE).filter_map(std::future::ready);
+    let found =
+        futures_util::stream::iter(asked).buffered(CONCURRENT_INSPECTIONS).filter_map(std::future::ready);
     let sessions: Vec<_> = found.collect().await;
     let data = sessions.iter().map(|session| session.id.clone()).collect();
     app.outgoing.json(&SessionList { success: true, data, sessions, timestamp: Timestamp::now() })

@@ -40,7 +40,7 @@ use self::request::{Parsed, Reply, refusal};
 use self::writer::Writer;
 use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
-use crate::input::QUICK_BYTES;
+use crate::input::INLINE_PARSE_BYTES;
 use crate::outgoing::PIECE_BYTES;
 
 /// Maximum size of a message; send larger bodies over HTTP.
@@ -193,7 +193,7 @@ impl Connection {
 
     fn receive(&mut self, text: Utf8Bytes) {
         let held = self.received.finish_message();
-        if text.len() <= QUICK_BYTES {
+        if text.len() <= INLINE_PARSE_BYTES {
             return self.parsed(request::parse(&text), held);
         }
         self.parsing = Some(tokio::task::spawn_blocking(move || {

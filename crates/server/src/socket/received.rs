@@ -57,7 +57,7 @@ impl Received {
         if is_message {
             unfinished.count(bytes);
         }
-        if unfinished.bytes() > READ_BUFFER_BYTES && unfinished.is_too_much() {
+        if unfinished.bytes() > READ_BUFFER_BYTES && unfinished.exceeds_limit() {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         Ok(())
