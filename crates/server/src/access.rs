@@ -1,8 +1,8 @@
-//! Who may ask: the token, the name the server is called by, and the page that asks.
+//! Access control: the token, the `Host` header and the origin of web pages.
 //!
-//! A web page in somebody's browser can reach a server on the loopback address. Two checks keep it out even where no token
-//! is asked for: a request must name the server by an address or a name that cannot be pointed here by a stranger's DNS
-//! (`Host`), and must not come from another site's page (`Origin`, `Sec-Fetch-Site`).
+//! A web page in a browser can reach a server on the loopback address. Two checks prevent this even if no
+//! token is required. `Host` must be an address, or a name that cannot be resolved to this machine by a
+//! foreign DNS server (DNS rebinding). `Origin` and `Sec-Fetch-Site` must not name another site.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::app::App;
 use crate::config::{Access, Listen};
 use crate::error::ApiError;
 
-/// What a WebSocket's subprotocol starts with if it carries the token.
+/// Prefix of the WebSocket subprotocol that contains the token.
 pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
 
 /// The route that opens a WebSocket.
 const SOCKET_PATH: &str = "/ws";
 
-/// Decides about requests.
+/// Decides which requests are allowed.
 pub(crate) struct AccessPolicy {
     token: Option<Vec<u8>>,
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// On a socket in the file system there is no name to check, and no browser.
+    /// True for a unix socket: browsers cannot use it, so `Host` is not checked.
     is_unix: bool,
 }
 
@@ -52,7 +52,7 @@ impl AccessPolicy {
         }
     }
 
-    /// Whether a request may have been made by this page, if a page made it. Holds for every route.
+    /// Checks host and origin. Applies to every route.
     pub(crate) fn check_page(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = self.check_host(uri, headers)?;
         self.check_origin(host.as_deref(), headers)
@@ -68,10 +68,10 @@ impl AccessPolicy {
             return Ok(host);
         }
         let Some(host) = host else {
-            return Err(denied("the request has no Host header; say which server is meant"));
+            return Err(denied("the request has no Host header; add one"));
         };
         let Some(name) = without_port(&host) else {
-            return Err(denied("the Host header names no server"));
+            return Err(denied("the Host header is not a valid host"));
         };
         let is_address = name.parse::<std::net::IpAddr>().is_ok();
         let is_local = name == "localhost" || name.ends_with(".localhost");
@@ -97,7 +97,7 @@ impl AccessPolicy {
             let hint = format!("start the server with --allow-origin {origin}");
             return Err(denied("origin not allowed").with("origin", origin).suggest(hint));
         }
-        // A browser that sends no Origin (an image, a link) still says that it is another site's page.
+        // For an image or a link a browser sends no `Origin`, but it sends `Sec-Fetch-Site`.
         let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
         let is_foreign =
             |site: &str| !["none", "same-origin"].iter().any(|own| site.eq_ignore_ascii_case(own));
@@ -124,7 +124,7 @@ impl AccessPolicy {
             }
             return Err(unauthorized("invalid token"));
         }
-        // Only a browser's WebSocket has no other place for it.
+        // A browser can send the token of a WebSocket only as a subprotocol.
         let is_socket = method == Method::GET && uri.path() == SOCKET_PATH && is_websocket_upgrade(headers);
         if !is_socket {
             return Err(unauthorized("a token is required"));
@@ -139,7 +139,7 @@ impl AccessPolicy {
         Err(unauthorized("a token is required"))
     }
 
-    /// Whether this is a browser asking beforehand whether a page may ask, and what to answer then.
+    /// Returns the headers of the response if the request is a CORS preflight of an allowed origin.
     pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<HeaderMap> {
         if method != Method::OPTIONS || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
@@ -155,7 +155,7 @@ impl AccessPolicy {
         Some(answer)
     }
 
-    /// What lets a page of an allowed origin read the answer.
+    /// Returns the headers that allow a page of an allowed origin to read the response.
     pub(crate) fn cross_origin_headers(&self, headers: &HeaderMap) -> Option<HeaderMap> {
         let origin = headers.get(header::ORIGIN)?;
         if !self.is_allowed_origin(&origin.to_str().ok()?.to_ascii_lowercase()) {
@@ -170,7 +170,7 @@ impl AccessPolicy {
     }
 }
 
-/// In the extensions of a request that came over a WebSocket, which was admitted when it was opened.
+/// Extension of a request that came over a WebSocket, which was authorized when it was opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Multiplexed;
 
@@ -186,7 +186,7 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
         Ok(()) => {
             let admission = request.extensions().get::<Arc<Admission>>();
             if admission.is_some_and(|admission| !admission.admit()) {
-                // Nothing was done yet, and nothing is: its answer would be cut off.
+                // The connection was selected to be closed, so the response of a handler would be cut off.
                 let why = "connections: this one is closed before its first request; connect again";
                 return ApiError::too_many(why).into_response();
             }
@@ -196,7 +196,7 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
     }
 }
 
-/// Whether a request asks for a WebSocket.
+/// Returns whether a request asks for a WebSocket upgrade.
 pub(crate) fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     let has = |name, wanted: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -205,7 +205,7 @@ pub(crate) fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket")
 }
 
-/// The name in `name`, `name:port`, `[::1]` or `[::1]:port`.
+/// Returns the host of `name`, `name:port`, `[::1]` or `[::1]:port`.
 fn without_port(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -320,7 +320,7 @@ mod tests {
         }
         assert_eq!(offer("chat, bearer.secret"), Ok(()));
         assert_eq!(offer("bearer.secreT"), Err(ErrorCode::Unauthorized));
-        // Anywhere else it is a header that a page could make a browser send.
+        // On other routes a page could make a browser send this header.
         assert_eq!(with("sec-websocket-protocol", "bearer.secret"), Err(ErrorCode::Unauthorized));
         for wrong in ["Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "Basic secret", "secret", ""] {
             assert_eq!(with("authorization", wrong), Err(ErrorCode::Unauthorized), "{wrong}");

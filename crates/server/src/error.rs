@@ -1,7 +1,7 @@
-//! [`ApiError`]: a refusal on its way to the client.
+//! [`ApiError`]: an error response.
 //!
-//! It has a message for the client and, where something of ours failed, one for the log. A handler gives it back; the
-//! outermost layer, which knows the request's id, writes the body.
+//! It has a message for the client and, for internal errors, another one for the log. A handler returns it.
+//! The outermost layer, which knows the request id, writes the body.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 
 use crate::nearest::nearest;
 
-/// How many handlers, streams and bodies have panicked.
+/// Number of panics of handlers, streams and bodies.
 pub(crate) static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// How much of an unknown name is repeated.
+/// Maximum number of characters of an unknown name in a message.
 const MAX_SHOWN_NAME_CHARS: usize = 64;
 
-/// A refusal. Small, since every handler's result has room for one.
+/// An error response. Boxed, because every handler's result reserves space for one.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError(Box<Parts>);
 
@@ -39,14 +39,14 @@ impl ApiError {
         Self(Box::new(Parts { code, message: message.into(), context, suggestion, internal }))
     }
 
-    /// A field of the request is not what it should be.
+    /// A field of the request is invalid.
     pub(crate) fn invalid(field: &str, why: impl std::fmt::Display) -> Self {
         Self::new(ErrorCode::ValidationFailed, format!("{field}: {why}"))
             .with("field", field)
             .with("validationErrors", serde_json::json!([{"field": field, "message": why.to_string()}]))
     }
 
-    /// A field or a query parameter that the route does not have. `known` are those that it has.
+    /// A field or query parameter that the route does not have. `known` are those that it has.
     pub(crate) fn unknown<'a>(
         what: &str,
         name: &str,
@@ -63,7 +63,7 @@ impl ApiError {
         }
         let known: Vec<_> = known.into_iter().collect();
         match known.as_slice() {
-            [] => error.suggest(format!("leave it out: the route has no {what}")),
+            [] => error.suggest(format!("omit it: the route has no {what}")),
             known => error.suggest(format!("the route has: {}", known.join(", "))),
         }
     }
@@ -88,14 +88,14 @@ impl ApiError {
             .suggest("list all processes: GET /api/process/list?all=true")
     }
 
-    /// Something of ours failed; the client learns only that.
+    /// An internal error. The client gets no details.
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
         let mut error = Self::new(ErrorCode::InternalError, "internal error; see the log of the server");
         error.0.internal = Some(why.to_string());
         error
     }
 
-    /// A handler panicked. The message goes to the log only.
+    /// A handler panicked. The panic message goes to the log only.
     pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
         PANICS.fetch_add(1, Ordering::Relaxed);
         let text = payload.downcast_ref::<&str>().copied();
@@ -115,19 +115,19 @@ impl ApiError {
         self
     }
 
-    /// The same error with another message.
+    /// Replaces the message.
     #[must_use]
     pub(crate) fn reword(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();
         self
     }
 
-    /// What the context says under this name.
+    /// Returns a field of the context.
     pub(crate) fn context(&self, name: &str) -> Option<&Value> {
         self.0.context.get(name)
     }
 
-    /// The field of the request that is not what it should be.
+    /// Returns the invalid field of the request.
     pub(crate) fn field(&self) -> Option<&str> {
         self.context("field").and_then(Value::as_str)
     }
@@ -148,7 +148,7 @@ impl ApiError {
         StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The body, for a request with this id that asked for this.
+    /// Returns the body, with the id and the operation of the request.
     pub(crate) fn body(self, request_id: &str, operation: Option<String>) -> ErrorBody {
         let Parts { code, message, context, suggestion, .. } = *self.0;
         ErrorBody {

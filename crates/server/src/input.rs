@@ -1,4 +1,4 @@
-//! What comes in: bodies, queries and path segments, each refused with the name of what is wrong.
+//! Extractors of bodies, query parameters and path parameters. Their errors name the invalid field.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::HeaderMap;
@@ -15,15 +15,15 @@ use crate::body::read::read_body;
 use crate::error::ApiError;
 use crate::sandbox::Sandbox;
 
-/// The longest a header or a query value may be that names something.
+/// Maximum length of an id or name in a header or query parameter.
 const MAX_NAME_BYTES: usize = 512;
 
-/// Text up to this size is parsed where it came in. More would hold up the other connections of the thread.
+/// Maximum size of text that is parsed on the async thread. Parsing more would delay other connections.
 pub(crate) const INLINE_PARSE_BYTES: usize = 256 << 10;
-/// Fields whose values may be secrets: what is wrong with them is said without them.
+/// Fields whose values may be secret. Errors do not repeat these values.
 const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
 
-/// A body is taken as it is; one that says it is compressed would be misread.
+/// Refuses a compressed body.
 fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(CONTENT_ENCODING) {
         Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::invalid(
@@ -34,10 +34,11 @@ fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Reads a JSON object; nothing at all is an empty one.
+/// Parses a JSON object. An empty body is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
-    // A list would be taken for the fields in their order; and what else it is may hold secrets, and is not repeated.
+    // serde would read an array as the fields in order. Other values may be secret, so the message does not
+    // repeat them.
     let first = bytes.trim_ascii_start().first();
     if matches!(first, Some(b'[' | b'"' | b'0'..=b'9' | b'-' | b't' | b'f' | b'n')) {
         return Err(ApiError::invalid("body", "expected a JSON object"));
@@ -70,20 +71,20 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// The field that a message of serde says is unknown, and those that are known.
+/// Returns the unknown field that a message of serde names, and the known ones.
 fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown field `")?;
-    // The name is the client's, and may hold anything.
+    // The name comes from the client, and may contain anything.
     let (name, known) =
         rest.rsplit_once("`, expected ").or_else(|| rest.rsplit_once("`, there are no fields"))?;
     Some((name, known.split('`').skip(1).step_by(2).collect()))
 }
 
-/// A JSON body, with its bytes for whoever wants to compare.
+/// A JSON body, with its bytes for the digest of an idempotency key.
 pub(crate) struct Json<T> {
     pub(crate) value: T,
     pub(crate) bytes: Bytes,
-    /// Counted for as long as the request is under way.
+    /// Counts the body until the request has ended.
     pub(crate) held: BodyBytes,
 }
 
@@ -103,7 +104,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     }
 }
 
-/// The query.
+/// The query parameters.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
@@ -124,7 +125,7 @@ async fn segment(parts: &mut Parts, app: &App) -> Result<String, ApiError> {
     }
 }
 
-/// The execution that the path names.
+/// The execution named in the path.
 pub(crate) struct PathExecution(pub(crate) Execution);
 
 impl FromRequestParts<App> for PathExecution {
@@ -133,13 +134,13 @@ impl FromRequestParts<App> for PathExecution {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let Ok(sandbox) = Sandbox::from_request_parts(parts, app).await;
         let id = segment(parts, app).await?;
-        // What is no id cannot be there.
+        // An invalid id cannot exist.
         let found = id.parse::<ExecutionId>().ok().and_then(|id| sandbox.engine.execution(&id));
         found.map(Self).ok_or_else(|| ApiError::no_process(&id))
     }
 }
 
-/// The session that the path names.
+/// The session named in the path.
 pub(crate) struct PathSession(pub(crate) Session);
 
 impl FromRequestParts<App> for PathSession {
@@ -152,13 +153,14 @@ impl FromRequestParts<App> for PathSession {
     }
 }
 
-/// The session with this id.
+/// Finds a session by id.
 pub(crate) fn find_session(sandbox: &Sandbox, id: &str) -> Result<Session, ApiError> {
     let found = id.parse::<SessionId>().ok().and_then(|id| sandbox.engine.session(&id));
     found.ok_or_else(|| ApiError::no_session(id))
 }
 
-/// Which session a request means: the one its body, else its header, else its query names. `None` is none.
+/// Returns the session that a request names in its body, header or query, in this order. `None` means no
+/// session.
 pub(crate) fn session_id(
     body: Option<String>,
     headers: &HeaderMap,
@@ -167,7 +169,7 @@ pub(crate) fn session_id(
     Ok(named_session(body, headers, query)?.filter(|id| id != sandcrab_api::NO_SESSION))
 }
 
-/// What a request says of its session, in its body, header or query.
+/// Returns the session id of a request as given in its body, header or query.
 pub(crate) fn named_session(
     body: Option<String>,
     headers: &HeaderMap,
@@ -196,7 +198,7 @@ fn serde_urlencoded(query: &str) -> Option<Vec<(String, String)>> {
     Query::<Vec<(String, String)>>::try_from_uri(&uri).ok().map(|Query(pairs)| pairs)
 }
 
-/// A header that names something, bounded.
+/// Returns a header that contains an id or name, within the length limit.
 pub(crate) fn name_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
     let Some(value) = headers.get(name) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! From a request to an execution.
+//! Starts the execution that a request describes.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -23,54 +23,55 @@ use crate::input::{self, Json};
 use crate::note::{self, ExecutionNote, SessionNote};
 use crate::sandbox::Sandbox;
 
-/// Words in paths below `/api/process`, which therefore are no ids.
+/// Path segments below `/api/process`, which therefore cannot be ids.
 const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
 
-/// The most bytes of a command and its arguments that answers repeat. They wait for clients that may not read them.
+/// Maximum size of a command and its arguments in responses, which may wait for slow clients.
 const MAX_ECHO_BYTES: usize = 16 << 10;
-/// What ends a command of which an answer shows the beginning.
+/// The end of a command that was cut off.
 const ELLIPSIS: char = '…';
 
-/// The longest grace period of a timeout.
+/// Maximum grace period of a timeout.
 const MAX_TIMEOUT_GRACE: Duration = Duration::from_secs(600);
 
-/// Whether a request may start something.
+/// Whether a request may start an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// It may.
+    /// The request may start an execution.
     Start,
-    /// It goes on with what an identical request has started: if that is gone, it is not run again.
+    /// The request resumes the stream of an execution that an identical request started. If its record was
+    /// removed, the command is not run again.
     Resume,
 }
 
 /// How a command is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Somebody waits for it.
+    /// In the foreground: the client waits for it.
     Command,
-    /// It runs in the background.
+    /// In the background.
     Process,
 }
 
-/// A command that was started, and what its request said about the answer.
+/// A started command, and the options of its response.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) execution: Execution,
     pub(crate) kind: Kind,
-    /// As answers show it.
+    /// The command as shown in responses.
     pub(crate) command: String,
     pub(crate) args: Option<Vec<String>>,
     pub(crate) session: Option<String>,
     pub(crate) on_shell_exit: OnShellExit,
     pub(crate) encoding: Encoding,
     pub(crate) max_output_bytes: u64,
-    /// The longest it may run.
+    /// The timeout.
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_disconnect: OnDisconnect,
 }
 
-/// Starts what a request asks for. A process has really started when this returns; a session's command may wait for
-/// its turn.
+/// Starts the command of a request. When this returns, a background process has started; a session's command
+/// may be queued.
 pub(crate) async fn launch(
     app: &App,
     sandbox: &Sandbox,
@@ -86,10 +87,7 @@ pub(crate) async fn launch(
     let session_id = input::session_id(request.session_id.take(), headers, query)?;
     let session = session_id.as_deref().map(|id| input::find_session(sandbox, id)).transpose()?;
     if request.on_session_end.is_some() && session.is_none() {
-        return Err(ApiError::invalid(
-            "onSessionEnd",
-            "there is no session; give a sessionId, or leave it out",
-        ));
+        return Err(ApiError::invalid("onSessionEnd", "it requires a session; add a sessionId, or omit it"));
     }
     let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
     let mut spec = spec(sandbox, &mut request, session.is_some(), &session_note, kind)?;
@@ -127,14 +125,15 @@ pub(crate) async fn launch(
     })
 }
 
-/// A command and its arguments as answers show them: of a long one the beginning, and no arguments.
+/// Returns a command and its arguments as shown in responses: a long command is cut off, and long arguments
+/// are omitted.
 fn echo(mut command: String, args: Option<Vec<String>>) -> (String, Option<Vec<String>>) {
     if command.len() > MAX_ECHO_BYTES {
         command.truncate(command.floor_char_boundary(MAX_ECHO_BYTES - ELLIPSIS.len_utf8()));
         command.push(ELLIPSIS);
         command.shrink_to_fit();
     }
-    // Each is a string of its own.
+    // Each argument is a separate string.
     let bytes = |arg: &String| arg.len() + size_of::<String>();
     let is_short =
         |args: &Vec<String>| command.len() + args.iter().map(bytes).sum::<usize>() <= MAX_ECHO_BYTES;
@@ -142,7 +141,7 @@ fn echo(mut command: String, args: Option<Vec<String>>) -> (String, Option<Vec<S
     (command, args)
 }
 
-/// Starts a command for a client that waits for it, and watches over what becomes of it when the client goes away.
+/// Starts a foreground command. The guard applies `onDisconnect` when the client disconnects.
 pub(crate) async fn launch_guarded(
     app: &App,
     sandbox: &Sandbox,
@@ -156,7 +155,7 @@ pub(crate) async fn launch_guarded(
         let guard = DisconnectGuard::new(app, &launch);
         return Ok((launch, guard));
     }
-    // A client that goes away while it starts would leave it running, with nobody to end it.
+    // Start in a task: if the client disconnected during the start, the command would run without a guard.
     let tasks = app.tasks.clone();
     let (app, sandbox) = (Arc::clone(app), sandbox.clone());
     let (headers, query) = (headers.clone(), query.map(str::to_owned));
@@ -169,7 +168,7 @@ pub(crate) async fn launch_guarded(
     launched.await.map_err(ApiError::internal)?
 }
 
-/// The user that a request names.
+/// Looks up the user that a request names.
 pub(crate) async fn user(sandbox: &Sandbox, name: Option<String>) -> Result<Option<User>, ApiError> {
     let Some(name) = name else { return Ok(None) };
     let found = sandbox.engine.find_user(&name).await;
@@ -220,7 +219,7 @@ fn spec(
             Encoding::Utf8 => stdin.into_bytes(),
             Encoding::Base64 => base64::engine::general_purpose::STANDARD
                 .decode(stdin)
-                .map_err(|e| ApiError::invalid("stdin", format!("it is not base64: {e}")))?,
+                .map_err(|e| ApiError::invalid("stdin", format!("not valid base64: {e}")))?,
         };
         spec.stdin = Stdin::Bytes(bytes);
     }
@@ -230,12 +229,12 @@ fn spec(
     Ok(spec)
 }
 
-/// The grace period of a timeout.
+/// Returns the grace period of a timeout.
 fn grace(asked: Option<u64>) -> Result<Duration, ApiError> {
     let grace = asked.map_or(DEFAULT_TIMEOUT_GRACE, Duration::from_millis);
     if grace > MAX_TIMEOUT_GRACE {
         let most = MAX_TIMEOUT_GRACE.as_millis();
-        return Err(ApiError::invalid("graceMs", format!("it may be {most} at most")));
+        return Err(ApiError::invalid("graceMs", format!("at most {most} are allowed")));
     }
     Ok(grace)
 }
@@ -252,7 +251,7 @@ fn id(request: &CommandRequest) -> Result<Option<ExecutionId>, ApiError> {
     id.parse().map(Some).map_err(|e| bad_id(field, &e))
 }
 
-/// What is wrong with an id.
+/// Converts the error of an invalid id.
 pub(crate) fn bad_id(field: &str, e: &IdError) -> ApiError {
     match e {
         IdError::TooLong(_) => {
@@ -262,7 +261,7 @@ pub(crate) fn bad_id(field: &str, e: &IdError) -> ApiError {
     }
 }
 
-/// Changes to an environment, as the engine takes them.
+/// Converts changes to an environment to the type of the engine.
 pub(crate) fn variables(variables: Option<Variables>) -> Vec<(OsString, Option<OsString>)> {
     let pairs = variables.unwrap_or_default().into_iter();
     pairs.map(|(name, value)| (name.into(), value.map(Into::into))).collect()
@@ -280,7 +279,7 @@ fn limits(limits: &Limits) -> sandcrab_engine::Limits {
     }
 }
 
-/// A program and its arguments as shell text, each word quoted.
+/// Returns a program and its arguments as shell text, with each word quoted.
 fn quoted(command: &str, args: &[String]) -> String {
     let mut text = String::new();
     for word in std::iter::once(command).chain(args.iter().map(String::as_str)) {
@@ -294,7 +293,7 @@ fn quoted(command: &str, args: &[String]) -> String {
     text
 }
 
-/// Lets an identical request with the same key find the execution that the first one started.
+/// Sets id and digest, so that an identical request with the same key finds this execution.
 fn set_idempotency(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kind, body: &[u8]) {
     let mut digest = Sha256::new();
     for part in [format!("{kind:?}").as_bytes(), session.unwrap_or_default().as_bytes()] {
@@ -302,28 +301,28 @@ fn set_idempotency(spec: &mut CommandSpec, key: &str, session: Option<&str>, kin
         digest.update(part);
     }
     digest.update(body);
-    // The same id and body with another key is another request.
+    // The digest contains the key: the same id and body with another key is another request.
     spec.digest = Some([Sha256::digest(key), digest.finalize()].concat());
     spec.id = spec.id.take().or_else(|| id_of_key(key));
 }
 
-/// The id of an execution whose request has this key, and no id. Never `None`: hexadecimal digits make an id.
+/// Derives the id of an execution from its idempotency key. Never `None`: hexadecimal digits are a valid id.
 fn id_of_key(key: &str) -> Option<ExecutionId> {
     let name: String = Sha256::digest(key).iter().take(20).map(|byte| format!("{byte:02x}")).collect();
     format!("key-{name}").parse().ok()
 }
 
-/// The execution that an earlier, identical request has started. One look decides: nothing can remove the record between
-/// finding it and using it.
+/// Finds the execution that an identical earlier request started. The handle is taken in one step, so the
+/// record cannot be removed in between.
 fn find_started(sandbox: &Sandbox, spec: &CommandSpec) -> Result<Execution, ApiError> {
     sandbox.engine.find_started(spec)?.ok_or_else(|| {
         let id = spec.id.as_ref().map_or("", |id| id.as_str());
         ApiError::no_process(id)
-            .suggest("its record was removed, so nothing was started; run it again without a cursor")
+            .suggest("the record of the execution was removed; run the command again without a cursor")
     })
 }
 
-/// Leaves standard input open after what was given, if that was asked for.
+/// Keeps standard input open after the given bytes, if requested.
 fn keep_open(stdin: Stdin) -> Stdin {
     match stdin {
         Stdin::Bytes(bytes) if !bytes.is_empty() => Stdin::OpenWith(bytes),
@@ -331,7 +330,7 @@ fn keep_open(stdin: Stdin) -> Stdin {
     }
 }
 
-/// Kills an execution when it is dropped before [`DisconnectGuard::release`]: its client has gone away.
+/// Kills an execution when dropped before [`DisconnectGuard::release`], because its client has disconnected.
 #[derive(Debug)]
 pub(crate) struct DisconnectGuard {
     app: App,
@@ -351,7 +350,7 @@ impl DisconnectGuard {
 
 impl Drop for DisconnectGuard {
     fn drop(&mut self) {
-        // It is us who go away when the server stops.
+        // When the server stops, the server disconnects, not the client.
         if let Some(execution) = self.execution.take()
             && !self.app.stopping.is_stopping()
         {

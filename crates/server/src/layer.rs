@@ -1,5 +1,5 @@
-//! The outermost layer: every request gets an id, is counted and logged, every refusal gets its body, and every stream
-//! of events its encoding.
+//! The outermost layer: assigns request ids, counts and logs requests, writes error bodies, and encodes event
+//! streams.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -22,15 +22,15 @@ use crate::error::ApiError;
 use crate::events::{EventStream, sse};
 use crate::framing;
 
-/// The longest request id that is taken over from a client.
+/// Maximum length of a client's request id.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// The id of a request; in its extensions.
+/// The id of a request, stored in its extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) HeaderValue);
 
 impl RequestId {
-    /// The client's own, if it is fit to be logged; else a new one.
+    /// Returns the client's request id if it is safe to log, otherwise a new one.
     fn of(headers: &HeaderMap) -> Self {
         let own = headers.get(REQUEST_ID_HEADER).filter(|value| {
             let fit = |byte: &u8| byte.is_ascii_graphic();
@@ -42,7 +42,7 @@ impl RequestId {
     fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         static START: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-        // Unique within this server's life, and unlikely to meet one of another's.
+        // Unique within this process, and unlikely to equal an id of another one.
         let start = *START.get_or_init(|| {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             u64::try_from(since.as_micros()).unwrap_or(0)
@@ -60,7 +60,7 @@ impl FromRequestParts<App> for RequestId {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        // The outermost layer has put it there.
+        // The outermost layer has added it.
         Ok(parts.extensions.get().cloned().unwrap_or_else(Self::new))
     }
 }
@@ -72,7 +72,7 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
     let cross_origin = app.access.cross_origin_headers(request.headers());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
-    // Over a WebSocket, which was checked when it was opened, and which writes events its own way.
+    // A WebSocket was checked when it was opened, and encodes events itself.
     let is_multiplexed = request.extensions().get::<Multiplexed>().is_some();
     let mut response = if let Some(headers) = app.access.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
@@ -105,7 +105,7 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
     response
 }
 
-/// What holds for every request, whatever its route.
+/// Checks that apply to every request.
 #[expect(clippy::result_large_err, reason = "the refusal is the response")]
 fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Response> {
     if is_multiplexed {
@@ -113,7 +113,7 @@ fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Respo
     }
     framing::check(request).map_err(|refusal| {
         let mut response = refusal.into_response();
-        // Where the next request begins may be in doubt as well.
+        // The start of the next request is ambiguous too, so the connection is closed.
         if request.version() <= Version::HTTP_11 {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -122,7 +122,7 @@ fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Respo
     app.access.check_page(request.uri(), request.headers()).map_err(ApiError::into_response)
 }
 
-/// Runs the handler. One that panics is answered like any other failure of the server's own.
+/// Runs the handler. A panic becomes a 500 response.
 async fn catch_panic(handler: impl Future<Output = Response>) -> Response {
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,

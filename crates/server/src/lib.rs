@@ -1,18 +1,19 @@
-//! HTTP, SSE and WebSocket over the engine: routes, access, limits, metrics. Knows nothing of system calls.
+//! HTTP, SSE and WebSocket over the engine: routes, access, limits, metrics. This crate makes no system
+//! calls.
 //!
 //! # Usage
 //!
-//! [`Server::start`] opens the engine's state directory and listens; [`Server::run`] serves until it is told to
-//! stop, and drains.
+//! [`Server::start`] opens the engine's state directory and listens. [`Server::run`] serves until it is told
+//! to stop, and drains.
 //!
 //! # Theory of operation
 //!
-//! A request passes `access` (who may ask), is parsed into a type of `sandcrab-api`, becomes a call of the engine, and the
-//! answer is one of the wire's types again. The server keeps nothing that a restart would lose: what must be remembered
-//! of an execution or a session is a note in the engine's own record of it.
+//! A request passes the checks of `access`, is parsed into a type of `sandcrab-api`, and becomes a call of
+//! the engine. The result is converted to a type of `sandcrab-api` again. The server has no state that a
+//! restart would lose: data about an execution or a session is a note in the engine's record.
 //!
-//! Output never passes through memory as a whole: answers and streams are read from the journal as the client takes
-//! them, so that a slow client costs one buffer and delays nobody.
+//! Output is never held whole in memory. Responses and streams are read from the journal as the client reads,
+//! so a slow client occupies one buffer and delays no other.
 
 mod access;
 mod admission;
@@ -58,7 +59,8 @@ pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};
 pub use listening::Listening;
 pub use server::{ServeError, Server};
 
-/// The OpenAPI 3.1 document of this server, as it is served at `/openapi.json` and committed beside the code.
+/// Returns the OpenAPI 3.1 document of this server, as served at `/openapi.json` and committed in the
+/// repository.
 pub fn openapi_json() -> String {
     router::openapi_json()
 }

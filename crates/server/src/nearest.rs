@@ -1,6 +1,6 @@
-//! The name that a mistaken one was probably meant to be.
+//! Finds the known name that is most similar to an unknown one.
 
-/// The known name that is nearest to a given one, if one is near.
+/// Returns the known name that is most similar to the given one, if any is similar enough.
 pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = folded(given);
     if given.is_empty() {
@@ -16,7 +16,7 @@ pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>)
         if is_abbreviation(&given, &name) {
             return 2;
         }
-        // Of short names nearly all are near.
+        // Nearly all short names are similar to each other.
         match strsim::damerau_levenshtein(&given, &name) {
             0..=2 if given.len() < 4 => usize::MAX,
             distance => distance,
@@ -27,14 +27,15 @@ pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>)
     near.min_by_key(|(distance, name)| (*distance, name.len())).map(|(_, name)| name)
 }
 
-/// Whether the letters of one come in this order in the other, the first at its beginning.
+/// Returns whether `short` is an abbreviation: its letters occur in this order, beginning with the first
+/// letter.
 fn is_abbreviation(short: &str, name: &str) -> bool {
     let mut letters = name.chars();
     short.chars().next() == name.chars().next()
         && short.chars().all(|letter| letters.any(|other| other == letter))
 }
 
-/// Without what people write differently: `session_id`, `SessionID`.
+/// Removes differences of style, as in `session_id` and `SessionID`.
 fn folded(name: &str) -> String {
     name.chars()
         .filter(char::is_ascii_alphanumeric)
@@ -43,7 +44,7 @@ fn folded(name: &str) -> String {
         .collect()
 }
 
-/// Of a longer name the beginning is compared.
+/// Only the beginning of a longer name is compared.
 const MAX_COMPARED: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What the operations of the API take and refuse: the queries that they know, and the errors that they can return.
+//! Query parameters and errors of each operation.
 //!
-//! The document lists both for each operation. A query parameter that is not in it is refused. An error that is not in
-//! [`ERRORS`] is our bug: in builds with debug assertions, which tests and the fuzzer use, it is answered with 500.
+//! The OpenAPI document lists both. An undeclared query parameter is refused. An error that is missing in
+//! [`ERRORS`] is a bug: in builds with debug assertions, which tests and the fuzzer use, it becomes a 500.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -22,14 +22,14 @@ use ErrorCode::{
     StateDirMissing, StdinNotOpen, Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
 };
 
-/// What every operation may return: bad headers and queries, no token, another site's page.
+/// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
 pub(crate) const COMMON: &[ErrorCode] = &[ValidationFailed, Unauthorized, PermissionDenied];
-/// What a JSON body may be refused with.
+/// Errors of a JSON body.
 const BODY: &[ErrorCode] = &[BodyTooLarge, LimitExceeded];
-/// What starting something may fail with.
+/// Errors of starting an execution or session.
 const START: &[ErrorCode] =
     &[NotDirectory, LimitExceeded, NoShell, ExecutionLost, ShuttingDown, StateDirMissing, NoSpace];
-/// What starting a command may fail with besides.
+/// Additional errors of starting a command.
 const COMMAND: &[ErrorCode] = &[
     InvalidCommand,
     NameTooLong,
@@ -40,12 +40,12 @@ const COMMAND: &[ErrorCode] = &[
     ExecutionConflict,
     SessionDestroyed,
 ];
-/// What asking a supervisor to do something may fail with.
+/// Errors of requests to a supervisor.
 const CONTROL: &[ErrorCode] = &[LimitExceeded, NotSupported];
-/// What asking a session to do something may fail with.
+/// Errors of requests to a session.
 const SESSION: &[ErrorCode] = &[SessionNotFound, SessionDestroyed, LimitExceeded, ExecutionLost];
 
-/// What each operation may return besides [`COMMON`] and our own bugs.
+/// Errors of each operation besides [`COMMON`] and internal errors.
 const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/execute", &[BODY, START, COMMAND, &[SessionTerminated, ProcessNotFound]]),
     ("POST /api/execute/stream", &[BODY, START, COMMAND, &[ProcessNotFound]]),
@@ -95,21 +95,21 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("GET /ws", &[&[UpgradeRequired]]),
 ];
 
-/// The errors that an operation may return, but for our own bugs; `None` if there is no such operation.
+/// Returns the errors of an operation except internal errors, or `None` if there is no such operation.
 pub(crate) fn errors(operation: &str) -> Option<impl Iterator<Item = ErrorCode>> {
     let (_, own) = ERRORS.iter().find(|(name, _)| *name == operation)?;
     let all = COMMON.iter().chain(own.iter().copied().flatten()).copied();
     Some(ErrorCode::ALL.iter().copied().filter(move |code| all.clone().any(|other| other == *code)))
 }
 
-/// The operation of a method and a route, as [`ERRORS`] and the document name it.
+/// Returns the name of an operation in [`ERRORS`] and in the document: method and route.
 fn name(method: &Method, route: &str) -> String {
     let method = if method == Method::HEAD { &Method::GET } else { method };
     format!("{method} {route}")
 }
 
-/// Refuses what the operation does not have, and does not let it return what it does not declare. The layer of the routes that
-/// the document has.
+/// Refuses undeclared query parameters, and replaces undeclared errors. The layer of all routes in the
+/// document.
 pub(crate) async fn check(request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         return next.run(request).await;
@@ -129,13 +129,13 @@ pub(crate) async fn check(request: Request, next: Next) -> Response {
     response
 }
 
-/// An error that the operation does not declare is a bug, and is answered as one.
+/// Replaces an undeclared error by an internal error.
 fn check_error(method: &Method, route: &str, error: ApiError) -> ApiError {
     if error.code() == ErrorCode::InternalError {
         return error;
     }
     let operation = name(method, route);
-    // What is not an operation, such as a method that a route does not have, is no operation's error.
+    // Errors outside of operations, such as an unsupported method, are not declared.
     let is_declared = errors(&operation).is_none_or(|mut declared| declared.any(|code| code == error.code()));
     if is_declared {
         return error;
@@ -143,7 +143,7 @@ fn check_error(method: &Method, route: &str, error: ApiError) -> ApiError {
     ApiError::internal(format!("{operation} does not declare {}: {}", error.code(), error.message()))
 }
 
-/// Refuses query parameters that the operation does not have.
+/// Refuses undeclared query parameters.
 fn check_query(method: &Method, route: &str, uri: &Uri) -> Result<(), ApiError> {
     if uri.query().is_none_or(str::is_empty) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Options that a route would ignore, which are refused there.
+//! Refuses options that have no effect on a route.
 
 use sandcrab_api::execute::{CommandRequest, OnDisconnect, OnSessionEnd, Overflow};
 
@@ -31,37 +31,33 @@ pub(crate) fn check(request: &CommandRequest, route: Route) -> Result<(), ApiErr
         _ => {}
     }
     let is_process = route == Route::Start || is_background;
-    let has_whole_answer = route == Route::Execute && !is_background;
+    let has_output_in_response = route == Route::Execute && !is_background;
     let only = |field, is_refused, why| if is_refused { Err(ApiError::invalid(field, why)) } else { Ok(()) };
     only(
         "maxOutputBytes",
-        request.max_output_bytes.is_some() && !has_whole_answer,
-        "the answer has no output; it bounds that of POST /api/execute",
+        request.max_output_bytes.is_some() && !has_output_in_response,
+        "the response contains no output; use it with POST /api/execute",
     )?;
     only(
         "overflow",
-        request.overflow == Some(Overflow::Wait) && has_whole_answer,
+        request.overflow == Some(Overflow::Wait) && has_output_in_response,
         "\"wait\" needs a client that reads while the command runs; use POST /api/execute/stream",
     )?;
     only(
         "onDisconnect",
         request.on_disconnect == Some(OnDisconnect::Kill) && is_process,
-        "no client waits for a process; it is for commands",
+        "not supported for background processes; omit it",
     )?;
     only(
         "onSessionEnd",
         request.on_session_end == Some(OnSessionEnd::Keep) && !is_process,
-        "a command ends with its session; it is for processes",
+        "only supported for background processes; omit it",
     )?;
-    only(
-        "stdinEncoding",
-        request.stdin_encoding.is_some() && request.stdin.is_none(),
-        "there is no stdin to decode",
-    )?;
+    only("stdinEncoding", request.stdin_encoding.is_some() && request.stdin.is_none(), "it requires stdin")?;
     only(
         "executionId",
         matches!((&request.execution_id, &request.process_id), (Some(one), Some(other)) if one != other),
-        "it contradicts processId; give one of them",
+        "it differs from processId; use one of them",
     )
 }
 

@@ -1,7 +1,7 @@
-//! Answers that carry output: read from the journal as the client takes them, never held whole.
+//! Responses with output, read from the journal as the client reads, and never held whole in memory.
 //!
-//! A small answer is the wire's type with its output in it. A large one is written in pieces: the two streams first, since
-//! whether bytes were replaced is known after them, then the other fields of the wire's type.
+//! A small response is a wire type that contains its output. A large one is written in pieces: the two
+//! streams first, because it is then known whether bytes were replaced, and the other fields after them.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ use crate::origin::Origin;
 use crate::outgoing::{Outgoing, PIECE_BYTES};
 use crate::text::{self, StringWriter};
 
-/// The longest character.
+/// Maximum length of a UTF-8 character in bytes.
 const MAX_CHARACTER: u8 = 4;
 
-/// An answer that has output among its fields, under the names `stdout` and `stderr`.
+/// A response type with the fields `stdout` and `stderr`.
 pub(crate) trait HasOutput: Serialize + Send + Unpin + 'static {
-    /// Puts the output in. `invalid_utf8`: bytes of it were replaced.
+    /// Sets the output. `invalid_utf8` is true if invalid bytes were replaced.
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool);
 }
 
@@ -40,38 +40,38 @@ impl HasOutput for ProcessLogs {
     }
 }
 
-/// Where the output of an answer comes from.
+/// Source of the output of a response.
 #[derive(Debug)]
 enum Source {
-    /// From memory: the two streams as they are.
+    /// Memory: both streams, complete.
     Memory([Vec<u8>; 2]),
-    /// From the journal: ranges of the two streams, in the order they are written.
+    /// The journal: ranges of both streams, in the order of writing.
     Journal(Box<OutputReader>, [Vec<Range<u64>>; 2]),
 }
 
-/// The output that an answer carries.
+/// The output of a response.
 #[derive(Debug)]
 pub(crate) struct ResponseOutput {
     source: Source,
     encoding: Encoding,
     pub(crate) truncated: Option<Truncated>,
-    /// Added to standard error.
+    /// Text that is appended to standard error.
     note: String,
 }
 
 impl ResponseOutput {
-    /// Nothing at all.
+    /// No output.
     pub(crate) fn empty(encoding: Encoding) -> Self {
         Self { source: Source::Memory(Default::default()), encoding, truncated: None, note: String::new() }
     }
 
-    /// Nothing of what there is.
+    /// No output, although there is some: `truncated` reports how much.
     pub(crate) fn omitted(encoding: Encoding, truncated: Truncated) -> Self {
         Self { truncated: Some(truncated), ..Self::empty(encoding) }
     }
 
-    /// What an execution has written, and the cursor after it: head and tail of both streams under a limit. No more than a
-    /// piece is read at once.
+    /// Returns the output of an execution and the cursor after it: beginning and end of both streams within a
+    /// limit. Reads at most one piece in advance.
     pub(crate) fn of(
         execution: &Execution,
         limit: u64,
@@ -79,10 +79,10 @@ impl ResponseOutput {
         piece_bytes: u64,
     ) -> Result<(Self, u64), ReadError> {
         match execution.info().output_bytes {
-            // A silent command's journal need not be read.
+            // The journal of a command without output need not be read.
             0 => return Ok((Self::empty(encoding), 0)),
             bytes if bytes <= limit.min(piece_bytes) => {
-                // One look at the journal brings all of it, unless more has come or some was dropped.
+                // A single read returns everything, unless more was written meanwhile or some was dropped.
                 let Output { stdout, stderr, cursor } = execution.output(PIECE_BYTES)?;
                 if stdout.omitted + stderr.omitted == 0 {
                     let source = Source::Memory([stdout.bytes, stderr.bytes]);
@@ -96,7 +96,7 @@ impl ResponseOutput {
         Ok((Self::head_and_tail(reader, limit, encoding)?, cursor))
     }
 
-    /// Head and tail of both streams under a limit.
+    /// Beginning and end of both streams within a limit.
     pub(crate) fn head_and_tail(
         mut reader: OutputReader,
         limit: u64,
@@ -131,7 +131,7 @@ impl ResponseOutput {
         Self { source, truncated, ..Self::empty(encoding) }
     }
 
-    /// Without the newline at the end of each stream.
+    /// Removes the newline at the end of each stream.
     pub(crate) fn without_final_newlines(mut self) -> Result<Self, ReadError> {
         for stream in [Stream::Stdout, Stream::Stderr] {
             if self.last_byte(stream)? != Some(b'\n') {
@@ -148,7 +148,7 @@ impl ResponseOutput {
         Ok(self)
     }
 
-    /// With one more line on standard error.
+    /// Appends a line to standard error.
     pub(crate) fn with_line(mut self, line: &str) -> Result<Self, ReadError> {
         if !matches!(self.last_byte(Stream::Stderr)?, None | Some(b'\n')) {
             self.note.push('\n');
@@ -157,7 +157,7 @@ impl ResponseOutput {
         Ok(self)
     }
 
-    /// The last byte of a stream.
+    /// Returns the last byte of a stream.
     fn last_byte(&mut self, stream: Stream) -> Result<Option<u8>, ReadError> {
         match &mut self.source {
             Source::Memory(streams) => Ok(streams[index(stream)].last().copied()),
@@ -171,7 +171,7 @@ impl ResponseOutput {
         }
     }
 
-    /// How many bytes are still to be read.
+    /// Returns the number of bytes that are still to be read.
     fn unread_bytes(&self) -> u64 {
         match &self.source {
             Source::Memory(_) => 0,
@@ -181,7 +181,7 @@ impl ResponseOutput {
         }
     }
 
-    /// The answer, with this output in it.
+    /// Returns the response with this output.
     pub(crate) fn respond(mut self, answer: impl HasOutput, outgoing: &Outgoing, origin: Origin) -> Response {
         let body = if self.unread_bytes() <= outgoing.piece_bytes() as u64 {
             match self.whole(answer) {
@@ -190,7 +190,7 @@ impl ResponseOutput {
                 Err(e) => return ApiError::from(e).into_response(),
             }
         } else {
-            // It may be long until the client takes the first piece.
+            // The client may take a long time to read the first piece.
             if let Source::Journal(reader, _) = &mut self.source {
                 reader.close();
             }
@@ -200,7 +200,7 @@ impl ResponseOutput {
         (StatusCode::OK, [(header::CONTENT_TYPE, json)], body).into_response()
     }
 
-    /// The whole answer as JSON.
+    /// Returns the complete response as JSON.
     fn whole(mut self, mut answer: impl HasOutput) -> Result<Vec<u8>, ReadError> {
         if let Source::Journal(reader, plans) = &mut self.source {
             let mut streams: [Vec<u8>; 2] = Default::default();
@@ -217,13 +217,13 @@ impl ResponseOutput {
             answer.set_output(stdout, stderr, first || second);
         }
         let mut json = Vec::with_capacity(1024);
-        // Never fails: the wire's types have string keys only, and a Vec takes everything.
+        // Never fails: the wire types have string keys only, and writing to a Vec cannot fail.
         drop(serde_json::to_writer(&mut json, &answer));
         Ok(json)
     }
 }
 
-/// Appends the next piece of some ranges of a stream; says whether there was one.
+/// Appends the next piece of some ranges of a stream. Returns whether there was one.
 fn read_ranges(
     reader: &mut OutputReader,
     stream: Stream,
@@ -242,7 +242,7 @@ fn read_ranges(
             range.start += n as u64;
             n
         }
-        // Dropped since it was planned, by a writer that goes on.
+        // Dropped after it was selected, because the command continues to write.
         ReadAt::Gap { to } => {
             range.start = to.min(range.end);
             0
@@ -256,7 +256,7 @@ fn read_ranges(
     Ok(true)
 }
 
-/// Moves the ends of the hole between head and tail so that no character is cut.
+/// Moves the ends of the omitted part to character boundaries.
 fn align(reader: &mut OutputReader, stream: Stream, plan: &mut StreamPlan) -> Result<(), ReadError> {
     if plan.omitted == 0 {
         return Ok(());
@@ -280,7 +280,7 @@ fn align(reader: &mut OutputReader, stream: Stream, plan: &mut StreamPlan) -> Re
     Ok(())
 }
 
-/// Without the bytes at the start that continue a character.
+/// Removes the continuation bytes of a character at the start.
 fn trim_start(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|byte| byte & 0xc0 != 0x80).unwrap_or(bytes.len());
     &bytes[start..]
@@ -299,7 +299,7 @@ fn read_some<'a>(
     }
 }
 
-/// What is written next.
+/// The part that is written next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Start,
@@ -308,7 +308,7 @@ enum Stage {
     Over,
 }
 
-/// A large answer being written.
+/// Writes a large response in pieces.
 struct ResponseWriter<T> {
     output: ResponseOutput,
     stage: Stage,
@@ -324,7 +324,7 @@ impl<T: HasOutput> ResponseWriter<T> {
         Self { output, stage: Stage::Start, writer, is_replaced: false, answer, buffer: Vec::new() }
     }
 
-    /// Writes some more.
+    /// Writes the next part.
     fn step(&mut self, about: usize, to: &mut Vec<u8>) -> Result<(), ReadError> {
         match self.stage {
             Stage::Start => {
@@ -352,7 +352,7 @@ impl<T: HasOutput> ResponseWriter<T> {
                 self.answer.set_output(String::new(), String::new(), self.is_replaced);
                 for (name, value) in other_fields(&self.answer) {
                     to.push(b',');
-                    // Never fails: a name and a value are JSON, and a Vec takes everything.
+                    // Never fails: a name and a value are valid JSON, and writing to a Vec cannot fail.
                     drop(serde_json::to_writer(&mut *to, &name));
                     to.push(b':');
                     drop(serde_json::to_writer(&mut *to, &value));
@@ -365,7 +365,7 @@ impl<T: HasOutput> ResponseWriter<T> {
         Ok(())
     }
 
-    /// Copies the next piece of a stream; says whether there was one.
+    /// Copies the next piece of a stream. Returns whether there was one.
     fn copy(&mut self, stream: Stream, about: usize, to: &mut Vec<u8>) -> Result<bool, ReadError> {
         let Source::Journal(reader, plans) = &mut self.output.source else { return Ok(false) };
         let ranges = &mut plans[index(stream)];
@@ -384,7 +384,7 @@ impl<T: HasOutput> PieceSource for ResponseWriter<T> {
         while piece.len() < about && self.stage != Stage::Over {
             match self.step(about, &mut piece) {
                 Ok(()) => {}
-                // What was made is not lost; the next call tells what is wrong.
+                // The piece is sent first. The next call returns the error again.
                 Err(_) if !piece.is_empty() => break,
                 Err(e) => return Err(e),
             }
@@ -408,7 +408,7 @@ fn index(stream: Stream) -> usize {
     usize::from(stream == Stream::Stderr)
 }
 
-/// Every field of an answer but its output.
+/// Returns all fields of a response except its output.
 fn other_fields(answer: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(answer) {
         Ok(Value::Object(mut fields)) => {

@@ -1,4 +1,4 @@
-//! What a command did, as its answer says it.
+//! The result of an ended command, as a response or event.
 
 use std::future::{Future, ready};
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::outgoing::{Outgoing, SCARCE_PIECE_BYTES};
 use crate::response_output::ResponseOutput;
 use crate::text;
 
-/// The most bytes of each stream that an error carries.
+/// Maximum size of each stream in an error.
 const ERROR_OUTPUT_BYTES: usize = 1 << 20;
 
-/// Journals up to this size are read where the request is handled.
+/// Maximum size of a journal that is read on the async thread.
 const INLINE_READ_BYTES: u64 = 1 << 20;
 
-/// How long reading is tried again when the machine is out of something, and how often.
+/// Duration and interval of read retries while the machine lacks descriptors or memory.
 pub(crate) const READ_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The answer to a command that has ended.
+/// Returns the response to a command that has ended.
 pub(crate) async fn respond(
     launch: Launch,
     end: &End,
@@ -42,13 +42,13 @@ pub(crate) async fn respond(
     Ok(output.respond(result, outgoing, origin))
 }
 
-/// The result of a command that has ended, without its output, and its output.
+/// Returns the result of an ended command without its output, and the output.
 pub(crate) async fn result(
     launch: Launch,
     end: &End,
     outgoing: &Outgoing,
 ) -> Result<(ExecuteResult, ResponseOutput), ApiError> {
-    if let Some(refusal) = refusal(&launch, end) {
+    if let Some(refusal) = session_error(&launch, end) {
         return Err(with_output(refusal, &launch, outgoing).await?);
     }
     let info = launch.execution.info();
@@ -85,8 +85,8 @@ pub(crate) async fn result(
     Ok((result, output))
 }
 
-/// The output of a command that has ended. It has run, so there is an answer: where the machine has no descriptor left to
-/// read it with for a while, all of it is left out, and said to be.
+/// Returns the output of an ended command. If the machine has no descriptors to read it even after retries,
+/// the output is omitted and reported as truncated: the command has run, so its result must be sent.
 async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(ResponseOutput, u64), ApiError> {
     let (limit, encoding) = (launch.max_output_bytes, launch.encoding);
     let read = || {
@@ -103,8 +103,8 @@ async fn output(launch: &Launch, outgoing: &Outgoing) -> Result<(ResponseOutput,
     }
 }
 
-/// Reads the journal of an execution. A long one is read on a thread of its own: finding what is in it takes as long as
-/// reading it, and other clients wait for the runtime's threads.
+/// Reads the journal of an execution. A long journal is read on a blocking thread, so that other clients are
+/// not delayed.
 pub(crate) async fn read_blocking<T, E>(
     execution: &Execution,
     read: impl FnOnce(&Execution) -> Result<T, E> + Send + 'static,
@@ -120,18 +120,18 @@ where
     match tokio::task::spawn_blocking(move || read(&execution)).await {
         Ok(read) => read,
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        // The runtime is going down.
+        // The runtime is shutting down.
         Err(e) => Err(ReadError::Journal(e.to_string()).into()),
     }
 }
 
-/// What is missing where all output is left out.
+/// Reports all output as omitted.
 fn all_omitted(info: &ExecutionInfo) -> Truncated {
     let stderr_bytes = info.stderr_bytes.min(info.output_bytes);
     Truncated { stdout_bytes: info.output_bytes - stderr_bytes, stderr_bytes, ..Truncated::default() }
 }
 
-/// Reads, and tries again for a while when the machine is out of descriptors or memory.
+/// Reads, with retries while the machine lacks descriptors or memory.
 pub(crate) async fn with_retries<T, F>(mut read: impl FnMut() -> F) -> Result<T, ReadError>
 where
     F: Future<Output = Result<T, ReadError>>,
@@ -140,14 +140,14 @@ where
     loop {
         match read().await {
             Err(ReadError::OutOf(_)) if Instant::now() < deadline => {
-                tokio::time::sleep(READ_RETRY_INTERVAL).await
+                tokio::time::sleep(READ_RETRY_INTERVAL).await;
             }
             read => return read,
         }
     }
 }
 
-/// The same for the end of a stream.
+/// Returns the result for the last event of a stream.
 pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summary {
     Summary {
         success: convert::exit_code(end) == 0,
@@ -166,18 +166,18 @@ pub(crate) fn summary(launch: &Launch, end: &End, timestamp: Timestamp) -> Summa
     }
 }
 
-/// What is answered instead of a result: the command ended its session's shell, or the session ended under it.
-pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
+/// Returns the error response if the command ended its session's shell, or its session ended.
+pub(crate) fn session_error(launch: &Launch, end: &End) -> Option<ApiError> {
     let session = launch.session.as_deref()?;
-    // The shell goes with its session, so this comes first.
+    // Checked first, because the shell ends with its session.
     let error = if end.reason == EndReason::SessionEnded {
-        let message = "the session was deleted or reset while the command ran or waited for its turn";
+        let message = "the session was deleted or reset while the command was running or queued";
         ApiError::new(ErrorCode::SessionDestroyed, message)
     } else if end.shell_ended {
         if launch.on_shell_exit == OnShellExit::Restore {
             return None;
         }
-        let message = "the command ended the session's shell; the next command finds it restored";
+        let message = "the command ended the session's shell, which is restored for the next command";
         ApiError::new(ErrorCode::SessionTerminated, message)
             .suggest("create the session with onShellExit \"restore\" to get its result instead")
     } else {
@@ -188,7 +188,7 @@ pub(crate) fn refusal(launch: &Launch, end: &End) -> Option<ApiError> {
 }
 
 async fn with_output(error: ApiError, launch: &Launch, outgoing: &Outgoing) -> Result<ApiError, ApiError> {
-    // An error is made whole, so it gets less when memory is scarce.
+    // An error is held whole in memory, so it contains less when memory is scarce.
     let most = if outgoing.is_scarce() { SCARCE_PIECE_BYTES } else { ERROR_OUTPUT_BYTES };
     let limit = usize::try_from(launch.max_output_bytes).unwrap_or(usize::MAX).min(most);
     let output = match with_retries(|| ready(launch.execution.output(limit))).await {

@@ -29,7 +29,7 @@ use crate::routes::execute::{started, wait};
 use crate::sandbox::Sandbox;
 use crate::summary;
 
-/// What the reference says in standard error of a command without a session that took too long.
+/// The line that the reference appends to standard error when a command without a session times out.
 fn timeout_line(timeout: Option<Duration>) -> String {
     format!("Command timed out after {}ms", timeout.unwrap_or_default().as_millis())
 }
@@ -38,7 +38,7 @@ fn is_timeout(end: &End) -> bool {
     convert::reason(end.reason) == EndReason::Timeout
 }
 
-/// Runs a command and answers when it has ended. A session that does not exist is created.
+/// Runs a command and responds when it has ended. A missing session is created.
 pub(super) async fn execute(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -75,7 +75,7 @@ pub(super) async fn execute(
     }
 }
 
-/// The answer to a command that has ended.
+/// Returns the response to a command that has ended.
 async fn answer(app: &App, launch: Launch, end: &End, request: RequestId) -> Result<Response, ApiError> {
     let (timeout, in_session) = (launch.timeout, launch.session.is_some());
     if let Some(session) = &launch.session
@@ -95,7 +95,8 @@ async fn answer(app: &App, launch: Launch, end: &End, request: RequestId) -> Res
     Ok(output.respond(result, &app.outgoing, origin))
 }
 
-/// The answer to a session's command whose folder does not exist: a result, as if `cd` had failed.
+/// Returns the response to a session's command whose working directory does not exist: a result, as if `cd`
+/// had failed.
 fn bad_folder(command: &str, session: &str, cwd: &str) -> Response {
     let cwd = cwd.replace('\'', r"'\''");
     axum::Json(json!({
@@ -111,7 +112,7 @@ fn bad_folder(command: &str, session: &str, cwd: &str) -> Response {
     .into_response()
 }
 
-/// Starts a process. A session that does not exist is created.
+/// Starts a process. A missing session is created.
 pub(super) async fn start(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -133,15 +134,15 @@ async fn start_process(
 ) -> Result<axum::Json<ProcessStarted>, ApiError> {
     let shell = body.value.shell(headers, query)?;
     let mut request = into_native(body, |command| command.into_native(&shell))?;
-    // The timeouts of the server and of the session are for commands that a client waits for.
+    // The default timeouts of server and session apply to foreground commands only.
     request.value.timeout_ms.get_or_insert(0);
     let _turn = mode.enter(app, sandbox, &shell).await?;
     let launch = launch(app, sandbox, request, headers, None, Kind::Process, Intent::Start).await?;
     Ok(axum::Json(started(&launch)))
 }
 
-/// Starts a process and streams what it writes. As in the reference it runs beside the session's shell: it starts from
-/// the session's state, does not change it, and does not delay the next command.
+/// Starts a process and streams its output. As in the reference, it runs beside the session's shell: it
+/// starts from the session's state, does not change it, and does not delay the next command.
 pub(super) async fn execute_stream(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -163,14 +164,15 @@ pub(super) async fn execute_stream(
     let kind = StreamKind::Command(Box::new((launch, guard)));
     let events = match Feed::new(&app, &execution, kind, None, encoding, true, origin.clone()).await {
         Ok(feed) => feed.into_events(),
-        // It runs: refusing the request would say that it does not.
+        // The command runs. An error response would claim that it does not.
         Err(e) => feed::failed(&execution, &e, None, origin.clone()),
     };
     let items = events.into_items().flat_map(move |item| stream::iter(with_timeout_line(item, timeout)));
     Ok(EventStream::new(items, origin))
 }
 
-/// An item of a stream; before the end of a command that took too long, a line that says so.
+/// Passes on an item of a stream. Before the end of a command that timed out, it adds the line of the
+/// reference.
 fn with_timeout_line(item: Item, timeout: Option<Duration>) -> Vec<Item> {
     let Item::Event(event) = &item else { return vec![item] };
     let Payload::Execute(ExecuteEvent::Complete(complete)) = &event.payload else { return vec![item] };

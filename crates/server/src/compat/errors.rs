@@ -1,4 +1,4 @@
-//! Errors and events in the words of the reference.
+//! Errors and events with the codes and messages of the reference.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use crate::origin::Origin;
 /// Exit codes that the reference shows as `killed`.
 const KILLED_EXIT_CODES: [i32; 2] = [137, 143];
 
-/// The answer to a session's command that took too long.
+/// Returns the response to a session's command that timed out.
 pub(super) fn timed_out(command: &str, session: &str, timeout: Duration) -> Response {
     let why = format!("Command timeout after {}ms", timeout.as_millis());
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let body = axum::Json(json!({
-        // Not a code of the native API, which answers with the result.
+        // Not a code of the native API, which responds with the result.
         "code": "COMMAND_EXECUTION_ERROR",
         "message": format!("Failed to execute command '{command}' in session '{session}': {why}"),
         "context": { "command": command, "stderr": why },
@@ -34,7 +34,7 @@ pub(super) fn timed_out(command: &str, session: &str, timeout: Duration) -> Resp
     (status, body).into_response()
 }
 
-/// Translates the answers of every route.
+/// Translates the responses of every route.
 pub(super) async fn translate(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
@@ -49,7 +49,7 @@ pub(super) async fn translate(request: Request, next: Next) -> Response {
     response
 }
 
-/// An error with the message of the reference, which clients may look into.
+/// Returns the error with the message of the reference, which clients may parse.
 fn reworded(error: ApiError) -> ApiError {
     let named = |name| error.context(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let session = named("sessionId");

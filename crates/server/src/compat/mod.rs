@@ -1,7 +1,8 @@
-//! Other servers' behaviour: [`Compat`].
+//! Imitation of other servers: [`Compat`].
 //!
-//! A mode replaces some routes and translates the answers of the others. [`crate::router`] asks once which one is
-//! configured; no other code does. `docs/sandbox-sdk.md` lists what differs from the native API, and why.
+//! A mode replaces some routes and translates the responses of the others. Only [`crate::router`] checks
+//! which mode is configured. `docs/sandbox-sdk.md` lists the differences from the native API, and the
+//! reasons.
 
 mod commands;
 mod errors;
@@ -33,7 +34,7 @@ pub enum Compat {
 }
 
 impl Compat {
-    /// The container server of the Sandbox SDK, with what its environment variables say.
+    /// The container server of the Sandbox SDK, configured by its environment variables.
     pub fn sandbox_sdk_from(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let text = |name| Some(variable(name)?.to_string_lossy().into_owned());
         Self::SandboxSdk(SandboxSdk {
@@ -43,25 +44,25 @@ impl Compat {
         })
     }
 
-    /// The routes of this mode, in front of the native ones. `layered` adds what every route has.
+    /// Returns the routes of this mode, in front of the native ones. `layered` adds the layers of all routes.
     pub(crate) fn router(&self, native: Router<App>, layered: impl Fn(Router<App>) -> Router) -> Router {
         let Self::SandboxSdk(sdk) = self;
         sdk.router(native, layered)
     }
 }
 
-/// How the container server of the Sandbox SDK is imitated.
+/// Settings of the imitated container server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSdk {
-    /// What `/api/version` says: `SANDBOX_VERSION`.
+    /// Version in `/api/version`: `SANDBOX_VERSION`.
     version: String,
-    /// Which container this is: `CLOUDFLARE_PLACEMENT_ID`.
+    /// Id of this container: `CLOUDFLARE_PLACEMENT_ID`.
     placement: Option<String>,
-    /// Where a session starts whose folder is missing: `HOME`.
+    /// Working directory of a session if the requested one does not exist: `HOME`.
     home: String,
 }
 
-/// What the routes of this mode share. A handle.
+/// State shared by the routes of this mode. A handle.
 #[derive(Debug, Clone)]
 struct Mode(Arc<ModeState>);
 
@@ -86,12 +87,12 @@ impl SandboxSdk {
             .layer(from_fn(errors::translate))
             .layer(Extension(mode));
         let native = native.layer(from_fn(errors::translate));
-        // Set after the layers: the native routes have theirs.
+        // Added after the layers, because the native routes have their own.
         layered(own).fallback_service(layered(native))
     }
 }
 
-/// The answer of `/api/version`.
+/// Response of `/api/version`.
 #[derive(Debug, Serialize)]
 struct Version {
     success: bool,

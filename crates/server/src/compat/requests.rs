@@ -1,4 +1,4 @@
-//! What clients of the Sandbox SDK send. Unknown fields are ignored.
+//! Requests of Sandbox SDK clients. Unknown fields are ignored.
 
 use axum::http::HeaderMap;
 use sandcrab_api::execute::{CommandRequest, Variables};
@@ -10,10 +10,10 @@ use crate::error::ApiError;
 use crate::input::{self, Json};
 use crate::launch::bad_id;
 
-/// The session of requests that name none.
+/// Session of requests that name none.
 const DEFAULT_SESSION: &str = "default";
 
-/// The same body, read as a request of the native API.
+/// Parses the body as a request of the native API.
 pub(super) fn into_native<T, N>(
     body: Json<T>,
     native: impl FnOnce(T) -> Result<N, ApiError>,
@@ -36,17 +36,17 @@ pub(super) struct Command {
     auto_cleanup: Option<bool>,
 }
 
-/// Which shell runs a command.
+/// The shell that runs a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shell {
-    /// The session's.
+    /// The shell of the session.
     Session(SessionId),
-    /// A new one.
+    /// A new shell.
     New,
 }
 
 impl Command {
-    /// The shell that a request names, in its body, header or query.
+    /// Returns the shell that a request names in its body, header or query.
     pub(super) fn shell(&mut self, headers: &HeaderMap, query: Option<&str>) -> Result<Shell, ApiError> {
         let body = self.session_id.take().filter(|id| !id.is_empty());
         let named = input::named_session(body, headers, query)?;
@@ -57,7 +57,7 @@ impl Command {
         }
     }
 
-    /// The request of the native API.
+    /// Converts to a request of the native API.
     pub(super) fn into_native(self, shell: &Shell) -> Result<CommandRequest, ApiError> {
         let session = match shell {
             Shell::Session(id) => id.as_str(),
@@ -89,7 +89,7 @@ pub(super) struct NewSession {
 }
 
 impl NewSession {
-    /// The request of the native API.
+    /// Converts to a request of the native API.
     pub(super) fn into_native(self) -> Result<SessionRequest, ApiError> {
         let timeout = self.command_timeout_ms.map(|ms| milliseconds("commandTimeoutMs", ms)).transpose()?;
         Ok(SessionRequest {
@@ -111,7 +111,7 @@ pub(super) struct OldSession {
 }
 
 impl OldSession {
-    /// The request of the native API.
+    /// Converts to a request of the native API.
     pub(super) fn into_native(self) -> DeleteSessionRequest {
         DeleteSessionRequest { session_id: self.session_id }
     }
@@ -129,7 +129,7 @@ fn session_id(id: &str) -> Result<SessionId, ApiError> {
     id.parse().map_err(|e| bad_id("sessionId", &e))
 }
 
-/// Milliseconds, which may be a fraction, as whole ones.
+/// Rounds a number of milliseconds, which may have a fraction.
 fn milliseconds(field: &str, given: f64) -> Result<u64, ApiError> {
     let whole = given.ceil();
     if !(0.0..=9_007_199_254_740_991.0).contains(&whole) {

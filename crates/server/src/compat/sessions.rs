@@ -1,4 +1,4 @@
-//! Sessions: `/api/session/create`, `/api/session/delete`, and those that come into existence on first use.
+//! Sessions: `/api/session/create`, `/api/session/delete`, and creation on first use.
 
 use axum::Extension;
 use axum::extract::State;
@@ -17,14 +17,14 @@ use crate::input::Json;
 use crate::routes::session;
 use crate::sandbox::Sandbox;
 
-/// The answer to making a session.
+/// Response to the creation of a session.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Created {
     success: bool,
     id: String,
     data: CreatedSession,
-    /// Which container this is. The client compares it to notice a new one.
+    /// Id of this container. A client compares it to detect a new container.
     container_placement_id: Option<String>,
     timestamp: Timestamp,
 }
@@ -46,7 +46,7 @@ pub(super) async fn create(
     Ok(axum::Json(Created { success, id, data, container_placement_id, timestamp }))
 }
 
-/// Creates a session; where its folder does not exist, in the home folder.
+/// Creates a session. If its working directory does not exist, the home directory is used.
 async fn create_native(
     app: &App,
     sandbox: &Sandbox,
@@ -73,7 +73,7 @@ pub(super) async fn delete(
     let request = into_native(body, |session| Ok(session.into_native()))?;
     let id = request.value.session_id.clone();
     session::delete(sandbox, request).await.map_err(|error| match error.code() {
-        // The reference has no code for it.
+        // The reference has no code for this error.
         ErrorCode::SessionNotFound => {
             ApiError::new(ErrorCode::InternalError, format!("Session '{id}' not found"))
                 .with("sessionId", id)
@@ -84,7 +84,7 @@ pub(super) async fn delete(
 }
 
 impl Mode {
-    /// Waits for a session's turn, and creates the session if it does not exist or its shell has ended.
+    /// Waits for the session's turn. Creates the session if it does not exist or its shell has ended.
     pub(super) async fn enter(
         &self,
         app: &App,
@@ -107,7 +107,7 @@ impl Mode {
             ..SessionRequest::default()
         };
         match create_native(app, sandbox, &self.0.sdk, request).await {
-            // Created by another request meanwhile.
+            // Another request has created it meanwhile.
             Err(error) if error.code() == ErrorCode::SessionAlreadyExists => Ok(()),
             created => created.map(drop),
         }

@@ -1,7 +1,7 @@
-//! [`SessionTurns`]: one foreground command of a session at a time.
+//! [`SessionTurns`]: runs one foreground command of a session at a time.
 //!
-//! The engine has a queue for each session, but its next command starts as soon as the shell is restored. Here the
-//! next one must not start before it is known whether the shell has ended.
+//! The engine has a queue for each session, but starts the next command as soon as the shell is restored. In
+//! this mode the next command must wait until it is known whether the shell has ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::app::App;
 
-/// How many sessions' turns are remembered before those that nothing waits for are forgotten.
+/// Number of turns in memory above which unused ones are removed.
 const MAX_IDLE_TURNS: usize = 1_024;
 
-/// Whose turn it is, by session.
+/// Turns by session.
 #[derive(Debug, Default)]
 pub(super) struct SessionTurns(Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>);
 
-/// The right to use a session, until it is dropped.
+/// The right to use a session, held until dropped.
 #[derive(Debug)]
 pub(super) struct Turn(#[expect(dead_code, reason = "held, not used")] OwnedMutexGuard<()>);
 
 impl SessionTurns {
-    /// Waits for the session's turn, in the order of these calls.
+    /// Waits for the session's turn, in the order of the calls.
     pub(super) async fn wait(&self, id: &SessionId) -> Turn {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,13 +37,13 @@ impl SessionTurns {
 }
 
 impl Turn {
-    /// Keeps the turn until a command has ended, whatever becomes of its client.
+    /// Keeps the turn until a command has ended, even if its client disconnects.
     pub(super) fn keep_until_end(self, app: &App, execution: &Execution) {
         let (execution, stopping) = (execution.clone(), app.stopping.clone());
         app.tasks.spawn(async move {
             tokio::select! {
                 end = execution.wait() => drop(end),
-                // Nothing new starts from then on.
+                // After this, nothing new starts.
                 () = stopping.begun() => {}
             }
             drop(self);

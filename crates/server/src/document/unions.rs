@@ -12,7 +12,7 @@ const UNIONS: [(&str, &str); 4] = [
     ("ServerFrame", "Frame"),
 ];
 /// The untagged union. Its variants contain the tag themselves.
-const ANSWER: (&str, [(&str, &str); 2]) =
+const EXECUTE_RESPONSE: (&str, [(&str, &str); 2]) =
     ("ExecuteResponse", [("result", "ExecuteResult"), ("started", "ProcessStarted")]);
 
 /// Gives each variant its own schema with a constant tag, and each union a discriminator.
@@ -33,7 +33,7 @@ pub(super) fn name_variants(schemas: &mut Map<String, Value>) {
         }
         schemas[union] = discriminated(&before[union]["description"], "type", &mapping);
     }
-    let (union, variants) = ANSWER;
+    let (union, variants) = EXECUTE_RESPONSE;
     for (tag, name) in variants {
         add_tag(&mut schemas[name], tag);
     }

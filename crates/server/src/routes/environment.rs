@@ -25,7 +25,7 @@ pub(crate) async fn set(
         |e| match e.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 let message =
-                    "it is changed, but no space is left to remember it; free some, and set it again";
+                    "the change is active but was not saved, because the disk is full; free space, and send it again";
                 ApiError::new(sandcrab_api::ErrorCode::NoSpace, message)
             }
             _ => ApiError::internal(e),

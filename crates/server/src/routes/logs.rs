@@ -61,7 +61,7 @@ pub(crate) async fn logs(
     let encoding = encoding(&execution, options.encoding);
     let limit = sandbox.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
     if options.since.is_some() && options.tail.is_some() {
-        return Err(ApiError::invalid("tail", "it contradicts since; give one of them"));
+        return Err(ApiError::invalid("tail", "it cannot be combined with since; use one of them"));
     }
     let since = options.since.as_deref().map(str::parse).transpose()?;
     let choose = move |execution: &Execution| select(execution, since, options.tail, encoding, limit);

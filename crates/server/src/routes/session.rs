@@ -65,12 +65,8 @@ fn created(session: &Session, cwd: String) -> SessionCreated {
 
 fn id(id: Option<&str>) -> Result<Option<SessionId>, ApiError> {
     match id {
-        Some(sandcrab_api::NO_SESSION) => {
-            Err(ApiError::invalid("id", "that word means no session; choose another id"))
-        }
-        Some("create" | "list" | "delete") => {
-            Err(ApiError::invalid("id", "that word is part of a route; choose another id"))
-        }
+        Some(sandcrab_api::NO_SESSION) => Err(ApiError::invalid("id", "reserved id; choose another one")),
+        Some("create" | "list" | "delete") => Err(ApiError::invalid("id", "reserved id; choose another one")),
         Some(id) => id.parse().map(Some).map_err(|e| bad_id("id", &e)),
         None => Ok(None),
     }

@@ -71,5 +71,5 @@ fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 fn upgrade_required() -> ApiError {
-    ApiError::new(ErrorCode::UpgradeRequired, "this route speaks WebSocket; connect with a WebSocket client")
+    ApiError::new(ErrorCode::UpgradeRequired, "this route requires a WebSocket client")
 }

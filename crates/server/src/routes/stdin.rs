@@ -34,7 +34,7 @@ pub(crate) async fn write(
     let mut written = 0;
     let mut any = false;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|e| ApiError::invalid("body", format!("it broke off: {e}")))?;
+        let frame = frame.map_err(|e| ApiError::invalid("body", format!("incomplete: {e}")))?;
         if let Ok(data) = frame.into_data()
             && !data.is_empty()
         {
