@@ -145,6 +145,7 @@ mod shell;
 mod spawn;
 mod supervisor;
 mod sys;
+mod terminal;
 pub mod trusted;
 mod user;
 mod wire;
@@ -156,16 +157,18 @@ pub use command::{
 };
 pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 pub use engine::{
-    CgroupUse, ControlError, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, Engine, EngineConfig, EngineEvent,
-    Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health, Inspection, LOW_DISK_BYTES,
-    MAX_ENTRY_BYTES, MAX_OPEN_FILES, MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError,
-    Outcome, Output, OutputReader, Problem, ReadAt, ReadError, ReaderRole, Retention, Session, SessionError,
-    SessionInfo, SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
-    SupervisorProgram,
+    CgroupUse, ControlError, CreatedTerminal, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, DEFAULT_TERM, Engine,
+    EngineConfig, EngineEvent, Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health,
+    InputError, Inspection, LOW_DISK_BYTES, MAX_ENTRY_BYTES, MAX_OPEN_FILES, MAX_RECORDS_IN_GRACE,
+    MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output, OutputReader, Problem, ReadAt, ReadError,
+    ReaderRole, Retention, SavedScreen, ScreenSource, Session, SessionError, SessionInfo, SessionSpec,
+    ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan, SupervisorProgram,
+    Terminal, TerminalError, TerminalSpec,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;
 pub use peer::PeerSilence;
+pub use terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, MAX_TERMINAL_SIDE, TerminalSize};
 pub use user::{User, UserError};
 
 /// Turns this process into a zygote if an engine started it as one; otherwise does nothing.

@@ -9,6 +9,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Overflow, Program, SessionEndPolicy};
 use crate::protocol::{Bytes, Variable, variables};
+use crate::terminal::TerminalSize;
 use crate::user::User;
 use crate::wire;
 
@@ -74,6 +75,23 @@ pub(crate) struct ExecutionRecord {
     /// Whether it waits for its reader instead of dropping unread output. Since version 4 of the protocol.
     #[n(11)]
     pub(crate) waits_for_reader: Option<bool>,
+    /// Set if it is a terminal. Since version 5 of the protocol.
+    #[n(12)]
+    pub(crate) terminal: Option<TerminalRecord>,
+}
+
+/// Data of a terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct TerminalRecord {
+    /// Its first size.
+    #[n(0)]
+    pub(crate) size: TerminalSize,
+    /// The value of `TERM`.
+    #[n(1)]
+    pub(crate) term: String,
+    /// Whether an interactive shell runs; `command` is then empty.
+    #[n(2)]
+    pub(crate) interactive_shell: bool,
 }
 
 impl ExecutionRecord {
@@ -95,6 +113,7 @@ impl ExecutionRecord {
             adopt: Some(spec.leftovers == LeftoverPolicy::Adopt),
             note: Note::of(spec.note.as_ref()),
             waits_for_reader: (spec.overflow == Overflow::Wait).then_some(true),
+            terminal: None,
         }
     }
 }

@@ -26,7 +26,6 @@ pub(crate) enum Stdio<'a> {
         stderr: BorrowedFd<'a>,
     },
     /// All three are this terminal, which also becomes the controlling terminal.
-    #[expect(dead_code, reason = "the place for terminals")]
     Terminal(BorrowedFd<'a>),
 }
 

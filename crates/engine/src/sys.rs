@@ -266,6 +266,13 @@ pub(crate) fn read_memory(pid: Pid, address: usize, buffer: &mut [u8]) -> io::Re
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
+/// Sends SIGINT, SIGQUIT or SIGTSTP to the foreground process group of a terminal, through its master.
+pub(crate) fn signal_terminal(master: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    const TIOCSIG: libc::c_ulong = 0x4004_5436;
+    // SAFETY: this request takes a number, not a pointer. The last conversion fits the type of each C library.
+    check(unsafe { libc::ioctl(master.as_raw_fd(), TIOCSIG as _, signal) }).map(drop)
+}
+
 /// Waits for one child. Returns whether it existed.
 pub(crate) fn reap_one(pid: Pid) -> bool {
     let mut status = 0;

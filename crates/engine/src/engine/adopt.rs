@@ -170,6 +170,9 @@ impl Inner {
         held: &Held,
     ) {
         tracked.set_link(link);
+        if let (Some(terminal), Some(size)) = (&tracked.fixed.terminal, held.size) {
+            terminal.sizes.send_replace(size);
+        }
         link.track(Arc::clone(tracked));
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
             self.execution_started(tracked, pid);
@@ -331,7 +334,7 @@ impl Inner {
         for LiveSupervisor { link, role, .. } in living {
             let idle = match role {
                 Role::Ready => true,
-                Role::Run => false,
+                Role::Run | Role::Terminal => false,
                 Role::Session(_) => {
                     let registry = lock(&self.registry);
                     let holds = |session: &Arc<SessionState>| {

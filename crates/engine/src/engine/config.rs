@@ -105,6 +105,8 @@ pub struct EngineConfig {
     /// The directory to remove when the process of the engine has exited, if the state is temporary. It contains the
     /// state directory. Executions then end with the engine, also if its process is killed.
     pub temporary: Option<PathBuf>,
+    /// Maximum number of unfinished terminals.
+    pub max_terminals: usize,
 }
 
 impl EngineConfig {
@@ -125,6 +127,7 @@ impl EngineConfig {
             max_executions: 10_000,
             max_sessions: 20_000,
             temporary: None,
+            max_terminals: 2_000,
         }
     }
     /// Sets the default user of commands, with its `HOME`, `USER`, `LOGNAME` and `SHELL`.

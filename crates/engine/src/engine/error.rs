@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::id::{ExecutionId, IdError, SessionId};
 use crate::journal::{ClaimError, JournalError};
 use crate::protocol::Refusal;
+use crate::terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, MAX_TERMINAL_SIDE};
 use crate::trusted::TrustError;
 
 /// Why an engine could not be opened.
@@ -108,6 +109,9 @@ pub enum StartError {
     /// The limit of running executions is reached.
     #[error("limit of {0} running executions reached; wait for some to end, or raise max_executions")]
     TooManyExecutions(usize),
+    /// The limit of running terminals is reached.
+    #[error("limit of {0} running terminals reached; delete some, or raise max_terminals")]
+    TooManyTerminals(usize),
     /// The session's queue is full.
     #[error("the queue of the session is full; wait for some commands to end")]
     QueueFull,
@@ -177,6 +181,11 @@ pub enum ControlError {
     /// A client reads its record or waits for it, so the record cannot be removed.
     #[error("the record is in use by a client; retry later")]
     InUse,
+    /// The connection to its supervisor broke.
+    #[error(
+        "the connection to the supervisor broke; the request may or may not have been carried out; check and retry"
+    )]
+    Disconnected,
     /// The signal number is invalid.
     #[error("invalid signal {0}; expected 1 to 31")]
     NoSuchSignal(i32),
@@ -209,6 +218,64 @@ pub enum SessionError {
     /// The session could not be started, or its shell could not.
     #[error(transparent)]
     Start(#[from] StartError),
+}
+
+/// Why a terminal could not be created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TerminalError {
+    /// The size is out of range.
+    #[error("invalid size {cols} x {rows}: expected 1 to {MAX_TERMINAL_SIDE} columns and rows")]
+    InvalidSize {
+        /// Number of columns.
+        cols: u16,
+        /// Number of rows.
+        rows: u16,
+    },
+    /// The value for `TERM` is invalid.
+    #[error(
+        "invalid terminal name {0:?}: expected 1 to {MAX_TERM_BYTES} ASCII letters, digits, '-', '_', '.' and '+'"
+    )]
+    InvalidTerm(String),
+    /// The limit of running terminals is reached.
+    #[error("limit of {0} running terminals reached; delete some, or raise max_terminals")]
+    TooMany(usize),
+    /// The session does not exist.
+    #[error("session {0} not found; create it first")]
+    SessionNotFound(SessionId),
+    /// Its program could not be started, or another execution has its id.
+    #[error(transparent)]
+    Start(StartError),
+}
+
+impl From<StartError> for TerminalError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::TooManyTerminals(most) => Self::TooMany(most),
+            other => Self::Start(other),
+        }
+    }
+}
+
+/// Why input was not accepted completely.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The program does not read its input, and the queue is full.
+    #[error(
+        "the program does not read its input: {accepted} bytes were accepted, the queue of {MAX_TERMINAL_INPUT_BYTES} \
+         bytes is full; retry with the rest later, or send an interrupt"
+    )]
+    Full {
+        /// Number of accepted bytes.
+        accepted: usize,
+    },
+    /// The terminal has ended.
+    #[error("the terminal has already ended")]
+    Ended,
+    /// The supervisor could not be asked.
+    #[error(transparent)]
+    Control(ControlError),
 }
 
 /// Why output could not be read.
@@ -292,6 +359,7 @@ impl StartError {
             Refusal::NoSuchExecution
             | Refusal::StdinNotOpen
             | Refusal::NotASession
+            | Refusal::NotATerminal
             | Refusal::Unsupported => {
                 Self::Os { doing: "start the command".into(), source: io::ErrorKind::Unsupported.into() }
             }
@@ -305,6 +373,7 @@ impl ControlError {
             Refusal::StdinNotOpen => Self::StdinNotOpen,
             Refusal::NoSuchExecution => Self::Ended,
             Refusal::Unsupported => Self::Unsupported,
+            Refusal::QueueFull => Self::Busy,
             Refusal::Os { errno, doing } => Self::Os { doing, source: io::Error::from_raw_os_error(errno) },
             other => Self::Os {
                 doing: "carry out the request".into(),

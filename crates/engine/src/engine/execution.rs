@@ -80,6 +80,8 @@ pub struct ExecutionInfo {
     /// The end of a finished execution with the same id, whose record this one replaced. Unknown after a restart of
     /// the engine.
     pub replaced: Option<Arc<End>>,
+    /// Whether it is a terminal: [`Engine::terminal`](crate::Engine::terminal).
+    pub is_terminal: bool,
 }
 
 /// Information on the processes of a running execution.
@@ -241,6 +243,22 @@ impl Execution {
             }
             _ => Err(ControlError::Unsupported),
         }
+    }
+
+    /// Sends a request that has no effect if it is repeated. If the connection breaks, sends it again on the next one.
+    pub(super) async fn ask_again(&self, request: &Request) -> Result<Answer, ControlError> {
+        if self.tracked.end().is_some() {
+            return Err(ControlError::Ended);
+        }
+        let link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
+        let mut answer = link.ask(request).await;
+        if answer == Err(LinkError::Gone) && self.tracked.end().is_none() {
+            answer = match Inner::liveness_of(&Arc::downgrade(&self.engine), link.nonce).await {
+                Some(Liveness::Alive(living)) => living.link.ask(request).await,
+                Some(Liveness::Dead) | None => answer,
+            };
+        }
+        heard(answer)
     }
 
     /// Opens its journal. The guard protects the record from removal.

@@ -487,7 +487,8 @@ impl SupervisorLink {
                         end.leftover_count == 0
                             && matches!(end.reason, EndReason::Exited | EndReason::Signaled)
                     });
-                    if is_reusable && execution.fixed.session.is_none() {
+                    if is_reusable && execution.fixed.session.is_none() && execution.fixed.terminal.is_none()
+                    {
                         engine.renewing(self);
                     }
                 }

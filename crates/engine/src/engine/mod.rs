@@ -1,7 +1,7 @@
 //! The engine: starts, finds and adopts executions and sessions.
 //!
 //! - [`Engine`]: this file; `start.rs`: the start of an execution.
-//! - `execution.rs`, `session.rs`: the handles; `session_life.rs`: creation, restore and deletion of sessions;
+//! - `execution.rs`, `session.rs`, `terminal.rs`: the handles; `session_life.rs`: creation, restore and deletion of sessions;
 //!   `output.rs`, `reader.rs`, `outcome.rs`: reading output.
 //! - `link.rs`: the connection to a supervisor; `slow_replies.rs`: slow replies; `pool.rs`: ready supervisors;
 //!   `zygote.rs`: the process that forks them.
@@ -24,6 +24,7 @@ mod output;
 mod pool;
 mod reader;
 mod recover;
+mod saved_screen;
 mod session;
 mod session_life;
 mod slow_replies;
@@ -32,6 +33,7 @@ mod state_dir;
 mod stop;
 mod sweep;
 mod tasks;
+mod terminal;
 mod validate;
 mod zygote;
 
@@ -45,7 +47,7 @@ pub use config::{
     CgroupUse, DEFAULT_RETENTION_GRACE, EngineConfig, MAX_RECORDS_IN_GRACE, Retention, ShellDriver,
     SupervisorProgram,
 };
-pub use error::{ControlError, OpenError, ReadError, SessionError, StartError};
+pub use error::{ControlError, InputError, OpenError, ReadError, SessionError, StartError, TerminalError};
 pub use events::{EngineEvent, EventStream, MAX_UNREAD_EVENTS};
 pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status};
 pub use health::{Health, LOW_DISK_BYTES, Problem};
@@ -53,8 +55,10 @@ pub use life_cycle::ReaderRole;
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Entry, Event, Follower, MAX_ENTRY_BYTES, Output, ReadAt, Stream, StreamOutput};
 pub use reader::{OutputReader, StreamPlan};
+pub use saved_screen::{SavedScreen, ScreenSource};
 pub use session::{Session, SessionInfo, SessionSpec};
 pub use stop::StopSummary;
+pub use terminal::{CreatedTerminal, DEFAULT_TERM, Terminal, TerminalSpec};
 
 use crate::command::{CommandSpec, MAX_SHOWN_COMMAND_BYTES};
 use crate::id::{ExecutionId, SessionId};
@@ -71,8 +75,10 @@ use pool::Pool;
 use recover::Recoveries;
 use session::SessionState;
 use slow_replies::SlowReplies;
+use start::StartContext;
 use state_dir::StateDir;
 use tasks::Tasks;
+use terminal::TerminalCreations;
 use zygote::Zygote;
 
 /// The result of a task that runs to completion even if its caller stops waiting.
@@ -95,6 +101,7 @@ struct Inner {
     store: Mutex<JournalStore>,
     executions: Mutex<Table>,
     registry: Mutex<Registry>,
+    terminal_creations: TerminalCreations,
     pool: Pool,
     recoveries: Recoveries,
     incidents: Incidents,
@@ -191,6 +198,7 @@ impl Engine {
             store: Mutex::new(store),
             executions: Mutex::default(),
             registry: Mutex::default(),
+            terminal_creations: TerminalCreations::default(),
             pool: Pool::default(),
             recoveries: Recoveries::default(),
             incidents: Incidents::default(),
@@ -218,7 +226,7 @@ impl Engine {
             same.wait_started().await?;
             return Ok(same);
         }
-        self.inner.start_alone(&spec, None, None).await.map_err(|e| self.inner.explain(e))
+        self.inner.start_alone(&spec, StartContext::default()).await.map_err(|e| self.inner.explain(e))
     }
 
     /// Runs a command without a session and waits for its end.

@@ -8,6 +8,7 @@ use super::life_cycle::{AttachedReader, ReaderRole, RecordGuard, Tracked};
 use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
+use crate::terminal::{SizeEvent, TerminalSize};
 
 /// An output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -139,6 +140,13 @@ pub enum Event {
         /// The cursor of the first byte after the gap.
         to: u64,
     },
+    /// The size of a terminal from here on. The first one comes before all output.
+    Size {
+        /// The size.
+        size: TerminalSize,
+        /// Number of earlier sizes of this terminal.
+        number: u64,
+    },
     /// It ended. Its leftovers may still write after this.
     Ended(Arc<End>),
 }
@@ -172,6 +180,8 @@ pub struct Follower {
     ended: bool,
     /// Maximum size of the output in one entry.
     most: usize,
+    /// Number of the first size to return.
+    first_size: u64,
 }
 
 impl Follower {
@@ -185,7 +195,13 @@ impl Follower {
             late_until: None,
             ended: false,
             most: MAX_ENTRY_BYTES,
+            first_size: 0,
         }
+    }
+
+    /// Does not return sizes before this number.
+    pub(super) fn skip_sizes(&mut self, first: u64) {
+        self.first_size = first;
     }
 
     /// The cursor from which to resume.
@@ -273,6 +289,12 @@ impl Follower {
                     self.end = Some(Entry { cursor, time, event: Event::Ended(Arc::new(end)) });
                     continue;
                 }
+                Item::Event { kind: kind::SIZE, payload } => match minicbor::decode(payload) {
+                    Ok(SizeEvent { size, number }) if number >= self.first_size => {
+                        Event::Size { size, number }
+                    }
+                    _ => continue,
+                },
                 Item::Event { .. } => continue,
             };
             return Ok(Some(Entry { cursor, time, event }));

@@ -11,13 +11,14 @@ use super::error::{ControlError, SessionError, StartError};
 use super::execution::{Execution, check_signal};
 use super::link::{LinkError, SupervisorLink, lock};
 use super::outcome::Outcome;
+use super::start::StartContext;
 use crate::command::{CommandSpec, SessionEndPolicy};
 use crate::end::KillReceipt;
 use crate::id::SessionId;
 use crate::journal::Claimed;
 use crate::layout::SnapshotFile;
 use crate::protocol::{Answer, Bytes, Refusal, Request, variables};
-use crate::record::SessionRecord;
+use crate::record::{SessionRecord, TerminalRecord};
 use crate::user::User;
 
 /// Options of a new session.
@@ -205,10 +206,11 @@ impl Session {
         self.user_of(&spec)?;
         // The shell already runs as that user.
         let spec = CommandSpec { user: None, ..spec };
+        let context = StartContext { session: Some(&self.state.id), ..StartContext::default() };
         let mut is_replaced = false;
         loop {
             let link = self.link().await.map_err(|e| self.engine.explain(e))?;
-            match self.engine.start_on(&link, &spec, Some(&self.state.id), None).await {
+            match self.engine.start_on(&link, &spec, context).await {
                 Err(StartError::LimitsLowered) if !is_replaced => self.replace(&link).await?,
                 started => return started.map_err(|e| self.engine.explain(self.unless_deleted(e))),
             }
@@ -258,9 +260,20 @@ impl Session {
 
     async fn try_start_process(&self, spec: CommandSpec) -> Result<Execution, StartError> {
         let snapshot = self.snapshot().await?;
-        let session = Some(&self.state.id);
-        let spec = CommandSpec { user: self.user_of(&spec)?, ..spec }.background();
-        let execution = self.engine.start_alone(&spec, session, Some(&snapshot)).await?;
+        let spec = spec.background();
+        let context =
+            StartContext { session: Some(&self.state.id), prelude: Some(&snapshot), terminal: None };
+        self.start_from_state(spec, context).await
+    }
+
+    /// Starts a command with the state of this session, which ends with the session if that is its policy.
+    async fn start_from_state(
+        &self,
+        spec: CommandSpec,
+        context: StartContext<'_>,
+    ) -> Result<Execution, StartError> {
+        let spec = CommandSpec { user: self.user_of(&spec)?, ..spec };
+        let execution = self.engine.start_alone(&spec, context).await?;
         let ends = execution.tracked.fixed.on_session_end == SessionEndPolicy::Kill;
         if ends && self.state.deleted.load(Ordering::Acquire) {
             // It did not exist yet when the others were ended.
@@ -268,6 +281,21 @@ impl Session {
             return Err(self.gone());
         }
         Ok(execution)
+    }
+
+    /// Starts a terminal from the state of this session.
+    pub(super) async fn start_terminal(
+        &self,
+        spec: CommandSpec,
+        terminal: &TerminalRecord,
+    ) -> Result<Execution, StartError> {
+        let snapshot = self.snapshot().await?;
+        let context = StartContext {
+            session: Some(&self.state.id),
+            prelude: Some(&snapshot),
+            terminal: Some(terminal),
+        };
+        self.start_from_state(spec, context).await
     }
 
     /// Refuses a session whose user this engine does not allow: a session of an earlier engine that ran commands as

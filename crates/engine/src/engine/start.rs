@@ -15,9 +15,20 @@ use crate::command::CommandSpec;
 use crate::end::Leftover;
 use crate::id::SessionId;
 use crate::journal::{Claimed, NewJournal, Opening};
-use crate::protocol::{Answer, Bytes, Command, Refusal, Request, variables};
-use crate::record::Record;
+use crate::protocol::{Answer, Bytes, Command, Refusal, Request, TerminalOptions, variables};
+use crate::record::{Record, TerminalRecord};
 use crate::wire;
+
+/// The circumstances of a start, besides the command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StartContext<'a> {
+    /// The session to which it belongs.
+    pub(super) session: Option<&'a SessionId>,
+    /// The state of that session, if it starts from it.
+    pub(super) prelude: Option<&'a [u8]>,
+    /// Set if it is a terminal.
+    pub(super) terminal: Option<&'a TerminalRecord>,
+}
 
 /// Reserves the id of a session during its creation.
 #[derive(Debug)]
@@ -96,7 +107,7 @@ impl Inner {
 
     /// The execution of an earlier identical request, if it exists.
     pub(super) fn find_same(self: &Arc<Self>, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
-        let same = lock(&self.executions).check_id(spec)?.cloned();
+        let same = lock(&self.executions).check_id(spec, false)?.cloned();
         Ok(same.map(|tracked| Execution { tracked, engine: Arc::clone(self) }))
     }
 
@@ -136,13 +147,12 @@ impl Inner {
     pub(super) async fn start_alone(
         self: &Arc<Self>,
         spec: &CommandSpec,
-        session: Option<&SessionId>,
-        prelude: Option<&[u8]>,
+        context: StartContext<'_>,
     ) -> Result<Execution, StartError> {
         let mut given_up = 0;
         loop {
             let taken = self.supervisor().await?;
-            let started = match self.start_on(&taken.link, spec, session, prelude).await {
+            let started = match self.start_on(&taken.link, spec, context).await {
                 Ok(execution) => execution.wait_started().await.map(|()| execution),
                 Err(e) => Err(e),
             };
@@ -158,11 +168,11 @@ impl Inner {
         self: &Arc<Self>,
         link: &Arc<SupervisorLink>,
         spec: &CommandSpec,
-        session: Option<&SessionId>,
-        prelude: Option<&[u8]>,
+        context: StartContext<'_>,
     ) -> Result<Execution, StartError> {
+        let StartContext { session, prelude, terminal } = context;
         validate::command(spec)?;
-        let (tracked, new) = self.claim_execution(link.nonce, spec, session)?;
+        let (tracked, new) = self.claim_execution(link.nonce, spec, session, terminal)?;
         let execution = Execution { tracked: Arc::clone(&tracked), engine: Arc::clone(self) };
         let Some(journal) = new else { return Ok(execution) };
         let mut command = Command::new(tracked.slot(), spec);
@@ -174,6 +184,10 @@ impl Inner {
             }
             command.user = Some(user.clone());
         }
+        command.terminal = terminal.map(|terminal| TerminalOptions {
+            size: terminal.size,
+            interactive_shell: terminal.interactive_shell,
+        });
         command.prelude = prelude.map(|text| Bytes(text.to_vec()));
         command.hurry = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
         let sent = tracked.send_start(link, || {
@@ -220,11 +234,11 @@ impl Inner {
         }
     }
 
-    /// The background processes of a session that have not ended.
+    /// The background processes and terminals of a session that have not ended.
     pub(super) fn processes_of(self: &Arc<Self>, session: &SessionId) -> Vec<Execution> {
         self.find(|tracked| {
             tracked.fixed.session.as_ref() == Some(session)
-                && tracked.fixed.background
+                && (tracked.fixed.background || tracked.fixed.terminal.is_some())
                 && tracked.end().is_none()
         })
     }
@@ -243,7 +257,7 @@ impl Inner {
                 };
                 let mut spec = CommandSpec::argv([command]).background();
                 spec.on_session_end = parent.fixed.on_session_end;
-                let reserved = engine.claim_execution(link.nonce, &spec, parent.fixed.session.as_ref());
+                let reserved = engine.claim_execution(link.nonce, &spec, parent.fixed.session.as_ref(), None);
                 let Ok((tracked, _)) = reserved else { continue };
                 *lock(&tracked.link) = Some(Arc::clone(&link));
                 tracked.adopting.store(true, Ordering::Release);

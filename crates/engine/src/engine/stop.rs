@@ -90,6 +90,9 @@ fn by_id(executions: Vec<Execution>) -> impl Iterator<Item = (ExecutionId, Execu
 async fn kill(executions: &[Execution], signal: i32, grace: Duration) {
     let requests = executions.iter().rev().filter_map(|execution| {
         let link = lock(&execution.tracked.link).clone()?;
+        // An interactive shell ignores SIGTERM.
+        let is_terminal = execution.tracked.fixed.terminal.is_some();
+        let signal = if is_terminal && signal == libc::SIGTERM { libc::SIGHUP } else { signal };
         Some((link, Request::Kill { slot: execution.tracked.slot(), signal, grace }))
     });
     ask_all(requests).await;

@@ -15,9 +15,11 @@ pub const MIN_JOURNAL_BYTES: u64 = 256 << 10;
 pub(crate) const DEFAULT_JOURNAL_BYTES: u64 = 64 << 20;
 /// Maximum size of the output in one record.
 pub(super) const MAX_OUTPUT_BYTES: usize = 256 << 10;
-/// Maximum size of an event: a quarter of the smallest segment. Two events that are repeated in every segment leave
-/// room for a third, and for output.
+/// Maximum size of an event: a quarter of the smallest segment. Two events that are repeated in every segment, and a
+/// size, leave room for a third, and for output.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 10;
+/// Maximum size of the payload of [`kind::SIZE`].
+pub(crate) const MAX_SIZE_BYTES: usize = 64;
 /// Maximum size of the first record, which contains the text of the command.
 pub(crate) const MAX_SPEC_BYTES: usize = 40 << 20;
 
@@ -55,9 +57,16 @@ pub(crate) mod kind {
     pub(crate) const CLOSED: u8 = 6;
     /// A supervisor has it, and may start it at any moment. Written only if the engine requests it.
     pub(crate) const TAKEN: u8 = 7;
+    /// The size of a terminal from here on, at most [`MAX_SIZE_BYTES`](super::MAX_SIZE_BYTES).
+    pub(crate) const SIZE: u8 = 8;
 
     /// Whether events of this kind are repeated in later segments.
     pub(crate) fn is_sticky(kind: u8) -> bool {
+        is_end(kind) || kind == SIZE
+    }
+
+    /// Whether a journal has a reserve for events of this kind, and at most one counts.
+    pub(crate) fn is_end(kind: u8) -> bool {
         matches!(kind, ENDED | CLOSED)
     }
 }

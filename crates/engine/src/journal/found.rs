@@ -29,6 +29,8 @@ pub(crate) struct Found {
     pub(crate) started: Option<Vec<u8>>,
     /// The payload of [`kind::ENDED`].
     pub(crate) ended: Option<Vec<u8>>,
+    /// The payload of the newest [`kind::SIZE`].
+    pub(crate) size: Option<Vec<u8>>,
     /// Whether there is a [`kind::CLOSED`].
     pub(crate) closed: bool,
     /// Bytes of standard output, dropped ones included.
@@ -68,6 +70,7 @@ fn take_note(found: &mut Found, scanner: &RecordScanner, record: &Record) {
             found.ended = Some(payload());
             found.ended_at = Some(head.time());
         }
+        kind::SIZE => found.size = Some(payload()),
         kind::CLOSED => found.closed = true,
         _ => {}
     }
@@ -101,6 +104,7 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
         spec: scanner.payload(&spec).to_vec(),
         started: None,
         ended: None,
+        size: None,
         closed: false,
         stdout_bytes: 0,
         stderr_bytes: 0,

@@ -48,5 +48,5 @@ pub(crate) use reader::{Item, JournalPlace, JournalReader};
 pub(crate) use retention::{Excess, Expired, Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};
-pub(crate) use usage::{disk_bytes, is_short_of_space};
+pub(crate) use usage::{disk_bytes, is_short_of_space, modified_at};
 pub(crate) use writer::{JournalWriter, NewJournal, NewJournalKey};

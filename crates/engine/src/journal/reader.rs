@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use super::error::JournalError;
 use super::format::{Position, REPEAT, Salt, Slot, Stream, kind};
+use super::record::RecordHead;
 use super::record_scanner::{Record, RecordScanner};
 use super::seek::scan_totals;
 
@@ -77,6 +78,8 @@ pub(crate) struct JournalReader {
     pub(super) pending: Option<Record>,
     /// Kinds of ends that have been returned, as bits.
     pub(super) seen: u64,
+    /// The last returned size, or the one that was current at the sought cursor.
+    pub(super) size: Option<RecordHead>,
     /// Position of a range read of one stream.
     pub(super) stream_place: Option<(Stream, u64)>,
 }
@@ -104,7 +107,7 @@ impl JournalReader {
     /// Opens a journal at cursor 0, if the slot still contains it.
     pub(crate) fn open(dir: Arc<OwnedFd>, slot: Slot, salt: &Salt) -> Result<Self, JournalError> {
         let scanner = RecordScanner::open(dir, slot, Some(salt))?;
-        Ok(Self { scanner, cursor: 0, from: 0, pending: None, seen: 0, stream_place: None })
+        Ok(Self { scanner, cursor: 0, from: 0, pending: None, seen: 0, size: None, stream_place: None })
     }
 
     /// The location, to open the journal again.
@@ -126,7 +129,8 @@ impl JournalReader {
     /// The next entry of the journal. `None` if there is none yet; later calls return what is written later.
     ///
     /// The ends ([`kind::ENDED`], [`kind::CLOSED`]) are returned once, even if their segment was removed; then they
-    /// may come after output that was written after them.
+    /// may come after output that was written after them. The same applies to a size: after a gap, the one that was
+    /// current at its end is returned.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, JournalError> {
         self.next_within(usize::MAX)
     }
@@ -181,7 +185,15 @@ impl JournalReader {
             let is_output = Stream::of_kind(head.kind).is_some();
             let again = head.flags & REPEAT != 0;
             let passed = if is_output { end <= self.cursor } else { at < self.from };
-            if passed || (again && self.seen & bit(head.kind) != 0) {
+            let known = again
+                && match head.kind {
+                    kind::SIZE => self.size.is_some_and(|known| known.is_repeated_by(head)),
+                    kind => self.seen & bit(kind) != 0,
+                };
+            if head.kind == kind::SIZE {
+                self.size = Some(*head);
+            }
+            if passed || known {
                 continue;
             }
             if at > self.cursor && !again {
@@ -191,7 +203,7 @@ impl JournalReader {
                 return Ok(Some(gap));
             }
             if !is_output {
-                if kind::is_sticky(head.kind) {
+                if kind::is_end(head.kind) {
                     self.seen |= bit(head.kind);
                 }
                 return Ok(Some(Step::Record { record, skip: 0, end: head.len }));
@@ -215,6 +227,7 @@ impl JournalReader {
     /// Starts over at a segment, to return everything from a cursor on.
     pub(super) fn restart(&mut self, cursor: u64) {
         (self.cursor, self.from, self.pending, self.seen) = (cursor, cursor, None, 0);
+        self.size = None;
     }
 
     /// Lengths of both streams so far. Does not move the reader.

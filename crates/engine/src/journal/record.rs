@@ -93,6 +93,11 @@ impl RecordHead {
         (u32_at(bytes, 12) == seal.tag && head.len <= max).then_some(head)
     }
 
+    /// Whether another record is this one, repeated at the beginning of a later segment.
+    pub(super) fn is_repeated_by(&self, other: &Self) -> bool {
+        (self.kind, self.len, self.nanos, self.at) == (other.kind, other.len, other.nanos, other.at)
+    }
+
     /// The position after this record.
     pub(super) fn end(&self) -> Position {
         Stream::of_kind(self.kind).map_or(self.at, |stream| self.at.plus(stream, self.len as u64))

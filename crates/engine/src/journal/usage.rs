@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Stat, fstatvfs, statat};
 use rustix::io::Errno;
@@ -36,6 +37,18 @@ pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
     let segments = (1..head.min(range.newest + 1)).chain(range.oldest..range.newest + 1);
     let further = segments.filter_map(|segment| stat_segment(dir, journal.slot, segment).ok());
     own + further.map(|stat| blocks(&stat)).sum::<u64>()
+}
+
+/// Time of the last write to a journal; `None` if it does not exist.
+pub(crate) fn modified_at(dir: &Arc<OwnedFd>, journal: Claimed) -> Option<SystemTime> {
+    let mut stat = stat_segment(dir, journal.slot, 0).ok()?;
+    if u64::try_from(stat.st_size).unwrap_or(0) >= ONE_SEGMENT_BYTES {
+        let scanner = RecordScanner::open(Arc::clone(dir), journal.slot, Some(&journal.salt));
+        let newest = scanner.and_then(|mut scanner| scanner.range()).map_or(0, |range| range.newest);
+        stat = stat_segment(dir, journal.slot, newest).unwrap_or(stat);
+    }
+    let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(seconds + Duration::from_nanos(stat.st_mtime_nsec))
 }
 
 /// Whether the disk of a directory is nearly full.

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use super::error::{AppendError, JournalError};
 use super::files::{open_segment, write_all_at};
 use super::format::{
-    HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, Position, RECORD_HEAD_BYTES, REPEAT,
-    SPARE_AT, Salt, Slot, Stream, kind,
+    HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_SIZE_BYTES, Position,
+    RECORD_HEAD_BYTES, REPEAT, SPARE_AT, Salt, Slot, Stream, kind,
 };
 use super::record::{RecordHead, Seal, now_nanos};
 use super::record_scanner::RecordScanner;
@@ -22,7 +22,7 @@ use super::record_scanner::RecordScanner;
 /// Output is not split to fill less than this at the end of a segment.
 const SMALLEST_PIECE: u64 = 4 << 10;
 
-/// An end that is repeated at the beginning of later segments.
+/// An end or a size that is repeated at the beginning of later segments.
 #[derive(Debug)]
 struct Sticky {
     head: RecordHead,
@@ -239,7 +239,7 @@ impl JournalWriter {
         if self.room() >= SMALLEST_PIECE {
             return self.room();
         }
-        let repeats = 2 * (RECORD_HEAD_BYTES + MAX_EVENT_BYTES);
+        let repeats = 2 * (RECORD_HEAD_BYTES + MAX_EVENT_BYTES) + RECORD_HEAD_BYTES + MAX_SIZE_BYTES;
         let overhead = (HEADER_BYTES + RECORD_HEAD_BYTES + repeats) as u64;
         if self.is_within_bound() || self.may_drop_oldest() {
             self.layout.segment_bytes - overhead
@@ -297,7 +297,7 @@ impl JournalWriter {
         if kind <= kind::SPEC {
             return Err(AppendError::BadKind(kind));
         }
-        if payload.len() > MAX_EVENT_BYTES {
+        if payload.len() > if kind == kind::SIZE { MAX_SIZE_BYTES } else { MAX_EVENT_BYTES } {
             return Err(AppendError::TooLarge(payload.len()));
         }
         let head = self.head(kind, payload, now_nanos());
@@ -308,7 +308,7 @@ impl JournalWriter {
             writer.write(head, payload)
         });
         if let Err(errno) = written
-            && !(kind::is_sticky(kind) && self.write_to_spare(head, payload))
+            && !(kind::is_end(kind) && self.write_to_spare(head, payload))
         {
             return Err(AppendError::NotRecorded { kind, source: errno.into() });
         }

@@ -49,4 +49,4 @@ pub(crate) use query::{one_of_each, usage_of};
 pub(crate) use scope::Scope;
 pub(crate) use tag::{Nonce, Tag};
 pub(crate) use tags::Tags;
-pub(crate) use waiting::{Waiting, waits_for_input};
+pub(crate) use waiting::{InputFile, Waiting, waits_for_file, waits_for_input};

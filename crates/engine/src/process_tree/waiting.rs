@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use rustix::fs::{fstat, stat};
+use rustix::fs::{FileType, Stat, fstat, major, minor, stat};
 use rustix::io::ioctl_fionread;
 use rustix::process::Pid;
 
@@ -24,8 +24,37 @@ pub(crate) enum Waiting {
     Unknown,
 }
 
-/// The file of standard input: device and inode.
-type Identity = (u64, u64);
+/// The file that a command reads its input from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InputFile {
+    device: u64,
+    inode: u64,
+    /// Whether it is a terminal, which its processes may also have opened as `/dev/tty`.
+    is_terminal: bool,
+}
+
+/// The device number of `/dev/tty`.
+const CONTROLLING_TERMINAL: (u32, u32) = (5, 0);
+
+impl InputFile {
+    /// The slave of a terminal.
+    pub(crate) fn terminal(stat: &Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino, is_terminal: true }
+    }
+
+    fn pipe(stat: &Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino, is_terminal: false }
+    }
+
+    fn is(&self, stat: &Stat) -> bool {
+        let is_same = (stat.st_dev, stat.st_ino) == (self.device, self.inode);
+        let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+        is_same
+            || self.is_terminal
+                && is_device
+                && (major(stat.st_rdev), minor(stat.st_rdev)) == CONTROLLING_TERMINAL
+    }
+}
 
 /// A system call that a thread is blocked in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,10 +69,9 @@ enum Blocked {
     Elsewhere,
 }
 
-/// Whether any of these processes waits for input. `stdin` is the command's standard input: either end of the pipe,
-/// or the terminal itself (not its master).
+/// Whether any of these processes waits for input. `stdin` is the command's standard input: either end of the pipe.
 pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
-    let Ok(identity) = fstat(&stdin).map(|stat| (stat.st_dev, stat.st_ino)) else {
+    let Ok(stat) = fstat(&stdin) else {
         return Waiting::Unknown;
     };
     match ioctl_fionread(&stdin) {
@@ -51,10 +79,15 @@ pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
         Ok(_) => return Waiting::No,
         Err(_) => return Waiting::Unknown,
     }
+    waits_for_file(members, InputFile::pipe(&stat))
+}
+
+/// Whether any of these processes waits for input from a file.
+pub(crate) fn waits_for_file(members: &[Pid], file: InputFile) -> Waiting {
     let mut answer = Waiting::No;
     for pid in members {
         for thread in ids_in(&format!("/proc/{pid}/task")) {
-            match thread_waits(*pid, thread, identity) {
+            match thread_waits(*pid, thread, file) {
                 Ok(true) => return Waiting::Yes,
                 Ok(false) => {}
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -68,13 +101,10 @@ pub(crate) fn waits_for_input(members: &[Pid], stdin: impl AsFd) -> Waiting {
     answer
 }
 
-fn thread_waits(pid: Pid, thread: Pid, stdin: Identity) -> io::Result<bool> {
+fn thread_waits(pid: Pid, thread: Pid, input: InputFile) -> io::Result<bool> {
     let mut buffer = [0; 256];
     let line = procfs::read(&format!("/proc/{pid}/task/{thread}/syscall"), &mut buffer)?;
-    let refers = |fd: u64| -> io::Result<bool> {
-        let file = stat(format!("/proc/{pid}/fd/{fd}"))?;
-        Ok((file.st_dev, file.st_ino) == stdin)
-    };
+    let refers = |fd: u64| -> io::Result<bool> { Ok(input.is(&stat(format!("/proc/{pid}/fd/{fd}"))?)) };
     let watched = match parse(&String::from_utf8_lossy(line)) {
         Blocked::Reading(fd) => return refers(fd),
         Blocked::Polling(address, count) => polled(pid, address, count)?,

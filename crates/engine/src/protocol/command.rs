@@ -8,6 +8,7 @@ use minicbor::{Decode, Encode};
 
 use crate::command::{CommandSpec, LeftoverPolicy, Limits, Overflow, Program, Stdin};
 use crate::journal::{NewJournalKey, Salt};
+use crate::terminal::TerminalSize;
 use crate::user::User;
 use crate::wire;
 
@@ -99,9 +100,23 @@ pub(crate) struct Command {
     /// Whether it waits for its reader instead of dropping unread output. Since version 4.
     #[n(14)]
     pub(crate) waits_for_reader: Option<bool>,
+    /// Set if it runs in a terminal. Its standard input is then not used. Since version 5.
+    #[n(80)]
+    pub(crate) terminal: Option<TerminalOptions>,
     /// User that it runs as; the supervisor's default user if `None`. Not used with the shell of a session.
     #[n(90)]
     pub(crate) user: Option<User>,
+}
+
+/// Options of a terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct TerminalOptions {
+    /// Its first size.
+    #[n(0)]
+    pub(crate) size: TerminalSize,
+    /// Whether an interactive shell runs instead of the program of the command.
+    #[n(1)]
+    pub(crate) interactive_shell: bool,
 }
 
 impl Command {
@@ -130,6 +145,7 @@ impl Command {
             journal: None,
             hurry: None,
             waits_for_reader: (spec.overflow == Overflow::Wait).then_some(true),
+            terminal: None,
             user: None,
         }
     }

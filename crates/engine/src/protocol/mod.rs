@@ -12,13 +12,15 @@ mod supervisor;
 mod tests;
 mod zygote;
 
-pub(crate) use command::{Bytes, Command, OpenSession, Variable, WireProgram, WireStdin, variables};
+pub(crate) use command::{
+    Bytes, Command, OpenSession, TerminalOptions, Variable, WireProgram, WireStdin, variables,
+};
 pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
 pub(crate) use supervisor::{Answer, Held, Inspection, Refusal, Request, Role, Stage, StreamLengths};
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
 
 /// The version of this code.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 /// The oldest supported version of supervisors.
 pub(crate) const OLDEST: u16 = 1;
 /// Maximum length of a frame, in bytes: a command, its environment and its standard input at their limits.

@@ -6,6 +6,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Bytes, Command, OpenSession, Variable};
 use crate::end::{End, KillReceipt, Leftover, Usage};
+use crate::terminal::TerminalSize;
 use crate::wire;
 
 /// From engine to supervisor.
@@ -95,6 +96,22 @@ pub(crate) enum Request {
         #[n(1)]
         read: Option<u64>,
     },
+    /// Queue input of a terminal. Answered by `Queued`. Since version 5.
+    #[n(80)]
+    WriteTerminal {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        bytes: Bytes,
+    },
+    /// Set the size of a terminal. Answered by `Done`. Since version 5.
+    #[n(81)]
+    Resize {
+        #[n(0)]
+        slot: u32,
+        #[n(1)]
+        size: TerminalSize,
+    },
     /// End the running command of the session, if there is one. Answered by `Receipt`.
     #[n(13)]
     Interrupt {
@@ -129,6 +146,9 @@ pub(crate) struct Held {
     pub(crate) stage: Stage,
     #[n(2)]
     pub(crate) pid: Option<u32>,
+    /// The size of its terminal. Since version 5.
+    #[n(3)]
+    pub(crate) size: Option<TerminalSize>,
 }
 
 /// The role of a supervisor.
@@ -141,6 +161,9 @@ pub(crate) enum Role {
     /// A session with its record in this slot.
     #[n(2)]
     Session(#[n(0)] u32),
+    /// A terminal. Since version 5.
+    #[n(3)]
+    Terminal,
 }
 
 /// Why a request failed.
@@ -179,6 +202,9 @@ pub(crate) enum Refusal {
     /// was done, and another process can do it. Since version 4.
     #[n(40)]
     LimitsLowered,
+    /// The execution is not a terminal. Since version 5.
+    #[n(80)]
+    NotATerminal,
 }
 
 impl Refusal {
@@ -271,6 +297,9 @@ pub(crate) enum Answer {
     /// The run is finished and no process of it is left; another shell is ready for another run. Since version 2.
     #[n(14)]
     Renewed,
+    /// Number of bytes of terminal input that were accepted. Since version 5.
+    #[n(80)]
+    Queued(#[n(0)] u32),
     /// The last leftover of an execution has ended. It comes after `Closed`. Since version 4.
     #[n(70)]
     Gone {

@@ -492,6 +492,7 @@ impl Core {
             journal: None,
             hurry: None,
             waits_for_reader: None,
+            terminal: None,
             user: None,
         };
         let mut job = self.new_job(command, None, now)?;

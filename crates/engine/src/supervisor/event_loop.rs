@@ -18,6 +18,7 @@ use super::leftovers::Leftovers;
 use super::link::EngineLink;
 use super::ready::Ready;
 use super::role::{Housekeeping, Next, Role};
+use super::terminal::TerminalIo;
 use super::zygote::SUPERVISOR;
 use crate::end::{EndReason, KillReceipt};
 use crate::journal::Stream;
@@ -250,7 +251,7 @@ impl Supervisor {
         let gates = core.jobs.iter().filter_map(Job::gate_expires_at);
         jobs.chain(endings)
             .chain(gates)
-            .chain(self.role.wake_at())
+            .chain(self.role.wake_at(core))
             .chain(retry)
             .chain(self.orphan_check)
             .chain(core.closed_leftovers.iter().filter_map(Leftovers::wake_at))
@@ -334,7 +335,12 @@ impl Supervisor {
             return;
         };
         let grace = if reason == EndReason::OutputLimit { Duration::ZERO } else { job.command.timeout_grace };
-        let signal = if grace.is_zero() { Signal::KILL } else { Signal::TERM };
+        let signal = match job.io.terminal() {
+            _ if grace.is_zero() => Signal::KILL,
+            // An interactive shell ignores SIGTERM.
+            Some(_) => Signal::HUP,
+            None => Signal::TERM,
+        };
         let request = EndRequest { slot, reason, signal, grace, purpose: Purpose::Cause };
         self.role.end_processes(&mut self.core, request, now);
     }
@@ -395,7 +401,7 @@ impl Supervisor {
         }
     }
 
-    fn pump(&mut self, slot: u32, stream: Stream, now: Instant) {
+    pub(super) fn pump(&mut self, slot: u32, stream: Stream, now: Instant) {
         self.core.own_limits.restore_file_size();
         let Some(job) = self.core.jobs.iter_mut().find(|job| job.slot == slot) else {
             return;
@@ -510,9 +516,10 @@ impl Supervisor {
             slot: job.slot,
             stage: job.stage,
             pid: job.pid.map(raw),
+            size: job.io.terminal().map(TerminalIo::size),
         });
         let left = self.core.closed_leftovers.iter().map(|left| left.slot);
-        let left = left.map(|slot| crate::protocol::Held { slot, stage: Stage::Left, pid: None });
+        let left = left.map(|slot| crate::protocol::Held { slot, stage: Stage::Left, pid: None, size: None });
         Answer::Welcome {
             version: crate::protocol::VERSION,
             pid: raw(rustix::process::getpid()),

@@ -8,17 +8,21 @@ use rustix::process::Pid;
 use super::job_io::{BUSY_PIPE, JobIo, ReadResult, SMALL_READ};
 use super::reader_gate::ReaderGate;
 use super::stdio::{PipeSupply, Stdio};
+use super::terminal::TERMINAL_READ;
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 use crate::journal::{JournalWriter, Position, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
-use crate::protocol::{Command, Stage, StreamLengths};
+use crate::protocol::{Command, Refusal, Stage, StreamLengths};
 use crate::shell::{Done, How};
 use crate::sys::Reaped;
+use crate::terminal::{SizeEvent, TerminalSize};
 use crate::wire;
 
 /// Maximum amount of data in the pipes of a command that waits for its reader, at its end, for which no unread output
 /// is dropped: more than the kernel's limit of a pipe for unprivileged users.
 const MAX_DRAIN_EXCESS: usize = 4 << 20;
+/// Maximum amount of output that is read from a terminal after its program has ended: more than the kernel buffers.
+const MAX_TERMINAL_DRAIN: u64 = 1 << 20;
 /// Time after which an end that the engine has not confirmed is repeated.
 const CONFIRM_TIME: Duration = Duration::from_secs(2);
 
@@ -147,6 +151,10 @@ pub(crate) struct Job {
     started: Instant,
     last_output: Instant,
     end_unwritten: Option<UnwrittenEnd>,
+    /// Number of sizes of its terminal so far.
+    sizes: u64,
+    /// A size that could not be recorded: it is recorded before the next output.
+    size_unwritten: Option<SizeEvent>,
     /// When the engine was told last that it must record the end.
     handed_over: Option<Instant>,
 }
@@ -178,6 +186,8 @@ impl Job {
             started: now,
             last_output: now,
             end_unwritten: None,
+            sizes: 0,
+            size_unwritten: None,
             handed_over: None,
         }
     }
@@ -293,8 +303,42 @@ impl Job {
         Pumped::Open
     }
 
+    /// Records a size of its terminal.
+    pub(crate) fn record_size(&mut self, size: TerminalSize) {
+        self.size_unwritten = Some(SizeEvent { size, number: self.sizes });
+        self.sizes += 1;
+        self.retry_size();
+    }
+
+    fn retry_size(&mut self) {
+        if let Some(event) = &self.size_unwritten
+            && self.journal.append_event(kind::SIZE, &wire::to_bytes(event)).is_ok()
+        {
+            self.size_unwritten = None;
+        }
+    }
+
+    /// Sets the size of its terminal.
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> Result<(), Refusal> {
+        let terminal = self.io.terminal_mut().ok_or(Refusal::NotATerminal)?;
+        if !size.is_valid() {
+            return Err(Refusal::Unsupported);
+        }
+        if terminal.size() != size {
+            terminal.resize(size).map_err(|e| Refusal::os(&e.into(), "set the size of the terminal"))?;
+            self.record_size(size);
+        }
+        Ok(())
+    }
+
+    /// Input was given, which counts as activity.
+    pub(crate) fn had_input(&mut self, now: Instant) {
+        self.last_output = now;
+    }
+
     /// Appends output. Returns whether the limit is reached.
     fn record(&mut self, stream: Stream, bytes: &[u8]) -> bool {
+        self.retry_size();
         let limit = self.command.limits.output_bytes.unwrap_or(u64::MAX);
         let room = limit.saturating_sub(self.journal.position());
         let kept = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
@@ -303,9 +347,29 @@ impl Job {
         kept < bytes.len() && self.stage == Stage::Running
     }
 
+    /// Reads the last output of a terminal, and closes it. The kernel has hung it up, so no process can write to it,
+    /// but one may have opened it again.
+    fn drain_terminal(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
+        let until = self.position() + MAX_TERMINAL_DRAIN;
+        let mut limited = false;
+        while self.position() < until && !limited {
+            let before = self.position();
+            limited = self.pump_at_most(Stream::Stdout, buffer, now, TERMINAL_READ) == Pumped::Limit;
+            if self.position() == before {
+                break;
+            }
+        }
+        self.io.close_outputs();
+        limited
+    }
+
     /// Reads the data that was in the pipes when the command ended, which includes all its own output. Reading more
     /// would let a child that floods the pipe delay the end forever. Returns whether the output limit was reached.
     pub(crate) fn drain(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
+        if let Some(terminal) = self.io.terminal_mut() {
+            terminal.program_ended();
+            return self.drain_terminal(buffer, now);
+        }
         self.io.release_writers();
         let mut limited = false;
         // Unread output is kept, and the journal exceeds its bound by the content of the pipes.

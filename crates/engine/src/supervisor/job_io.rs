@@ -1,4 +1,4 @@
-//! [`JobIo`]: the pipes of a job. A terminal would be another kind.
+//! [`JobIo`]: the pipes of a job, or its terminal.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use rustix::io::{Errno, ioctl_fionread, read, write};
 use rustix::pipe::fcntl_setpipe_size;
 
 use super::stdio::{PipeSupply, Pipes, Stdio};
+use super::terminal::TerminalIo;
 use crate::journal::Stream;
 use crate::memory_file::memory_file;
 use crate::protocol::{Bytes, WireStdin};
@@ -76,6 +77,8 @@ pub(crate) struct JobIo {
     /// Streams that have had more than a small read.
     grown: [bool; 2],
     stdin: Option<StdinPipe>,
+    /// Its terminal, instead of pipes.
+    terminal: Option<TerminalIo>,
 }
 
 impl JobIo {
@@ -88,7 +91,22 @@ impl JobIo {
             unused: None,
             grown: [false; 2],
             stdin: StdinPipe::of(stdin),
+            terminal: None,
         }
+    }
+
+    /// Uses a terminal instead of pipes.
+    pub(crate) fn set_terminal(&mut self, terminal: TerminalIo) {
+        self.stdin = None;
+        self.terminal = Some(terminal);
+    }
+
+    pub(crate) fn terminal(&self) -> Option<&TerminalIo> {
+        self.terminal.as_ref()
+    }
+
+    pub(crate) fn terminal_mut(&mut self) -> Option<&mut TerminalIo> {
+        self.terminal.as_mut()
     }
 
     /// Creates the pipes and returns the command's ends.
@@ -143,12 +161,17 @@ impl JobIo {
     /// The descriptors to read from, if they are still open.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = (Stream, BorrowedFd<'_>)> {
         let streams = [Stream::Stdout, Stream::Stderr];
-        streams.into_iter().zip(&self.outputs).filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
+        let terminal = self.terminal.as_ref().and_then(TerminalIo::output).map(|fd| (Stream::Stdout, fd));
+        streams
+            .into_iter()
+            .zip(&self.outputs)
+            .filter_map(|(s, fd)| Some((s, fd.as_ref()?.as_fd())))
+            .chain(terminal)
     }
 
     /// Whether no more output can follow.
     pub(crate) fn is_silent(&self) -> bool {
-        self.outputs.iter().all(Option::is_none)
+        self.outputs.iter().all(Option::is_none) && self.terminal.as_ref().is_none_or(TerminalIo::is_silent)
     }
 
     /// Number of available bytes of a stream; `None` at end of file.
@@ -159,6 +182,9 @@ impl JobIo {
 
     /// Reads from a stream into the buffer, which grows for a stream with much data.
     pub(crate) fn read(&mut self, stream: Stream, buffer: &mut Vec<u8>, most: usize) -> ReadResult {
+        if let Some(terminal) = &mut self.terminal {
+            return terminal.read(buffer, most);
+        }
         let index = stream as usize;
         loop {
             let Some(fd) = &self.outputs[index] else {
@@ -198,10 +224,16 @@ impl JobIo {
         self.outputs = [None, None];
         self.writers = None;
         self.unused = None;
+        if let Some(terminal) = &mut self.terminal {
+            terminal.close();
+        }
     }
 
     /// The descriptor to wait on before writing to standard input, if data is pending.
     pub(crate) fn stdin_to_write(&self) -> Option<BorrowedFd<'_>> {
+        if let Some(terminal) = &self.terminal {
+            return terminal.to_write();
+        }
         self.stdin_end().filter(|_| self.stdin.as_ref().is_some_and(|s| !s.unwritten.is_empty() || s.close))
     }
 
@@ -236,6 +268,9 @@ impl JobIo {
     /// Writes pending data to standard input. Returns the completed requests, and those that failed because the
     /// command has closed it.
     pub(crate) fn write_stdin(&mut self) -> (Vec<u64>, Vec<u64>) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.write();
+        }
         let Some(stdin) = &mut self.stdin else {
             return Default::default();
         };

@@ -52,7 +52,7 @@ impl LeftoverKey {
         let shell = role.shell().map_or_else(getpid, |shell| shell.pid());
         let (since, until) = match role {
             Role::Session(_) => (self.since, self.until),
-            Role::Ready(_) | Role::Run(_) => (Some(StartTime::EARLIEST), None),
+            Role::Ready(_) | Role::Run(_) | Role::Terminal(_) => (Some(StartTime::EARLIEST), None),
         };
         Scope::Command { tag: self.tag, shell, since, until }
     }

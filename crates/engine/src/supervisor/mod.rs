@@ -3,8 +3,8 @@
 //! - [`zygote`]: forks supervisors; [`context`]: what each inherits from it.
 //! - [`event_loop`]: the event loop of a supervisor; [`core`]: the common state; [`requests`]: the handlers of
 //!   requests.
-//! - [`role`]: the role of a supervisor: [`ready`], [`run`] or [`session`], each with its own fields, deadlines and
-//!   end.
+//! - [`role`]: the role of a supervisor: [`ready`], [`run`], [`session`] or [`terminal`], each with its own fields,
+//!   deadlines and end.
 //! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: backpressure by its reader; [`stdio`]: creation
 //!   of pipes.
 //! - [`leftovers`]: leftovers of executions; [`orphan_reaper`]: orphans of dead supervisors.
@@ -31,4 +31,5 @@ pub(crate) mod shell_input;
 mod spin;
 mod stdio;
 mod template;
+mod terminal;
 pub(crate) mod zygote;

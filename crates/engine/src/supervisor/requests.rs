@@ -12,7 +12,7 @@ use super::link::Incoming;
 use super::role::Role;
 use super::session::Session;
 use crate::end::{EndReason, KillReceipt, Usage};
-use crate::process_tree::{Ending, Waiting, usage_of, waits_for_input};
+use crate::process_tree::{Ending, Waiting, usage_of, waits_for_file, waits_for_input};
 use crate::protocol::{Answer, Envelope, Inspection, Refusal, Request, Stage};
 
 /// Maximum number of concurrent kills: each scans every process below.
@@ -36,6 +36,11 @@ impl Supervisor {
                 None => Some(Answer::Receipt(KillReceipt::default())),
             },
             Request::Signal { slot, signal } => Some(self.signal(slot, signal)),
+            Request::WriteTerminal { slot, bytes } => Some(self.write_terminal(slot, &bytes.0, now)),
+            Request::Resize { slot, size } => Some(self.resize(slot, size, now)),
+            Request::WriteStdin { slot, bytes, close } if self.is_terminal(slot) => {
+                Some(self.write_whole(slot, bytes.0, close, now))
+            }
             Request::WriteStdin { slot, bytes, close } => {
                 let taken = self.core.job(slot).map(|job| job.io.queue_stdin(request, &bytes.0, close));
                 match taken {
@@ -133,7 +138,8 @@ impl Supervisor {
                 match role {
                     Role::Session(session) => session.end_unstarted(&mut self.core, slot, signal, now),
                     Role::Run(run) => run.end_unstarted(&mut self.core, slot, signal, now),
-                    Role::Ready(_) => {}
+                    // A terminal starts at once.
+                    Role::Ready(_) | Role::Terminal(_) => {}
                 }
                 Some(Answer::Receipt(KillReceipt::default()))
             }
@@ -178,13 +184,15 @@ impl Supervisor {
             inspection.pids = members.iter().map(|pid| raw(*pid)).collect();
             inspection.usage = Some(Usage { wall: job.running_for(), ..usage_of(&members) });
             members.extend(self.role.readers());
-            inspection.waiting_for_input = match job.io.stdin_end() {
-                None => Some(false),
-                Some(stdin) => match waits_for_input(&members, stdin) {
-                    Waiting::Yes => Some(true),
-                    Waiting::No => Some(false),
-                    Waiting::Unknown => None,
-                },
+            let waiting = match (job.io.terminal(), job.io.stdin_end()) {
+                (Some(terminal), _) => waits_for_file(&members, terminal.file()),
+                (None, Some(stdin)) => waits_for_input(&members, stdin),
+                (None, None) => Waiting::No,
+            };
+            inspection.waiting_for_input = match waiting {
+                Waiting::Yes => Some(true),
+                Waiting::No => Some(false),
+                Waiting::Unknown => None,
             };
         }
         if let Some(left) = self.core.left_by(slot) {

@@ -11,6 +11,7 @@ use super::job::{Exit, Job};
 use super::ready::Ready;
 use super::run::Run;
 use super::session::Session;
+use super::terminal::Terminal;
 use crate::journal::NewJournal;
 use crate::process_tree::Scope;
 use crate::protocol::{self, Answer, Command, OpenSession, Refusal};
@@ -26,6 +27,8 @@ pub(super) enum Role {
     Run(Box<Run>),
     /// It owns a session.
     Session(Box<Session>),
+    /// It owns a terminal.
+    Terminal(Box<Terminal>),
 }
 
 /// What follows an iteration of the loop.
@@ -54,6 +57,7 @@ impl Role {
             Self::Ready(_) => protocol::Role::Ready,
             Self::Run(_) => protocol::Role::Run,
             Self::Session(session) => protocol::Role::Session(session.slot()),
+            Self::Terminal(_) => protocol::Role::Terminal,
         }
     }
 
@@ -63,6 +67,7 @@ impl Role {
             Self::Ready(ready) => ready.shell(),
             Self::Run(run) => run.shell(),
             Self::Session(session) => session.shell(),
+            Self::Terminal(_) => None,
         }
     }
 
@@ -74,7 +79,7 @@ impl Role {
     pub(super) fn session(&mut self) -> Result<&mut Session, Refusal> {
         match self {
             Self::Session(session) => Ok(session),
-            Self::Ready(_) | Self::Run(_) => Err(Refusal::NotASession),
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => Err(Refusal::NotASession),
         }
     }
 
@@ -82,7 +87,7 @@ impl Role {
     pub(super) fn current_slot(&self) -> Option<u32> {
         match self {
             Self::Session(session) => session.current(),
-            Self::Ready(_) | Self::Run(_) => None,
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => None,
         }
     }
 
@@ -90,24 +95,25 @@ impl Role {
     pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let more = match self {
             Self::Session(session) => session.dead_shell(),
-            Self::Ready(_) | Self::Run(_) => None,
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => None,
         };
         self.shell().into_iter().chain(more).flat_map(Shell::poll_fds)
     }
 
     /// Its own next deadline.
-    pub(super) fn wake_at(&self) -> Option<Instant> {
+    pub(super) fn wake_at(&self, core: &Core) -> Option<Instant> {
         match self {
             Self::Ready(_) => None,
             Self::Run(run) => run.wake_at(),
             Self::Session(session) => session.wake_at(),
+            Self::Terminal(terminal) => terminal.wake_at(core),
         }
     }
 
     /// Whether to poll again at once instead of sleeping.
     pub(super) fn spins(&self) -> bool {
         match self {
-            Self::Ready(_) | Self::Run(_) => false,
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => false,
             Self::Session(session) => session.spins(),
         }
     }
@@ -115,7 +121,7 @@ impl Role {
     pub(super) fn housekeeping(&self) -> Housekeeping {
         match self {
             Self::Ready(ready) => Housekeeping { close: true, prepare: ready.is_up() },
-            Self::Run(_) => Housekeeping { close: true, prepare: false },
+            Self::Run(_) | Self::Terminal(_) => Housekeeping { close: true, prepare: false },
             Self::Session(session) => session.housekeeping(),
         }
     }
@@ -137,10 +143,14 @@ impl Role {
                 }
                 let ready = std::mem::take(&mut **ready);
                 core.link.send(request, &Answer::Accepted);
+                if command.terminal.is_some() {
+                    *self = Self::Terminal(Box::new(Terminal::start(core, ready, command, journal, now)));
+                    return None;
+                }
                 *self = Self::Run(Box::new(Run::start(core, ready, command, journal, now)));
                 None
             }
-            Self::Run(_) => Some(Answer::Refused(Refusal::NotASession)),
+            Self::Run(_) | Self::Terminal(_) => Some(Answer::Refused(Refusal::NotASession)),
             Self::Session(session) => Some(session.queue_command(core, command, journal, now)),
         }
     }
@@ -166,7 +176,7 @@ impl Role {
     /// Reads the reports of its shells, or the first of them: the rest makes the next poll return at once.
     pub(super) fn receive_some(&mut self, core: &mut Core, now: Instant) {
         match self {
-            Self::Ready(_) | Self::Run(_) => self.receive(core, now),
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => self.receive(core, now),
             Self::Session(session) => {
                 let _ = session.receive_until_done(core, now);
             }
@@ -179,6 +189,7 @@ impl Role {
             Self::Ready(ready) => ready.receive(core),
             Self::Run(run) => run.receive(core, now),
             Self::Session(session) => session.receive(core, now),
+            Self::Terminal(_) => {}
         }
     }
 
@@ -190,6 +201,7 @@ impl Role {
             // Not the shell of the run, which belongs to the command.
             Self::Run(run) => continue_stopped(run.template().pids()),
             Self::Session(session) => session.continue_stopped_shell(core),
+            Self::Terminal(_) => {}
         }
     }
 
@@ -199,6 +211,7 @@ impl Role {
             Self::Ready(ready) => ready.child_ended(core, reaped.pid),
             Self::Run(run) => run.child_ended(core, reaped, now),
             Self::Session(session) => session.child_ended(core, reaped, now),
+            Self::Terminal(terminal) => terminal.child_ended(core, reaped, now),
         }
     }
 
@@ -208,6 +221,7 @@ impl Role {
             Self::Ready(_) => {}
             Self::Run(run) => run.complete(core, slot, exit, now),
             Self::Session(session) => session.complete(core, slot, exit, now),
+            Self::Terminal(terminal) => terminal.complete(core, slot, exit, now),
         }
     }
 
@@ -217,6 +231,7 @@ impl Role {
             Self::Ready(_) => {}
             Self::Run(run) => run.advance(core, now),
             Self::Session(session) => session.advance(core, now),
+            Self::Terminal(terminal) => terminal.advance(core, now),
         }
     }
 
@@ -226,6 +241,7 @@ impl Role {
             Self::Ready(_) => scope_in_tree(job, None),
             Self::Run(run) => run.scope_of(job),
             Self::Session(session) => session.scope_of(job),
+            Self::Terminal(terminal) => terminal.scope_of(job),
         }
     }
 
@@ -235,6 +251,7 @@ impl Role {
             Self::Ready(_) => {}
             Self::Run(run) => run.end_processes(core, request, now),
             Self::Session(session) => session.end_processes(core, request, now),
+            Self::Terminal(terminal) => terminal.end_processes(core, request, now),
         }
     }
 
@@ -250,7 +267,7 @@ impl Role {
         match self {
             Self::Ready(ready) => ready.end_template(),
             Self::Run(run) => run.end_template(),
-            Self::Session(_) => {}
+            Self::Session(_) | Self::Terminal(_) => {}
         }
     }
 
@@ -264,7 +281,7 @@ impl Role {
     /// Whether the shell has not returned from this command yet, so that it may start more processes.
     pub(super) fn is_busy_with(&self, slot: u32) -> bool {
         match self {
-            Self::Ready(_) | Self::Run(_) => false,
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => false,
             Self::Session(session) => session.is_busy_with(slot),
         }
     }
@@ -274,7 +291,7 @@ impl Role {
         match self {
             // The shell, with `read`.
             Self::Session(session) => session.shell().map(Shell::pid),
-            Self::Ready(_) | Self::Run(_) => None,
+            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => None,
         }
     }
 
@@ -283,6 +300,7 @@ impl Role {
         match self {
             Self::Ready(ready) => ready.next(core),
             Self::Run(run) => run.next(core),
+            Self::Terminal(terminal) => terminal.next(core),
             // A session ends only by request.
             Self::Session(_) => Next::Continue,
         }

@@ -28,6 +28,7 @@ mod sessions;
 mod soak;
 mod stop;
 mod supervisors;
+mod terminals;
 mod traps;
 mod users;
 mod waiting;

@@ -9,8 +9,8 @@ use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, SessionSpec, Stdin,
 
 use crate::support::Place;
 
-/// The last commit of protocol version 3. When the version goes up, this moves with it.
-const PREVIOUS: &str = "5349c8162a899198a96675f6f67c8684c503e345";
+/// The last commit of protocol version 4. When the version goes up, this moves with it.
+const PREVIOUS: &str = "3d11ab4e8c584546bc565d1191e9dddec37ed430";
 
 fn run(command: &mut Command) {
     let status = command.stdin(Stdio::null()).status().unwrap();

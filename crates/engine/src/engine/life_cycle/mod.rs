@@ -27,13 +27,13 @@ mod table;
 mod tracked;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 pub(super) use readers::AttachedReader;
 pub use readers::ReaderRole;
 pub(super) use retention::Cleanup;
 pub(super) use table::Table;
-pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
+pub(super) use tracked::{Fixed, RecordGuard, State, TerminalState, Tracked, lost_end};
 
 use super::events::EngineEvent;
 use super::link::{SupervisorLink, lock};
@@ -43,7 +43,12 @@ use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{self, Found, NewJournal};
 use crate::protocol::Refusal;
-use crate::record::{ExecutionRecord, Record};
+use crate::record::{ExecutionRecord, Record, TerminalRecord};
+
+/// Maximum number of replaced terminals whose records are still in use.
+const MAX_DETACHED: usize = 256;
+/// Interval of checks whether such a record is still in use.
+const DETACHED_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Inner {
     /// Claims an id and a journal; or returns the execution of an earlier identical request. On a full disk, removes
@@ -53,8 +58,9 @@ impl Inner {
         nonce: u64,
         spec: &CommandSpec,
         session: Option<&SessionId>,
+        terminal: Option<&TerminalRecord>,
     ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
-        self.making_room(|engine| engine.try_claim_execution(nonce, spec, session))
+        self.making_room(|engine| engine.try_claim_execution(nonce, spec, session, terminal))
     }
 
     fn try_claim_execution(
@@ -62,16 +68,21 @@ impl Inner {
         nonce: u64,
         spec: &CommandSpec,
         session: Option<&SessionId>,
+        terminal: Option<&TerminalRecord>,
     ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
         let id = spec.id.clone().unwrap_or_else(ExecutionId::random);
         let mut table = lock(&self.executions);
-        if let Some(same) = table.check_id(spec)? {
+        if let Some(same) = table.check_id(spec, terminal.is_some())? {
             return Ok((Arc::clone(same), None));
         }
         if table.unfinished() >= self.config.max_executions {
             return Err(StartError::TooManyExecutions(self.config.max_executions));
         }
-        let record = ExecutionRecord::new(id.to_string(), nonce, session.map(ToString::to_string), spec);
+        if terminal.is_some() && table.unfinished_terminals() >= self.config.max_terminals {
+            return Err(StartError::TooManyTerminals(self.config.max_terminals));
+        }
+        let mut record = ExecutionRecord::new(id.to_string(), nonce, session.map(ToString::to_string), spec);
+        record.terminal = terminal.cloned();
         let before = table.get(&id).cloned();
         let fixed = Fixed {
             id,
@@ -89,23 +100,32 @@ impl Inner {
             note: record.note.clone().map(|note| note.0),
             waits_for_reader: spec.overflow == Overflow::Wait,
             replaced: before.as_ref().and_then(|before| before.end()),
+            terminal: terminal.map(TerminalState::new),
         };
         let in_use = || StartError::InUse(fixed.id.clone());
-        if before.as_ref().is_some_and(|before| before.is_in_use()) {
+        // The record of a terminal that a client reads loses its id, and is removed later.
+        let may_detach = terminal.is_some() && table.detached() < MAX_DETACHED;
+        if !may_detach && before.as_ref().is_some_and(|before| before.is_in_use()) {
             return Err(in_use());
         }
         let (claimed, journal) = self.claim(&Record::Execution(record), spec.journal_bytes)?;
         // It may have come into use meanwhile.
-        if before.is_some_and(|before| !before.begin_removal()) {
+        let is_used = before.is_some_and(|before| !before.begin_removal());
+        if is_used && !may_detach {
             drop(table);
             self.retire(claimed);
             return Err(in_use());
         }
         let tracked = Tracked::new(fixed, claimed);
         let replaced = table.insert(&tracked);
+        if is_used {
+            table.detach();
+        }
         drop(table);
-        if let Some(replaced) = replaced {
-            self.retire_execution(&replaced);
+        match replaced {
+            Some(replaced) if is_used => self.retire_when_unused(replaced),
+            Some(replaced) => self.retire_execution(&replaced),
+            None => {}
         }
         Ok((tracked, Some(journal)))
     }
@@ -246,6 +266,21 @@ impl Inner {
     fn disk_bytes(&self, tracked: &Tracked) -> u64 {
         let dir = Arc::clone(lock(&self.store).dir());
         journal::disk_bytes(&dir, tracked.journal)
+    }
+
+    /// Releases the slot of a replaced terminal when no client reads its record and no leftover of it is left.
+    fn retire_when_unused(self: &Arc<Self>, tracked: Arc<Tracked>) {
+        self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
+        let engine = Arc::downgrade(self);
+        self.tasks.spawn(async move {
+            while !tracked.begin_removal() {
+                tokio::time::sleep(DETACHED_INTERVAL).await;
+            }
+            if let Some(engine) = engine.upgrade() {
+                lock(&engine.executions).count_retired();
+                engine.retire(tracked.journal);
+            }
+        });
     }
 
     /// Releases the slot of an execution that is no longer in the table.

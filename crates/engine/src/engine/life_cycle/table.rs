@@ -21,6 +21,8 @@ const REMOVED_FROM_GRACE: usize = 64;
 pub(in crate::engine) struct Table {
     by_id: HashMap<ExecutionId, Arc<Tracked>>,
     unfinished: usize,
+    /// Number of replaced terminals whose records are still in use.
+    detached: usize,
     /// The closed executions.
     finished: Finished<Arc<Tracked>>,
 }
@@ -40,10 +42,31 @@ impl Table {
         self.unfinished
     }
 
+    /// Number of terminals among them.
+    pub(super) fn unfinished_terminals(&self) -> usize {
+        self.all().filter(|tracked| tracked.fixed.terminal.is_some() && tracked.is_unfinished()).count()
+    }
+
+    /// Number of replaced terminals whose records are still in use.
+    pub(super) fn detached(&self) -> usize {
+        self.detached
+    }
+
+    /// Counts a replaced terminal whose record is in use.
+    pub(super) fn detach(&mut self) {
+        self.detached += 1;
+    }
+
+    /// The record of one of these is not in use any more.
+    pub(super) fn count_retired(&mut self) {
+        self.detached = self.detached.saturating_sub(1);
+    }
+
     /// Checks an id: `Some` if an identical request has used it, an error if another request has.
     pub(in crate::engine) fn check_id(
         &self,
         spec: &CommandSpec,
+        is_terminal: bool,
     ) -> Result<Option<&Arc<Tracked>>, StartError> {
         let Some(id) = &spec.id else { return Ok(None) };
         let Some(tracked) = self.by_id.get(id) else {
@@ -52,7 +75,7 @@ impl Table {
         match (&spec.digest, &tracked.fixed.digest) {
             (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
             (Some(new), Some(old)) if !is_unrelated(new, old) => Err(StartError::Conflict(id.clone())),
-            _ if tracked.is_closed() && !tracked.has_leftovers() => Ok(None),
+            _ if tracked.is_closed() && (is_terminal || !tracked.has_leftovers()) => Ok(None),
             _ => Err(StartError::AlreadyExists(id.clone())),
         }
     }

@@ -16,7 +16,8 @@ use crate::engine::link::{SupervisorLink, lock};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, Found};
 use crate::protocol::{Refusal, Request};
-use crate::record::ExecutionRecord;
+use crate::record::{ExecutionRecord, TerminalRecord};
+use crate::terminal::{SizeEvent, TerminalSize};
 
 /// The immutable data of an execution.
 #[derive(Debug)]
@@ -40,6 +41,33 @@ pub(in crate::engine) struct Fixed {
     pub(in crate::engine) waits_for_reader: bool,
     /// The end of the previous execution with the same id, whose record it replaced.
     pub(in crate::engine) replaced: Option<Arc<End>>,
+    /// Set if it is a terminal.
+    pub(in crate::engine) terminal: Option<TerminalState>,
+}
+
+/// The engine's state of a terminal.
+#[derive(Debug)]
+pub(in crate::engine) struct TerminalState {
+    pub(in crate::engine) term: String,
+    pub(in crate::engine) first_size: TerminalSize,
+    /// Its current size.
+    pub(in crate::engine) sizes: watch::Sender<TerminalSize>,
+    /// Held during a resize, so that the last one wins here too.
+    pub(in crate::engine) resizing: tokio::sync::Mutex<()>,
+    /// Time of the last input.
+    pub(in crate::engine) last_input: Mutex<Option<SystemTime>>,
+}
+
+impl TerminalState {
+    pub(super) fn new(record: &TerminalRecord) -> Self {
+        Self {
+            term: record.term.clone(),
+            first_size: record.size,
+            sizes: watch::Sender::new(record.size),
+            resizing: tokio::sync::Mutex::default(),
+            last_input: Mutex::default(),
+        }
+    }
 }
 
 impl Fixed {
@@ -161,7 +189,13 @@ impl Tracked {
             note: record.note.map(|note| note.0),
             waits_for_reader: record.waits_for_reader == Some(true),
             replaced: None,
+            terminal: record.terminal.as_ref().map(TerminalState::new),
         };
+        if let (Some(terminal), Some(payload)) = (&fixed.terminal, &journal.size)
+            && let Ok(event) = minicbor::decode::<SizeEvent>(payload)
+        {
+            terminal.sizes.send_replace(event.size);
+        }
         let end = journal.ended.as_ref().and_then(|payload| minicbor::decode(payload).ok());
         let state = State {
             closed: end.is_some() && !is_held,
@@ -388,6 +422,7 @@ impl Tracked {
             has_leftovers: self.has_leftovers(),
             note: self.fixed.note.clone(),
             replaced: self.fixed.replaced.clone(),
+            is_terminal: self.fixed.terminal.is_some(),
         }
     }
 }

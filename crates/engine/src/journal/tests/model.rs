@@ -11,6 +11,7 @@ use crate::journal::StreamRead;
 enum Op {
     Output(Stream, usize),
     Event(u8, usize),
+    Size,
     /// A new reader at this many thousandths of what is there.
     Open(u64),
     /// Some entries of one of the readers.
@@ -23,9 +24,10 @@ fn op() -> impl Strategy<Value = Op> {
     let size = prop_oneof![4 => 1_usize..300, 3 => 300_usize..20_000, 1 => 20_000_usize..300_000];
     prop_oneof![
         10 => (stream, size).prop_map(|(stream, size)| Op::Output(stream, size)),
-        1 => (prop_oneof![Just(4_u8), 7..=255_u8], 0_usize..3000).prop_map(|(kind, len)| Op::Event(kind, len)),
+        1 => (prop_oneof![Just(4_u8), Just(7_u8), 9..=255_u8], 0_usize..3000).prop_map(|(kind, len)| Op::Event(kind, len)),
         1 => (0_usize..16_385).prop_map(|len| Op::Event(kind::ENDED, len)),
         1 => (0_usize..200).prop_map(|len| Op::Event(kind::CLOSED, len)),
+        2 => Just(Op::Size),
         2 => (0..=1000_u64).prop_map(Op::Open),
         3 => (0_usize..8, 1_usize..20).prop_map(|(reader, n)| Op::Read(reader, n)),
         1 => Just(Op::Reopen),
@@ -128,6 +130,12 @@ impl Follower {
             let got = self.events.iter().rfind(|e| e.0 == sticky);
             assert_eq!(last.is_some(), got.is_some(), "ends outlive their segment");
         }
+        let sizes: Vec<_> = self.events.iter().filter(|e| e.0 == kind::SIZE).map(|e| &e.1).collect();
+        assert!(sizes.is_sorted_by(|a, b| a < b), "each size is returned once, in order");
+        let mut written = wanted(true).filter(|e| e.1 == kind::SIZE).map(|e| &e.2);
+        assert!(sizes.iter().all(|size| written.any(|e| e == *size)), "a size that was not written");
+        let last = wanted(true).rfind(|e| e.1 == kind::SIZE).map(|e| &e.2);
+        assert_eq!(sizes.last().copied(), last, "the newest size outlives its segment");
     }
 }
 
@@ -199,6 +207,11 @@ proptest! {
                     writer.append_event(kind, &payload).unwrap();
                     model.events.push((writer.position(), kind, payload));
                 }
+                Op::Size => {
+                    let payload = (model.events.len() as u64).to_be_bytes().to_vec();
+                    writer.append_event(kind::SIZE, &payload).unwrap();
+                    model.events.push((writer.position(), kind::SIZE, payload));
+                }
                 Op::Open(part) if followers.len() < 8 => {
                     let cursor = part_of(model.total(), part);
                     let mut reader =
@@ -237,6 +250,8 @@ proptest! {
         let (_, found) = JournalStore::open(dir.path()).unwrap();
         let ended = model.events.iter().rev().find(|e| e.1 == kind::ENDED).map(|e| &e.2);
         prop_assert_eq!(found[0].ended.as_ref(), ended);
+        let size = model.events.iter().rev().find(|e| e.1 == kind::SIZE).map(|e| &e.2);
+        prop_assert_eq!(found[0].size.as_ref(), size);
         prop_assert_eq!(found[0].stdout_bytes + found[0].stderr_bytes, model.total());
         prop_assert_eq!(found[0].spec.len(), spec_len);
     }

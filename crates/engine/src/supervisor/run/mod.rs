@@ -1,6 +1,6 @@
 //! A supervisor as the owner of one run: a stateless command or a background process.
 
-mod process;
+pub(super) mod process;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,6 +21,7 @@ use crate::journal::NewJournal;
 use crate::process_tree::{Plan, Scope, limits};
 use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Report, Shell, Snapshot, Urgency};
+use crate::spawn;
 use crate::sys::{self, Reaped};
 
 /// Maximum number of runs of a supervisor.
@@ -168,7 +169,12 @@ impl Run {
         self.drop_shell();
         self.template.end();
         let stdio = stdio.ok_or(Refusal::NoSuchExecution)?;
-        process::start(core, slot, &stdio, &plan, now)
+        let streams = spawn::Stdio::Streams {
+            stdin: stdio.stdin.as_fd(),
+            stdout: stdio.stdout.as_fd(),
+            stderr: stdio.stderr.as_fd(),
+        };
+        process::start(core, slot, streams, &plan, now)
     }
 
     /// A fork of the template runs the command.

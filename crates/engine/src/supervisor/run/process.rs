@@ -9,7 +9,6 @@ use super::super::context::{apply, started_as};
 use super::super::core::Core;
 use super::super::job::raw;
 use super::super::shell_input::path_of;
-use super::super::stdio::Stdio;
 use crate::memory_file::memory_file;
 use crate::process_tree::Plan;
 use crate::protocol::{Answer, Refusal, WireProgram};
@@ -24,10 +23,10 @@ const TEXT_FD: i32 = 250;
 const PRELUDE_FD: i32 = 251;
 
 /// Starts the command of a job.
-pub(super) fn start(
+pub(in crate::supervisor) fn start(
     core: &mut Core,
     slot: u32,
-    stdio: &Stdio,
+    stdio: spawn::Stdio<'_>,
     plan: &Plan,
     now: Instant,
 ) -> Result<(), Refusal> {
@@ -37,7 +36,12 @@ pub(super) fn start(
     let cwd = job.command.cwd.clone().map_or_else(|| core.context.cwd.clone(), path_of);
     let mut inherited = Vec::new();
     let mut bash = None;
+    let terminal = job.command.terminal.as_ref();
     let argv: Vec<OsString> = match &job.command.program {
+        _ if terminal.is_some_and(|terminal| terminal.interactive_shell) => {
+            bash.clone_from(&core.context.bash);
+            vec![if bash.is_some() { "bash" } else { "/bin/sh" }.into(), "-i".into()]
+        }
         WireProgram::Argv(argv) => argv.iter().cloned().map(OsString::from).collect(),
         WireProgram::Shell(text) => {
             let mut file = |parts: &[&[u8]], fd: i32| -> Result<(), Refusal> {
@@ -92,11 +96,7 @@ pub(super) fn start(
             .collect::<Result<_, _>>()?,
         env: environment(&env).map_err(|_| Refusal::BadProgram(libc::EINVAL))?,
         cwd: &cwd,
-        stdio: spawn::Stdio::Streams {
-            stdin: stdio.stdin.as_fd(),
-            stdout: stdio.stdout.as_fd(),
-            stderr: stdio.stderr.as_fd(),
-        },
+        stdio,
         inherited: &inherited.iter().map(|(file, number)| (file.as_fd(), *number)).collect::<Vec<_>>(),
         setup: &ProcessSetup {
             limit_cgroup: job.cgroup.as_ref(),

@@ -1,0 +1,136 @@
+//! A supervisor as the owner of one terminal: a program with a pseudo-terminal instead of pipes.
+//!
+//! - this file: [`Terminal`], the role.
+//! - `pty.rs`: opening a pseudo-terminal; `io.rs`: reading from it, and queued input.
+//!
+//! `docs/design/terminals.md` describes the design.
+
+mod io;
+mod pty;
+mod requests;
+
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+pub(super) use io::{TERMINAL_READ, TerminalIo};
+
+use super::core::{Core, EndRequest, JobProcesses, scope_in_tree};
+use super::job::{Exit, Job};
+use super::ready::Ready;
+use super::role::Next;
+use super::run::process;
+use super::shell_input::check_folder;
+use crate::journal::NewJournal;
+use crate::process_tree::{Scope, limits};
+use crate::protocol::{Command, Refusal, Stage};
+use crate::spawn;
+use crate::sys::Reaped;
+use pty::Pty;
+
+/// One terminal.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    slot: u32,
+    /// Resource usage of reaped orphans.
+    orphans: Exit,
+}
+
+impl Terminal {
+    /// Starts the program of this supervisor.
+    pub(super) fn start(
+        core: &mut Core,
+        ready: Ready,
+        command: Command,
+        journal: Option<NewJournal>,
+        now: Instant,
+    ) -> Self {
+        let (mut template, _) = ready.into_parts();
+        // It serves no other command, and would only occupy memory.
+        template.end();
+        core.supply.release();
+        if let Some(user) = &command.user {
+            core.run_as(user);
+        }
+        let slot = command.slot;
+        if let Err(why) = try_start(core, command, journal, now) {
+            core.not_started(slot, why, now);
+        }
+        Self { slot, orphans: Exit::default() }
+    }
+
+    pub(super) fn wake_at(&self, core: &Core) -> Option<Instant> {
+        core.find(self.slot)?.io.terminal()?.retry_at()
+    }
+
+    pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
+        let Core { jobs, buffer, .. } = core;
+        let Some(job) = jobs.iter_mut().find(|job| job.slot == self.slot) else { return };
+        if job.io.terminal().and_then(TerminalIo::retry_at).is_some_and(|at| at <= now) {
+            let _ = job.pump(crate::journal::Stream::Stdout, buffer, now);
+        }
+    }
+
+    pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
+        let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
+        match core.jobs.iter().find(own).map(|job| job.slot) {
+            Some(slot) => self.complete(core, slot, Exit::from(reaped), now),
+            None => self.orphans.add_usage(&Exit::from(reaped)),
+        }
+    }
+
+    pub(super) fn complete(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {
+        exit.add_usage(&std::mem::take(&mut self.orphans));
+        let scope = self.scope_of(core.find(slot));
+        core.complete(slot, exit, JobProcesses { scope, shell: None, template: None }, now);
+    }
+
+    pub(super) fn end_processes(&self, core: &mut Core, request: EndRequest, now: Instant) {
+        let scope = self.scope_of(core.find(request.slot));
+        core.begin_ending(request, scope, false, now);
+    }
+
+    #[expect(clippy::unused_self, reason = "like the other roles")]
+    pub(super) fn scope_of(&self, job: Option<&Job>) -> Scope {
+        scope_in_tree(job, None)
+    }
+
+    /// It is finished when no process is left. Its supervisor serves no other command.
+    #[expect(clippy::unused_self, reason = "like the other roles")]
+    pub(super) fn next(&self, core: &Core) -> Next {
+        let is_busy = !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children_besides(None);
+        if is_busy { Next::Continue } else { Next::End }
+    }
+}
+
+fn try_start(
+    core: &mut Core,
+    command: Command,
+    journal: Option<NewJournal>,
+    now: Instant,
+) -> Result<(), Refusal> {
+    let size = command.terminal.as_ref().ok_or(Refusal::NotATerminal)?.size;
+    if !size.is_valid() {
+        return Err(Refusal::Unsupported);
+    }
+    let plan = limits::plan(&command.limits, &core.context.cgroups, core.commands_are_root())
+        .map_err(|e| Refusal::Limit(e.to_string()))?;
+    let job = core.new_job(command, journal, now)?;
+    let slot = job.slot;
+    core.jobs.push(job);
+    if plan.needs_cgroup() {
+        let cgroup = core.make_cgroup("-limits", &plan.in_cgroup);
+        let cgroup = cgroup.map_err(|e| Refusal::os(&e, "make a cgroup for the limits"))?;
+        core.job(slot)?.cgroup = Some(cgroup);
+    }
+    let around = core.context.oom_kills();
+    let credentials = core.credentials().cloned();
+    let job = core.job(slot)?;
+    job.note_oom_kills(around);
+    check_folder(job.command.cwd.as_ref(), credentials.as_ref())?;
+    let pty = Pty::open(size, credentials.as_ref());
+    let pty = pty.map_err(|e| Refusal::os(&e.into(), "open a terminal (/dev/ptmx)"))?;
+    let (io, slave) = TerminalIo::new(pty, size);
+    job.io.set_terminal(io);
+    job.record_size(size);
+    process::start(core, slot, spawn::Stdio::Terminal(slave.as_fd()), &plan, now)
+}

@@ -1,0 +1,90 @@
+//! Input: its order, its bound, and interrupts that do not wait behind it.
+
+use sandcrab_engine::{CommandSpec, InputError, MAX_TERMINAL_INPUT_BYTES, TerminalSpec};
+
+use super::{Seen, create, whole_text};
+use crate::support::{Place, eventually_async};
+
+/// A terminal in raw mode whose program does not read until it gets SIGUSR1, then reads as many bytes as it is told
+/// and prints their checksum.
+const LAZY_READER: &str = "
+import os, signal, sys, tty, zlib
+tty.setraw(0)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.write(1, b'lazy')
+signal.sigwait([signal.SIGUSR1])
+left = int(sys.argv[1])
+seen = 0
+while left:
+    got = os.read(0, left)
+    seen = zlib.crc32(got, seen)
+    left -= len(got)
+os.write(1, b'<%d>' % seen)
+";
+
+#[tokio::test]
+async fn the_queue_of_a_program_that_does_not_read_is_bounded() {
+    let place = Place::new();
+    let engine = place.open().await;
+    // The first write fills the kernel's buffers and the queue.
+    let paste: Vec<u8> = (0..1_000_000_u32).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
+    let spec = |count: usize| {
+        TerminalSpec::command(CommandSpec::argv(["python3", "-c", LAZY_READER, &count.to_string()]))
+    };
+    let mut first = Seen::new(create(&engine, spec(1)).await);
+    first.wait_for("lazy").await;
+    let Err(InputError::Full { accepted }) = first.terminal.write(&paste).await else {
+        panic!("a million bytes are accepted")
+    };
+    // The kernel's part is at most a few dozen KiB.
+    assert!((MAX_TERMINAL_INPUT_BYTES..4 * MAX_TERMINAL_INPUT_BYTES).contains(&accepted), "{accepted}");
+    // All that was accepted arrives, in order.
+    let mut second = Seen::new(create(&engine, spec(accepted_of(&paste))).await);
+    second.wait_for("lazy").await;
+    second.terminal.write(&paste[..accepted_of(&paste)]).await.unwrap();
+    second.terminal.execution().signal(libc::SIGUSR1).await.unwrap();
+    second.wait_for(">").await;
+    let printed = whole_text(&second.terminal).await;
+    let expected = format!("<{}>", crc32fast::hash(&paste[..accepted_of(&paste)]));
+    assert!(printed.contains(&expected), "{printed} without {expected}");
+}
+
+/// As many bytes of a paste as every queue accepts.
+fn accepted_of(paste: &[u8]) -> usize {
+    paste.len().min(MAX_TERMINAL_INPUT_BYTES)
+}
+
+#[tokio::test]
+async fn an_interrupt_does_not_wait_behind_a_paste() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let mut shell = Seen::shell(&engine).await;
+    // Without canonical mode the kernel keeps what is not read; signals stay on.
+    shell.run("stty -icanon; echo re''ady; sleep 1000", "ready").await;
+    let paste = vec![b'x'; 2 * MAX_TERMINAL_INPUT_BYTES];
+    // The kernel takes some of it later.
+    eventually_async("everything is full", async || {
+        matches!(shell.terminal.write(&paste).await, Err(InputError::Full { accepted: 0 }))
+    })
+    .await;
+    shell.press(b"\x03").await;
+    shell.wait_for("[130]> ").await;
+    // The paste is gone, as the kernel discards input on a signal.
+    shell.run("echo al''ive", "alive").await;
+}
+
+#[tokio::test]
+async fn a_terminal_is_also_standard_input_of_an_execution() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let spec = TerminalSpec::command(CommandSpec::shell("cat; echo ended"));
+    let terminal = create(&engine, spec).await;
+    let execution = terminal.execution();
+    execution.write_stdin("line\n").await.unwrap();
+    execution.close_stdin().await.unwrap();
+    let printed = whole_text(&terminal).await;
+    assert!(printed.ends_with("line\r\nended\r\n"), "{printed:?}");
+    assert!(matches!(terminal.write(b"x").await, Err(InputError::Ended)));
+    let run = engine.start(CommandSpec::shell("sleep 1000")).await.unwrap();
+    assert!(engine.terminal(run.id()).is_none());
+}
