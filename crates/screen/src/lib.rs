@@ -10,13 +10,36 @@
 //! assert!(screen.text(0).starts_with("hello\n"));
 //! ```
 
+mod buffer;
+mod cell;
+mod charset;
+mod control;
+mod cursor;
+mod dump;
+mod edit;
+mod extras;
+mod mode_control;
 mod modes;
+mod osc;
+mod palette;
+mod params;
+mod parser;
+mod print;
+mod reflow;
+mod repaint;
+mod reply;
+mod row;
 mod screen;
+mod sgr;
 mod size;
 mod style;
+mod tabs;
+mod utf8;
 mod view;
+mod width;
 
 pub use modes::{CursorShape, Modes, MouseEncoding, MouseTracking};
+pub use reply::REPLIES_LIMIT;
 pub use screen::Screen;
 pub use size::Size;
 pub use style::{Color, Style, Underline};

@@ -1,44 +1,160 @@
 //! The emulator.
 
-use crate::{Cursor, Modes, RowView, Run, Size, Style};
+use crate::buffer::Buffer;
+use crate::cell::{CODE_MASK, COMBINED, Cell, EXTENDED, Extended, Pen};
+use crate::charset::Charsets;
+use crate::extras::{Extras, Link};
+use crate::osc::Title;
+use crate::palette::Palette;
+use crate::parser::{Action, Parser, State};
+use crate::utf8::Decoder;
+use crate::{Cursor, Modes, Size};
+
+/// Fewest columns of a screen, as in xterm.js: a wide character must fit.
+pub(crate) const MIN_COLS: usize = 2;
 
 /// A terminal emulator.
-#[derive(Debug)]
+///
+/// It interprets the output of a program ([`Screen::feed`]) as xterm.js does, and can reproduce its state in another
+/// terminal ([`Screen::repaint`]).
+#[derive(Clone, Debug)]
 pub struct Screen {
     size: Size,
-    scrollback: usize,
-    lines: Vec<String>,
+    /// Number of columns of the buffers: at least [`MIN_COLS`].
+    pub(crate) cols: usize,
+    pub(crate) rows: usize,
+    pub(crate) normal: Buffer,
+    pub(crate) alternate: Buffer,
+    pub(crate) is_alternate: bool,
+    pub(crate) pen: Pen,
+    pub(crate) charsets: Charsets,
+    pub(crate) modes: Modes,
+    pub(crate) title: Title,
+    pub(crate) icon: Title,
+    pub(crate) palette: Palette,
+    /// Whether a program has ever changed a colour.
+    pub(crate) palette_changed: bool,
+    pub(crate) extras: Extras,
+    pub(crate) parser: Parser,
+    pub(crate) decoder: Decoder,
+    /// Width of the character before the cursor, if the next character can be combined with it or REP can repeat it.
+    pub(crate) join: u32,
+    /// Whether the last thing was a character.
+    pub(crate) in_run: bool,
+    pub(crate) replies: Vec<u8>,
+    /// Whether something changed since `changes` was increased.
+    pub(crate) dirty: bool,
     changes: u64,
 }
 
 impl Screen {
-    /// An empty screen that keeps this many lines above it.
+    /// An empty screen that keeps at most `scrollback_lines` above it. The size is clamped.
     #[must_use]
     pub fn new(size: Size, scrollback_lines: usize) -> Self {
-        Self { size: size.clamped(), scrollback: scrollback_lines, lines: vec![String::new()], changes: 0 }
+        let size = size.clamped();
+        let (cols, rows) = (usize::from(size.cols).max(MIN_COLS), usize::from(size.rows));
+        let mut normal = Buffer::new(cols, rows, Some(scrollback_lines));
+        normal.fill_screen(Pen::default().attr());
+        Self {
+            size,
+            cols,
+            rows,
+            normal,
+            alternate: Buffer::new(cols, rows, None),
+            is_alternate: false,
+            pen: Pen::default(),
+            charsets: Charsets::default(),
+            modes: Modes::default(),
+            title: Title::default(),
+            icon: Title::default(),
+            palette: Palette::default(),
+            palette_changed: false,
+            extras: Extras::new(),
+            parser: Parser::new(),
+            decoder: Decoder::default(),
+            join: 0,
+            in_run: false,
+            replies: Vec::new(),
+            dirty: false,
+            changes: 0,
+        }
     }
 
-    /// Interprets output of a program.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        for c in String::from_utf8_lossy(bytes).chars() {
-            match c {
-                '\n' => self.lines.push(String::new()),
-                c if c >= ' ' => {
-                    if let Some(line) = self.lines.last_mut() {
-                        line.push(c);
+    /// Interprets output of a program. It may be cut anywhere.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        while let [first, rest @ ..] = bytes {
+            let between = self.parser.state == State::Ground && !self.decoder.is_pending();
+            match *first {
+                0x20..=0x7e if between => {
+                    let end =
+                        bytes.iter().position(|byte| !(0x20..=0x7e).contains(byte)).unwrap_or(bytes.len());
+                    self.print_ascii(&bytes[..end]);
+                    bytes = &bytes[end..];
+                }
+                0..=0x1a | 0x1c..=0x1f if between => {
+                    self.execute(u32::from(*first));
+                    bytes = rest;
+                }
+                byte => {
+                    let (code, used) = self.decoder.put(byte);
+                    if let Some(code) = code {
+                        self.step(code);
+                    }
+                    if used {
+                        bytes = rest;
                     }
                 }
-                _ => {}
             }
         }
-        let excess = self.lines.len().saturating_sub(self.scrollback + usize::from(self.size.rows));
-        self.lines.drain(..excess);
-        self.changes += 1;
+        self.changes += u64::from(std::mem::take(&mut self.dirty));
     }
 
-    /// Changes the size.
+    fn step(&mut self, code: u32) {
+        let action = self.parser.step(code);
+        if action == Action::Print {
+            self.print(code);
+            return;
+        }
+        self.in_run = false;
+        let last = code.to_le_bytes()[0];
+        match action {
+            Action::Nothing | Action::Print => return,
+            Action::Execute => self.execute(code),
+            Action::Esc => self.escape(self.parser.collected(), last),
+            Action::Csi => {
+                let collected = self.parser.collected();
+                let mut params = std::mem::replace(&mut self.parser.params, crate::params::Params::new());
+                self.control(collected, &params, last);
+                params.reset();
+                self.parser.params = params;
+            }
+            Action::Osc => {
+                let (number, text) = self.parser.take_osc();
+                if let (Some(number), Ok(command)) = (number, std::str::from_utf8(&text)) {
+                    self.operating_system_command(number, command);
+                }
+                self.parser.recycle(text);
+            }
+            Action::Request => {
+                let request = self.parser.text().to_owned();
+                self.report_setting(&request);
+            }
+            Action::EndString => {}
+        }
+        self.join = 0;
+    }
+
+    /// Changes the size, as xterm.js does: lines that were wrapped at the right margin are wrapped again. The size is
+    /// clamped.
     pub fn resize(&mut self, size: Size) {
-        self.size = size.clamped();
+        let size = size.clamped();
+        if size == self.size {
+            return;
+        }
+        self.size = size;
+        (self.cols, self.rows) = (usize::from(size.cols).max(MIN_COLS), usize::from(size.rows));
+        self.normal.resize(self.cols, self.rows);
+        self.alternate.resize(self.cols, self.rows);
         self.changes += 1;
     }
 
@@ -48,74 +164,104 @@ impl Screen {
         self.size
     }
 
-    /// The bytes that reproduce this screen in a terminal of the same size.
-    #[must_use]
-    pub fn repaint(&self) -> Vec<u8> {
-        format!("\x18\x1bc{}", self.lines.join("\r\n")).into_bytes()
-    }
-
-    /// As [`Screen::repaint`], with at most `max_bytes`.
-    #[must_use]
-    pub fn repaint_within(&self, max_bytes: usize) -> Vec<u8> {
-        let mut bytes = self.repaint();
-        bytes.truncate(max_bytes);
-        bytes
-    }
-
-    /// The text of the screen and of up to `scrollback` lines above it.
-    #[must_use]
-    pub fn text(&self, scrollback: usize) -> String {
-        self.rows(scrollback).map(|row| row.text() + "\n").collect()
-    }
-
-    /// The last `scrollback` lines above the screen, then the rows of the screen.
-    pub fn rows(&self, scrollback: usize) -> impl Iterator<Item = RowView> + '_ {
-        let rows = usize::from(self.size.rows);
-        let first = self.lines.len().saturating_sub(rows + scrollback);
-        self.lines[first..].iter().map(|line| RowView {
-            runs: vec![Run { col: 0, text: line.clone(), style: Style::default(), link: None }],
-            wrapped: false,
-        })
-    }
-
     /// Position and visibility of the cursor.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
-        Cursor { row: 0, col: 0, visible: true }
+        let short = |value: usize, sides: u16| u16::try_from(value).unwrap_or(u16::MAX).min(sides - 1);
+        let buffer = self.buffer();
+        Cursor {
+            row: short(buffer.y, self.size.rows),
+            col: short(buffer.x, self.size.cols),
+            visible: self.modes.cursor_visible,
+        }
     }
 
-    /// The title of the window.
+    /// The title of the window (OSC 0 and 2).
     #[must_use]
     pub fn title(&self) -> &str {
-        ""
+        &self.title.text
     }
 
     /// Whether the alternate screen is shown.
     #[must_use]
     pub fn is_alternate(&self) -> bool {
-        false
+        self.is_alternate
     }
 
-    /// Number of lines above the screen.
+    /// Number of lines above the screen. The alternate screen has none; this is then the number of the normal one.
     #[must_use]
     pub fn scrollback_len(&self) -> usize {
-        self.lines.len().saturating_sub(usize::from(self.size.rows))
+        self.normal.base
     }
 
     /// The modes that programs have set.
     #[must_use]
     pub fn modes(&self) -> Modes {
-        Modes::default()
+        self.modes
     }
 
-    /// Takes the answers to queries such as DA and DSR.
+    /// Takes the answers to queries such as DA and DSR, at most [`crate::REPLIES_LIMIT`] bytes.
     pub fn take_replies(&mut self) -> Vec<u8> {
-        Vec::new()
+        std::mem::take(&mut self.replies)
     }
 
     /// A number that increases whenever something visible changes.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes
+    }
+
+    pub(crate) fn buffer(&self) -> &Buffer {
+        if self.is_alternate { &self.alternate } else { &self.normal }
+    }
+
+    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
+        if self.is_alternate { &mut self.alternate } else { &mut self.normal }
+    }
+
+    /// Looks up the extended attributes of the pen after a change.
+    pub(crate) fn refresh_pen(&mut self) {
+        if self.pen.bg & EXTENDED != 0 {
+            self.pen.ext = self.intern_extended(self.pen.extended);
+        }
+    }
+
+    pub(crate) fn intern_extended(&mut self, value: Extended) -> u32 {
+        self.extras.find_extended(value).unwrap_or_else(|| {
+            self.collect_garbage();
+            self.extras.add_extended(value)
+        })
+    }
+
+    pub(crate) fn intern_text(&mut self, text: &str) -> Option<u32> {
+        self.extras.find_text(text).or_else(|| {
+            self.collect_garbage();
+            self.extras.add_text(text)
+        })
+    }
+
+    pub(crate) fn intern_link(&mut self, link: Link) -> Option<u32> {
+        self.extras.find_link(&link).or_else(|| {
+            self.collect_garbage();
+            self.extras.add_link(link)
+        })
+    }
+
+    /// Removes texts, links and attributes that no cell uses, if there are many.
+    fn collect_garbage(&mut self) {
+        if !self.extras.is_full() {
+            return;
+        }
+        let mut marks = self.extras.marks();
+        let mut mark = |cell: &Cell| {
+            if cell.content & COMBINED != 0 {
+                marks.text(cell.content & CODE_MASK);
+            }
+            marks.extended(cell.ext);
+        };
+        let lines = self.normal.lines.iter().chain(&self.alternate.lines);
+        lines.flat_map(|row| row.distinct_cells()).for_each(&mut mark);
+        marks.extended(self.pen.ext);
+        self.extras.sweep(&marks, self.pen.extended.link);
     }
 }

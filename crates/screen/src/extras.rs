@@ -1,0 +1,188 @@
+//! What few cells have: texts of several code points, underline styles and links. Cells refer to it by index.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::cell::Extended;
+
+/// Largest number of code points in one cell. Further combining characters are dropped.
+pub(crate) const CELL_TEXT_LIMIT: usize = 32;
+/// Largest number of bytes of all texts of several code points.
+const TEXTS_LIMIT: usize = 4 << 20;
+/// Longest link target in bytes. Longer links are dropped.
+pub(crate) const LINK_LIMIT: usize = 4096;
+/// Largest number of bytes of all links.
+const LINKS_LIMIT: usize = 1 << 20;
+
+/// A hyperlink.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Link {
+    /// The `id` parameter, or empty.
+    pub(crate) id: String,
+    pub(crate) target: String,
+}
+
+/// A table that holds each value once, and gives it an index from 1 on.
+#[derive(Clone, Debug)]
+struct Table<T> {
+    values: Vec<Option<T>>,
+    free: Vec<u32>,
+    indices: HashMap<T, u32>,
+    /// Sum of the costs of the values.
+    cost: usize,
+    /// Cost at which garbage is collected.
+    threshold: usize,
+}
+
+impl<T: Clone + Eq + Hash> Table<T> {
+    fn new() -> Self {
+        Self { values: Vec::new(), free: Vec::new(), indices: HashMap::new(), cost: 0, threshold: 16 << 10 }
+    }
+
+    fn get(&self, index: u32) -> Option<&T> {
+        self.values.get(index.checked_sub(1)? as usize)?.as_ref()
+    }
+
+    fn insert(&mut self, value: T, cost: usize) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.values.push(None);
+            u32::try_from(self.values.len()).unwrap_or(u32::MAX)
+        });
+        self.values[index as usize - 1] = Some(value.clone());
+        self.indices.insert(value, index);
+        self.cost += cost;
+        index
+    }
+
+    /// Removes the values that are not marked. `marks` has a flag for each index.
+    fn sweep(&mut self, marks: &[bool], cost: impl Fn(&T) -> usize) {
+        for (at, place) in self.values.iter_mut().enumerate() {
+            if place.is_some() && !marks.get(at + 1).copied().unwrap_or(false) {
+                if let Some(value) = place.take() {
+                    self.cost -= cost(&value);
+                    self.indices.remove(&value);
+                }
+                self.free.push(u32::try_from(at + 1).unwrap_or(u32::MAX));
+            }
+        }
+        self.threshold = (2 * self.cost).max(16 << 10);
+    }
+}
+
+/// Which entries cells refer to.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    texts: Vec<bool>,
+    extended: Vec<bool>,
+}
+
+impl Marks {
+    pub(crate) fn text(&mut self, index: u32) {
+        if let Some(mark) = self.texts.get_mut(index as usize) {
+            *mark = true;
+        }
+    }
+
+    pub(crate) fn extended(&mut self, index: u32) {
+        if let Some(mark) = self.extended.get_mut(index as usize) {
+            *mark = true;
+        }
+    }
+}
+
+/// The tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Extras {
+    texts: Table<Arc<str>>,
+    extended: Table<Extended>,
+    links: Table<Arc<Link>>,
+}
+
+/// An entry of the table of extended attributes counts as this many bytes.
+const EXTENDED_COST: usize = size_of::<Extended>();
+
+fn text_cost(text: &Arc<str>) -> usize {
+    text.len() + 32
+}
+
+fn link_cost(link: &Arc<Link>) -> usize {
+    link.id.len() + link.target.len() + 64
+}
+
+impl Extras {
+    pub(crate) fn new() -> Self {
+        Self { texts: Table::new(), extended: Table::new(), links: Table::new() }
+    }
+
+    /// Whether unused entries should be removed before the next one is added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.texts.cost >= self.texts.threshold
+            || self.extended.cost >= self.extended.threshold
+            || self.links.cost >= self.links.threshold
+    }
+
+    pub(crate) fn text(&self, index: u32) -> &str {
+        self.texts.get(index).map_or("", |text| text)
+    }
+
+    pub(crate) fn find_text(&self, text: &str) -> Option<u32> {
+        self.texts.indices.get(text).copied()
+    }
+
+    /// Adds a text; `None` if the table has reached its limit.
+    pub(crate) fn add_text(&mut self, text: &str) -> Option<u32> {
+        let text = Arc::from(text);
+        let cost = text_cost(&text);
+        (self.texts.cost + cost <= TEXTS_LIMIT).then(|| self.texts.insert(text, cost))
+    }
+
+    pub(crate) fn extended(&self, index: u32) -> Extended {
+        self.extended.get(index).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn find_extended(&self, value: Extended) -> Option<u32> {
+        if value == Extended::default() { Some(0) } else { self.extended.indices.get(&value).copied() }
+    }
+
+    pub(crate) fn add_extended(&mut self, value: Extended) -> u32 {
+        self.extended.insert(value, EXTENDED_COST)
+    }
+
+    pub(crate) fn link(&self, index: u32) -> Option<&Link> {
+        self.links.get(index).map(|link| &**link)
+    }
+
+    pub(crate) fn find_link(&self, link: &Link) -> Option<u32> {
+        self.links.indices.get(link).copied()
+    }
+
+    /// Adds a link; `None` if the table has reached its limit.
+    pub(crate) fn add_link(&mut self, link: Link) -> Option<u32> {
+        let link = Arc::new(link);
+        let cost = link_cost(&link);
+        (self.links.cost + cost <= LINKS_LIMIT).then(|| self.links.insert(link, cost))
+    }
+
+    /// Nothing marked yet.
+    pub(crate) fn marks(&self) -> Marks {
+        Marks {
+            texts: vec![false; self.texts.values.len() + 1],
+            extended: vec![false; self.extended.values.len() + 1],
+        }
+    }
+
+    /// Removes what is not marked. `link` is used by the pen.
+    pub(crate) fn sweep(&mut self, marks: &Marks, link: u32) {
+        self.texts.sweep(&marks.texts, text_cost);
+        self.extended.sweep(&marks.extended, |_| EXTENDED_COST);
+        let mut links = vec![false; self.links.values.len() + 1];
+        let used = self.extended.values.iter().flatten().map(|value| value.link);
+        for index in used.chain(std::iter::once(link)) {
+            if let Some(mark) = links.get_mut(index as usize) {
+                *mark = true;
+            }
+        }
+        self.links.sweep(&links, link_cost);
+    }
+}
