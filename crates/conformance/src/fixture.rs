@@ -1,8 +1,8 @@
-//! What the fixture programs share: forking, detaching, arguments, and predictable output.
+//! Shared code of the fixture programs: forking, detaching, arguments, and predictable output.
 //!
-//! JUSTIFICATION: the fixtures exist to do with the C library what no safe interface offers (fork
-//! without exec, signal dispositions, a raw exit), so this module may hold unsafe code. The programs
-//! themselves hold none. They are single-threaded.
+//! JUSTIFICATION: the fixtures need functions of the C library that have no safe interface (fork without
+//! exec, signal dispositions, a raw exit), so this module contains unsafe code. The programs themselves
+//! contain none. They are single-threaded.
 #![expect(unsafe_code, reason = "fixtures do what no safe interface offers")]
 
 mod arguments;
@@ -19,26 +19,26 @@ use std::time::{Duration, Instant};
 pub use arguments::{argument, argument_or, fail};
 pub use output::{FLOOD_BLOCK_BYTES, Flood, binary_sample};
 
-/// The environment variable that says after how many seconds a fixture ends by itself.
+/// Environment variable with the lifetime of a fixture in seconds.
 pub const LIFETIME_VARIABLE: &str = "SANDCRAB_FIXTURE_SECONDS";
-/// The lifetime of a fixture when [`LIFETIME_VARIABLE`] is not set.
+/// Default of [`LIFETIME_VARIABLE`].
 pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(120);
 
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
-/// Bounds the life of this process and of everything it forks. Every fixture calls it first.
+/// Limits the lifetime of this process and of all processes that it forks. Every fixture calls it first.
 pub fn start() {
     let seconds = std::env::var(LIFETIME_VARIABLE).ok().and_then(|text| text.parse().ok());
     start_for(seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs));
 }
 
-/// Like [`start`], with a lifetime of the program's own.
+/// Like [`start`], with a given lifetime.
 pub fn start_for(lifetime: Duration) {
     DEADLINE.get_or_init(|| Instant::now() + lifetime);
     arm();
 }
 
-/// Asks the kernel for SIGALRM at the deadline: it ends the process whatever it is doing.
+/// Requests SIGALRM at the deadline, which ends the process in any state.
 fn arm() {
     let left = DEADLINE.get().map_or(DEFAULT_LIFETIME, |end| end.saturating_duration_since(Instant::now()));
     let seconds = libc::c_uint::try_from(left.as_secs()).unwrap_or(libc::c_uint::MAX);
@@ -49,12 +49,13 @@ fn arm() {
     }
 }
 
-/// Whether the lifetime is over, for loops that fork.
+/// Returns whether the lifetime is over, for loops that fork.
 pub fn is_over() -> bool {
     DEADLINE.get().is_some_and(|end| Instant::now() >= *end)
 }
 
-/// Forks: the id of the child in the parent, `None` in the child, whose life is bounded as well.
+/// Forks. Returns the process id of the child in the parent, and `None` in the child, whose lifetime is
+/// limited too.
 pub fn fork() -> Option<i32> {
     // SAFETY: fixtures are single-threaded, so no lock is held by a thread the child does not have.
     match unsafe { libc::fork() } {
@@ -67,20 +68,20 @@ pub fn fork() -> Option<i32> {
     }
 }
 
-/// Waits for any child; `false` when there is none.
+/// Waits for any child. Returns `false` if there is none.
 pub fn wait() -> bool {
     let mut status = 0;
     // SAFETY: the pointer is valid for writing.
     unsafe { libc::wait(&raw mut status) > 0 }
 }
 
-/// Ends the process at once, without running anything registered for its exit.
+/// Exits at once, without exit handlers.
 pub fn end(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(code) }
 }
 
-/// Makes this process the leader of a session of its own.
+/// Makes this process a session leader.
 pub fn leave_session() {
     // SAFETY: setsid has no preconditions.
     if unsafe { libc::setsid() } < 0 {
@@ -88,7 +89,7 @@ pub fn leave_session() {
     }
 }
 
-/// Connects the three standard descriptors to /dev/null, as a daemon does.
+/// Redirects the standard streams to /dev/null, as a daemon does.
 pub fn detach_stdio() {
     let null = match File::options().read(true).write(true).open("/dev/null") {
         Ok(file) => file,
@@ -100,13 +101,13 @@ pub fn detach_stdio() {
     }
 }
 
-/// Ignores a signal, in this process and what it forks.
+/// Ignores a signal in this process and its future children.
 pub fn ignore_signal(signal: i32) {
     // SAFETY: SIG_IGN is a valid disposition.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Dies of a signal without leaving a core file. Returns if the signal does not kill.
+/// Sends itself a signal, without a core file. Returns if the signal does not end the process.
 pub fn die_of(signal: i32) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is initialised; SIG_DFL is a valid disposition; kill has no preconditions.
@@ -117,7 +118,7 @@ pub fn die_of(signal: i32) {
     }
 }
 
-/// Forks twice, so that the process that runs `work` is an orphan, and returns its id once it has
+/// Forks twice, so that the process that runs `work` is an orphan. Returns its process id once it has
 /// detached from the standard streams.
 pub fn daemon(new_session: bool, work: impl FnOnce()) -> i32 {
     let (mut reader, mut writer) = match io::pipe() {
@@ -155,7 +156,7 @@ pub fn sleep_until_killed() -> ! {
     }
 }
 
-/// Prints a line; a reader that has gone away ends the program quietly.
+/// Prints a line. Exits silently if the reader has closed the pipe.
 pub fn say(line: &str) {
     if writeln!(io::stdout(), "{line}").is_err() {
         end(0);

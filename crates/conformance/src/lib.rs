@@ -2,18 +2,19 @@
 //!
 //! # The suite
 //!
-//! [`cases`] say what a server has to do, and know nothing of how: they speak HTTP through [`http`], and take the server's
-//! address. The program `conformance --url http://…` runs them against any server; the tests run each against a server
-//! of its own, and those in `tests/http` also crash, fill and flood it.
+//! [`cases`] define the behaviour of a server, independent of its implementation. They use HTTP through
+//! [`http`], and take the server's address. The program `conformance --url http://…` runs them against any
+//! server. The tests run each case against its own server; those in `tests/http` also crash, fill and flood
+//! it.
 //!
 //! # Fixtures and the benchmark
 //!
-//! The other programs in `src/bin` are what the tests run: each does one thing a well-behaved program would
-//! not, and its name is a sentence about it. All of them end by themselves after
-//! [`fixture::LIFETIME_VARIABLE`] seconds, so that a failing test cannot leave one behind for long.
+//! The tests run the other programs in `src/bin`. Each has one kind of misbehaviour, which its name
+//! describes. Each exits by itself after [`fixture::LIFETIME_VARIABLE`] seconds, so that a failing test does
+//! not leave one behind for long.
 //!
-//! [`fixture`] holds what they share, and what a test needs to know what they will write.
-//! [`bench`](mod@bench) measures the floors that every figure in `SPECIFICATION.md` is compared with.
+//! [`fixture`] contains the code that they share, and the output that tests expect of them.
+//! [`bench`](mod@bench) measures the floors to which the figures in `SPECIFICATION.md` are compared.
 
 pub mod bench;
 pub mod cases;

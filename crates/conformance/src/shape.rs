@@ -1,10 +1,11 @@
-//! What JSON has to look like, in a line of text.
+//! Checks the shape of JSON objects, described in one line of text.
 
 use serde_json::Value;
 
-/// Checks that an object has exactly these fields, each `name:kind` or, where it may be missing, `name?:kind`.
+/// Checks that an object has exactly these fields, each given as `name:kind`, or `name?:kind` if it is
+/// optional.
 ///
-/// Kinds: `text`, `int` (not negative), `number`, `flag`, `time` (ISO 8601 with its zone), `list`, `object`.
+/// Kinds: `text`, `int` (not negative), `number`, `flag`, `time` (ISO 8601 with time zone), `list`, `object`.
 #[track_caller]
 pub fn assert_shape(value: &Value, shape: &str) {
     let Value::Object(fields) = value else { panic!("not an object: {value}") };
@@ -36,7 +37,7 @@ fn is_kind(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether a text is like `2026-01-31T12:00:00.000Z`.
+/// Returns whether a text has the form `2026-01-31T12:00:00.000Z`.
 fn is_time(text: &str) -> bool {
     let pattern = b"0000-00-00T00:00:00.000Z";
     let fits = |(byte, like): (u8, &u8)| if *like == b'0' { byte.is_ascii_digit() } else { byte == *like };

@@ -1,4 +1,4 @@
-//! The fixture programs do what their names say.
+//! The fixture programs behave as their names say.
 #![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sandcrab_conformance::bench;
 use sandcrab_conformance::fixture::{Flood, LIFETIME_VARIABLE, binary_sample};
 
-/// A fixture of this name with its arguments; it ends by itself after twenty seconds.
+/// A fixture with its arguments. It ends by itself after twenty seconds.
 macro_rules! fixture {
     ($name:literal $(, $argument:expr)*) => {{
         let mut command = Command::new(env!(concat!("CARGO_BIN_EXE_", $name)));
@@ -33,7 +33,7 @@ fn line(stdout: &mut impl BufRead) -> String {
     line.trim_end().to_owned()
 }
 
-/// Everything a program writes until all of its output is closed.
+/// Returns all output of a program, until all writers have closed it.
 fn output(command: Command) -> Vec<u8> {
     let (mut child, mut stdout) = start(command);
     let mut bytes = Vec::new();
@@ -46,7 +46,7 @@ fn signal(pid: &str, signal: &str) {
     assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
 }
 
-/// The fields of a process after its name: state, parent, group, session, …
+/// Returns the fields of `/proc/PID/stat` after the name: state, parent, group, session, …
 fn stat(pid: &str) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(") ")?;
@@ -137,12 +137,12 @@ fn forks_deep() {
     assert_eq!(line(&mut stdout), "ready 15");
     child.kill().unwrap();
     child.wait().unwrap();
-    // The others sleep on; each holds the output, whose end says that all are gone.
+    // The others sleep. Each holds the output open, so its end shows that all have ended.
     kill_all_holding(&stdout);
     assert_eq!(line(&mut stdout), "");
 }
 
-/// Kills every process that holds the writing end of this pipe: the fixtures, and nothing else.
+/// Kills every process that holds the writing end of this pipe, which are only the fixtures.
 fn kill_all_holding(stdout: &BufReader<ChildStdout>) {
     use std::os::fd::AsRawFd;
     let pipe = fs::read_link(format!("/proc/self/fd/{}", stdout.get_ref().as_raw_fd())).unwrap();

@@ -1,4 +1,4 @@
-//! The engine's figures, measured through its public interface.
+//! The figures of the engine, measured through its public interface.
 
 use std::error::Error;
 use std::fs;
@@ -9,32 +9,32 @@ use sandcrab_engine::{CommandSpec, Engine, Event, Execution, Session, SessionSpe
 
 use super::{Bar, Floors, Measure, Row, Stats, Table, rate};
 
-/// What went wrong while measuring.
+/// An error while measuring.
 pub type FigureError = Box<dyn Error + Send + Sync>;
 
-/// Commands one right after the other.
+/// Number of consecutive commands.
 const COMMANDS: usize = 3_000;
-/// Commands with a pause before each.
+/// Number of commands with a pause before each.
 const COMMANDS_AFTER_PAUSE: usize = 1_000;
-/// As in the floor: long enough for all processes to sleep.
+/// The same as for the floor: long enough for all processes to sleep.
 const PAUSE: Duration = Duration::from_millis(1);
 const STATELESS: usize = 300;
-/// A hundred a second.
+/// 100 per second.
 const STATELESS_EVERY: Duration = Duration::from_millis(10);
 const NEW_SESSIONS: usize = 150;
-/// Fifty a second.
+/// 50 per second.
 const NEW_SESSIONS_EVERY: Duration = Duration::from_millis(20);
 const KILLS: usize = 200;
-/// What goes through a session's command.
+/// Output of a session command in bytes.
 const OUTPUT_BYTES: u64 = 50_000_000;
-/// How often; the best counts, since memory that is touched for the first time is slow.
+/// Number of rounds. The best counts, because memory that is touched for the first time is slow.
 const OUTPUT_ROUNDS: usize = 8;
 pub(super) const MANY_SESSIONS: usize = 100;
 pub(super) const COMMANDS_EACH: usize = 20;
-/// How often all sessions run their commands; the best counts.
+/// Number of rounds in which all sessions run their commands. The best counts.
 const MANY_ROUNDS: usize = 5;
 
-/// How many sessions are deleted at a time.
+/// Number of sessions that are deleted concurrently.
 const DELETIONS_AT_ONCE: usize = 16;
 
 /// Measures all figures that take seconds, and adds a row for each.
@@ -109,7 +109,7 @@ pub async fn push_figures(
     Ok(())
 }
 
-/// Deletes every session and kills everything that runs. Also for when measuring has failed.
+/// Deletes all sessions and kills all executions, also after a failure.
 pub async fn delete_everything(engine: &Engine) {
     let mut tasks = tokio::task::JoinSet::new();
     for session in engine.sessions() {
@@ -126,7 +126,7 @@ pub async fn delete_everything(engine: &Engine) {
     tasks.join_all().await;
 }
 
-/// Times something that many times, with a pause before each; a tenth more to warm up.
+/// Measures an operation a number of times, with a pause before each, after 10 % more to warm up.
 async fn time_each<F>(
     samples: usize,
     pause: Duration,
@@ -164,7 +164,7 @@ async fn session_commands(session: &Session, samples: usize, pause: Duration) ->
     .await
 }
 
-/// Arriving at a steady rate: the pause is counted from arrival to arrival.
+/// Commands arrive at a steady rate: the interval is counted from start to start.
 async fn stateless(engine: &Engine, samples: usize, every: Duration) -> Result<Stats, FigureError> {
     let mut arrivals = arrivals(every);
     let mut times = Vec::with_capacity(samples);
@@ -194,7 +194,7 @@ async fn new_sessions(engine: &Engine) -> Result<Stats, FigureError> {
     Ok(Stats::of(times))
 }
 
-/// When the next caller arrives.
+/// The arrival times of commands.
 struct Arrivals {
     interval: Option<tokio::time::Interval>,
 }
@@ -229,7 +229,7 @@ async fn kills(engine: &Engine) -> Result<Stats, FigureError> {
     Ok(Stats::of(times))
 }
 
-/// Waits until the program is executed and sleeps: a kill before that would be another measurement.
+/// Waits until the program sleeps. A kill before that would measure something else.
 async fn wait_until_asleep(execution: &Execution) -> Result<(), FigureError> {
     let pid = execution.info().pid.ok_or("an execution that runs has no process")?;
     loop {
@@ -241,9 +241,9 @@ async fn wait_until_asleep(execution: &Execution) -> Result<(), FigureError> {
     }
 }
 
-/// The best of several rounds each.
+/// Throughput, the best of several rounds each.
 struct Throughput {
-    /// From the start of the command to its end, with everything in the journal.
+    /// From the start of the command to its end, with all output in the journal.
     written: Measure,
     /// Through a follower, after the end.
     followed: Measure,
@@ -254,7 +254,7 @@ struct Throughput {
 async fn throughput(session: &Session) -> Result<Throughput, FigureError> {
     let mut best = [Duration::MAX; 3];
     for _ in 0..OUTPUT_ROUNDS {
-        // The journal keeps all of it: nothing is made cheaper by dropping bytes.
+        // The journal keeps all output, so no bytes are dropped to save time.
         let command =
             CommandSpec::shell(format!("head -c {OUTPUT_BYTES} /dev/zero")).journal_bytes(256 << 20);
         let start = Instant::now();
@@ -295,7 +295,7 @@ struct Many {
     pss: Measure,
 }
 
-/// Sessions that run commands at the same time.
+/// Sessions that run commands concurrently.
 #[derive(Debug, Clone)]
 pub(super) struct Sessions(Vec<Session>);
 
@@ -308,7 +308,7 @@ impl Sessions {
         Ok(Self(sessions))
     }
 
-    /// Runs all commands of all of them, and says how long that took.
+    /// Runs the commands of all sessions. Returns the duration.
     pub(super) async fn run_all(&self) -> Result<Duration, FigureError> {
         let start = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
@@ -336,7 +336,7 @@ async fn many_sessions(engine: &Engine) -> Result<Many, FigureError> {
     for _ in 0..MANY_ROUNDS {
         best = best.min(sessions.run_all().await?);
     }
-    // Long enough for every session to have saved its state.
+    // Long enough for every session to save its state.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mut pss = 0;
     for session in &sessions.0 {
@@ -352,10 +352,9 @@ async fn many_sessions(engine: &Engine) -> Result<Many, FigureError> {
     })
 }
 
-/// What a session has in memory, bash and supervisor together; a page that several share counts
-/// for its part.
+/// Returns the memory of a session, bash and supervisor together. Shared pages count proportionally.
 async fn session_pss(session: &Session) -> Result<u64, FigureError> {
-    // The shell is the process that a command sees as its own.
+    // The process id of a session's command is that of its shell.
     let execution = session.start(CommandSpec::shell(":")).await?;
     execution.wait().await?;
     let bash = execution.info().pid.ok_or("a command that has run has no process")?;
@@ -370,7 +369,7 @@ fn parent(pid: u32) -> Result<u32, FigureError> {
     Ok(line.ok_or("a process without a parent")?.trim().parse()?)
 }
 
-/// The proportional set size of a process, in bytes.
+/// Returns the proportional set size of a process in bytes.
 pub(super) fn pss(pid: u32) -> Result<u64, FigureError> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));

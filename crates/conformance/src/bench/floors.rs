@@ -1,4 +1,4 @@
-//! The floors: the least that a round trip, a spawn, a pipe and a file cost on this machine, now.
+//! The floors: the minimum cost of a round trip, a spawn, a pipe and a file on this machine.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -11,46 +11,46 @@ use std::time::{Duration, Instant};
 use super::{Measure, Stats};
 use crate::fixture::Flood;
 
-/// The environment variable that makes [`init`] write so many bytes to standard output and exit.
+/// Environment variable that makes [`init`] write this many bytes to standard output and exit.
 const WRITER_VARIABLE: &str = "SANDCRAB_BENCH_WRITE_BYTES";
-/// How much goes through the pipe.
+/// Number of bytes that pass through the pipe.
 const PIPE_BYTES: u64 = 1 << 30;
-/// How much the reader of the pipe takes at a time.
+/// Read size of the pipe's reader.
 const PIPE_READ_BYTES: usize = 256 << 10;
-/// How much is written to the file.
+/// Number of bytes written to the file.
 const FILE_BYTES: u64 = 64 << 20;
 const ROUND_TRIPS: usize = 3_000;
 const ROUND_TRIPS_AFTER_PAUSE: usize = 1_000;
-/// Long enough for both sides to fall asleep, as they do between the commands of a real caller.
+/// Long enough for both sides to sleep, as they do between commands of a real client.
 const PAUSE: Duration = Duration::from_millis(1);
 const SPAWNS: usize = 300;
 const SPAWN_PACE: Duration = Duration::from_millis(10);
-/// The part of the samples that is thrown away first, while caches and clocks settle.
+/// The fraction of samples that is discarded first, while caches and clocks settle.
 const WARM_UP_DIVISOR: usize = 10;
 
-/// All floors of one run.
+/// The floors of one run.
 #[derive(Debug, Clone)]
 pub struct Floors {
-    /// One line (`true; echo $?`) to a waiting bash and its answer, over pipes, one right after the other. The kernel
-    /// keeps both sides on one core, so nothing of more than two processes comes close.
+    /// A line (`true; echo $?`) to a waiting bash and its reply, over pipes, without pauses. The kernel keeps
+    /// both sides on one core, so no system of more than two processes comes close.
     pub bash_round_trip: Stats,
-    /// The same with a pause of a millisecond before each, so that waking up counts.
+    /// The same with a pause of one millisecond before each, so that waking up counts.
     pub bash_round_trip_after_pause: Stats,
-    /// The same without a pause, from a task of an asynchronous runtime with a worker per core, as the engine's callers
-    /// are: bash and its client are on different cores, and most of the time is waking the other one up.
+    /// The same without a pause, from a task of an async runtime with a worker per core, as in the engine.
+    /// Bash and its client are on different cores, and most of the time is spent waking up.
     pub bash_round_trip_of_task: Stats,
-    /// Starting bash for nothing, and waiting for it.
+    /// Starting bash without a command, and waiting for it.
     pub bash_spawn: Stats,
-    /// The same a hundred times a second, so that caches and cores have been idle before each.
+    /// The same 100 times per second, so that caches and cores were idle before each.
     pub bash_spawn_at_pace: Stats,
-    /// What a reader gets out of a pipe that a child fills.
+    /// Throughput of a pipe that a child fills.
     pub pipe_rate: Measure,
-    /// Writing a file that is in the page cache already.
+    /// Throughput of writing a file that is already in the page cache.
     pub file_write_rate: Measure,
 }
 
 impl Floors {
-    /// Measures all of them, files in `directory`, and tells `progress` what comes next.
+    /// Measures all floors, with files in `directory`. Calls `progress` before each.
     pub fn measure(directory: &Path, mut progress: impl FnMut(&str)) -> io::Result<Self> {
         progress("bare bash round trip");
         let round_trip = bash_round_trip(ROUND_TRIPS, Duration::ZERO)?;
@@ -78,7 +78,8 @@ impl Floors {
     }
 }
 
-/// Call this first in `main`: it is how the benchmark becomes the writer of [`pipe_rate`] and the bare handler.
+/// Call this first in `main`. It turns this process into the writer of [`pipe_rate`] or the bare handler, if
+/// requested.
 pub fn init() {
     super::http::init();
     super::terminal::init();
@@ -89,7 +90,7 @@ pub fn init() {
     }
 }
 
-/// Writes that many bytes of a [`Flood`] from one buffer, past any buffering.
+/// Writes bytes of a [`Flood`] from one buffer, unbuffered.
 pub fn write_flood(stream: &impl AsFd, bytes: u64) -> io::Result<()> {
     let mut file = File::from(stream.as_fd().try_clone_to_owned()?);
     let mut flood = Flood::new(0);
@@ -110,7 +111,7 @@ fn bash() -> Command {
     command
 }
 
-/// The round trip from a task of an asynchronous runtime.
+/// Measures the round trip from a task of an async runtime.
 pub fn bash_round_trip_of_task(samples: usize) -> io::Result<Stats> {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
     use tokio::net::unix::pipe;
@@ -147,7 +148,7 @@ fn warm_up(samples: usize) -> usize {
     samples.div_ceil(WARM_UP_DIVISOR)
 }
 
-/// A bash that is up and waits for lines.
+/// A running bash that waits for lines.
 #[derive(Debug)]
 pub(super) struct BareBash {
     child: Child,
@@ -165,7 +166,7 @@ impl BareBash {
         Ok(Self { child, stdin, stdout: BufReader::new(stdout), answer: String::new() })
     }
 
-    /// One line and its answer.
+    /// Measures one line and its reply.
     pub(super) fn round_trip(&mut self) -> io::Result<Duration> {
         self.answer.clear();
         let start = Instant::now();
@@ -183,14 +184,13 @@ impl BareBash {
 
 impl Drop for BareBash {
     fn drop(&mut self) {
-        // It ends with its input.
+        // Bash exits at the end of its input.
         self.stdin = None;
         drop(self.child.wait());
     }
 }
 
-/// How long a bash that is up already takes to read one line and answer it, over pipes, with a pause
-/// before each line.
+/// Measures the round trips of a running bash over pipes, with a pause before each.
 pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
     let mut bash = BareBash::start()?;
     let mut times = Vec::with_capacity(samples);
@@ -206,7 +206,7 @@ pub fn bash_round_trip(samples: usize, pause: Duration) -> io::Result<Stats> {
     Ok(Stats::of(times))
 }
 
-/// How long it takes to start bash, let it do nothing, and wait for its end.
+/// Measures starting bash without a command, and waiting for its end.
 pub fn bash_spawn(samples: usize, every: Duration) -> io::Result<Stats> {
     let mut times = Vec::with_capacity(samples);
     let mut next = Instant::now();
@@ -232,7 +232,7 @@ pub(super) fn bash_spawn_once() -> io::Result<Duration> {
     }
 }
 
-/// How fast one reader empties a pipe that a child fills. The child is `program`, whose `main` calls
+/// Measures how fast a reader empties a pipe that a child fills. The child is `program`, whose `main` calls
 /// [`init`] first.
 pub fn pipe_rate(program: &Path, bytes: u64) -> io::Result<Measure> {
     let mut child = Command::new(program)
@@ -244,7 +244,7 @@ pub fn pipe_rate(program: &Path, bytes: u64) -> io::Result<Measure> {
         return Err(io::Error::other("the writer was started without a pipe"));
     };
     let mut buffer = vec![0; PIPE_READ_BYTES];
-    // The clock starts with the first bytes, so that starting the child does not count.
+    // The time starts with the first bytes, so that starting the child does not count.
     let mut total = stdout.read(&mut buffer)? as u64;
     let (start, before) = (Instant::now(), total);
     loop {
@@ -262,7 +262,7 @@ pub fn pipe_rate(program: &Path, bytes: u64) -> io::Result<Measure> {
     Ok(rate(total - before, time))
 }
 
-/// How fast a file in `directory` is written whose pages are in the cache: the second of two passes.
+/// Measures writing a file in `directory` whose pages are in the cache: the second of two passes.
 pub fn file_write_rate(directory: &Path, bytes: u64) -> io::Result<Measure> {
     let path = directory.join(format!("sandcrab-floor-{}", std::process::id()));
     let measured = write_twice(&path, bytes);
@@ -279,7 +279,7 @@ fn write_twice(path: &Path, bytes: u64) -> io::Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Bytes in a time, as a rate.
+/// Converts bytes and a duration to a rate.
 #[expect(clippy::cast_precision_loss, reason = "a rate is shown with three digits")]
 pub fn rate(bytes: u64, time: Duration) -> Measure {
     Measure::BytesPerSecond(bytes as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE))

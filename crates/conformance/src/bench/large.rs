@@ -12,21 +12,21 @@ use tokio::task::JoinSet;
 use super::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
 
 const SESSIONS: usize = 10_000;
-/// How many are made at a time.
+/// Number of sessions that are created concurrently.
 const AT_ONCE: usize = 8;
-/// How many run commands while the others are asked.
+/// Number of sessions that run commands while the others are measured.
 const BUSY: usize = 100;
-/// How long a busy session waits between two commands: together they run a thousand a second.
+/// Pause of a busy session between two commands. Together they run a thousand per second.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
-/// How often a single session is asked for the latency without load.
+/// Number of samples of the latency without load.
 const ALONE: usize = 500;
-/// Before each question, with and without load: the load is to be the busy sessions, not the questions.
+/// Pause before each sample, with and without load, so that the samples themselves are not the load.
 const PAUSE: Duration = Duration::from_millis(1);
-/// What the machine must have beyond two processes a session.
+/// Number of processes that the machine must allow beyond two per session.
 const SPARE_PROCESSES: usize = 4_000;
 const NEEDED_BYTES: u64 = 8 << 30;
 
-/// Measures ten thousand live sessions, and adds a row for each figure. Nothing is left of them.
+/// Measures ten thousand live sessions, and adds a row for each figure. Deletes them afterwards.
 pub async fn push_large(
     engine: &Engine,
     table: &mut Table,
@@ -101,7 +101,7 @@ fn available_bytes() -> Result<u64, FigureError> {
     Ok(kib << 10)
 }
 
-/// How many processes there are below this one.
+/// Returns the number of descendants of this process.
 fn descendants() -> Result<usize, FigureError> {
     let mut children = HashMap::<u32, Vec<u32>>::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -160,7 +160,7 @@ async fn make_sessions(engine: &Engine) -> Result<Vec<Session>, FigureError> {
     Ok(sessions)
 }
 
-/// One command in each session that is not busy, one after the other.
+/// Runs one command in each session that is not busy, one after the other.
 async fn ask_each(sessions: &Arc<Vec<Session>>, pause: Option<Duration>) -> Result<Stats, FigureError> {
     let over = Arc::new(AtomicBool::new(false));
     let mut busy = JoinSet::new();

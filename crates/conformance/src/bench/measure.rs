@@ -1,4 +1,4 @@
-//! [`Measure`], an amount with its unit, and [`Bar`], what it is held against.
+//! [`Measure`], an amount with its unit, and [`Bar`], its limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub enum Measure {
     Time(Duration),
     /// A throughput in bytes.
     BytesPerSecond(f64),
-    /// A throughput in things done.
+    /// A throughput in operations.
     PerSecond(f64),
     /// A size.
     Bytes(f64),
@@ -19,7 +19,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// The amount without its unit: seconds, bytes, or a number.
+    /// Returns the amount without its unit: seconds, bytes, or a number.
     pub fn amount(self) -> f64 {
         match self {
             Self::Time(time) => time.as_secs_f64(),
@@ -31,7 +31,7 @@ impl Measure {
     }
 }
 
-/// Shows an amount in the largest unit that leaves at least one before the point, with three digits.
+/// Formats an amount with three digits, in the largest unit for which it is at least one.
 fn scaled(f: &mut fmt::Formatter<'_>, amount: f64, units: &[(f64, &str)]) -> fmt::Result {
     let smallest = units.last().copied().unwrap_or((1.0, ""));
     let (size, unit) = units.iter().copied().find(|unit| amount >= unit.0).unwrap_or(smallest);
@@ -56,22 +56,22 @@ impl fmt::Display for Measure {
     }
 }
 
-/// What a figure is held against.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bar {
-    /// No more than this.
+    /// At most this.
     AtMost(Measure),
-    /// No less than this.
+    /// At least this.
     AtLeast(Measure),
-    /// No more than so many times its floor.
+    /// At most this multiple of its floor.
     AtMostTimesFloor(f64),
-    /// No less than so many times its floor.
+    /// At least this multiple of its floor.
     AtLeastTimesFloor(f64),
 }
 
 impl Bar {
-    /// Whether a figure holds: its value, and its ratio to its floor. Without a floor, a bar in floors
-    /// does not hold.
+    /// Returns whether a figure meets the bar, given its value and its ratio to its floor. Without a floor, a
+    /// bar in floors is not met.
     pub fn holds(self, value: Measure, ratio: Option<f64>) -> bool {
         match self {
             Self::AtMost(bar) => value.amount() <= bar.amount(),

@@ -1,7 +1,7 @@
-//! The benchmark: floors, statistics, and the table in `SPECIFICATION.md`.
+//! The benchmark: floors, statistics, and the tables in `SPECIFICATION.md`.
 //!
-//! Absolute times move from machine to machine, so every figure is shown beside a *floor* measured in
-//! the same run: what the machine itself needs for the least that could be done.
+//! Absolute times differ between machines. So every figure is shown beside a *floor* measured in the same
+//! run: the cost of the minimal equivalent on this machine.
 
 mod figures;
 mod floors;

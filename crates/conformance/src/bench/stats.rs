@@ -1,22 +1,22 @@
-//! [`Stats`]: what a set of times comes down to.
+//! [`Stats`]: statistics of durations.
 
 use std::time::Duration;
 
-/// The middle, the tail and the mean of a set of times. All are zero if there were none.
+/// Median, 99th percentile and mean of durations. All are zero without samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Half of the samples took at most this long.
+    /// The median.
     pub p50: Duration,
-    /// 99 of 100 samples took at most this long.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// The sum over the number of samples.
+    /// The mean.
     pub mean: Duration,
-    /// How many samples there were.
+    /// Number of samples.
     pub samples: usize,
 }
 
 impl Stats {
-    /// The statistics of these times, in any order. Percentiles are the nearest rank.
+    /// Computes the statistics of durations in any order. Percentiles are nearest ranks.
     pub fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let rank = |percent: usize| {

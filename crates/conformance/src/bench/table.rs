@@ -1,4 +1,4 @@
-//! [`Table`]: the figures as Markdown, and how they get into `SPECIFICATION.md`.
+//! [`Table`]: the figures as Markdown in `SPECIFICATION.md`.
 
 use std::fmt;
 use std::io;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Bar, Measure};
 
-/// A place for a table in a file: between two lines.
+/// The position of a table in a file: between two marker lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
-    /// The engine's figures.
+    /// The figures of the engine.
     Engine,
     /// The figures over HTTP.
     Http,
@@ -18,7 +18,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// The lines before and after the table.
+    /// Returns the lines before and after the table.
     fn markers(self) -> (&'static str, &'static str) {
         match self {
             Self::Engine => ("<!-- bench:begin -->", "<!-- bench:end -->"),
@@ -28,14 +28,14 @@ impl Section {
     }
 }
 
-/// Whether a figure holds.
+/// Whether a figure meets its bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The figure meets its bar.
     Met,
-    /// It does not.
+    /// The figure misses its bar.
     Missed,
-    /// It has no bar.
+    /// The figure has no bar.
     Open,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One figure, beside its floor and its bar.
+/// A figure with its floor and its bar.
 #[derive(Debug, Clone)]
 pub struct Row {
     figure: String,
@@ -59,29 +59,29 @@ pub struct Row {
 }
 
 impl Row {
-    /// A figure with neither floor nor bar.
+    /// Creates a figure without floor and bar.
     pub fn new(figure: impl Into<String>, value: Measure) -> Self {
         Self { figure: figure.into(), value, floor: None, bar: None }
     }
 
-    /// The floor to compare it with, in the same unit.
+    /// Sets the floor, in the same unit.
     pub fn floor(mut self, floor: Measure) -> Self {
         self.floor = Some(floor);
         self
     }
 
-    /// The bar it is held against.
+    /// Sets the bar.
     pub fn bar(mut self, bar: Bar) -> Self {
         self.bar = Some(bar);
         self
     }
 
-    /// How many times its floor the figure is.
+    /// Returns the ratio of the figure to its floor.
     pub fn ratio(&self) -> Option<f64> {
         self.floor.map(|floor| self.value.amount() / floor.amount())
     }
 
-    /// Whether it holds.
+    /// Returns whether the figure meets its bar.
     pub fn verdict(&self) -> Verdict {
         match self.bar {
             None => Verdict::Open,
@@ -91,7 +91,7 @@ impl Row {
     }
 }
 
-/// Shows what is there, and a dash for what is not.
+/// Formats a value, or a dash for none.
 fn or_dash(cell: Option<impl fmt::Display>) -> String {
     cell.map_or_else(|| "–".to_owned(), |cell| cell.to_string())
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// The figures of one run, with a sentence on where they were measured.
+/// The figures of one run, and a description of the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     machine: String,
@@ -113,7 +113,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table; `machine` says where it is measured.
+    /// Creates an empty table. `machine` describes the machine.
     pub fn new(machine: impl Into<String>) -> Self {
         Self { machine: machine.into(), rows: Vec::new() }
     }
@@ -128,12 +128,12 @@ impl Table {
         self.rows.extend(other.rows);
     }
 
-    /// How many figures miss their bar.
+    /// Returns the number of figures that miss their bars.
     pub fn missed(&self) -> usize {
         self.rows.iter().filter(|row| row.verdict() == Verdict::Missed).count()
     }
 
-    /// Replaces what stands between the markers in the file with this table.
+    /// Replaces the text between the markers in a file by this table.
     pub fn write_into(&self, path: &Path, section: Section) -> Result<(), TableError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
@@ -144,7 +144,8 @@ impl Table {
         std::fs::write(path, text).map_err(|source| TableError::Write { path: path.to_owned(), source })
     }
 
-    /// The text with this table between the markers; `None` if they are not there, in this order.
+    /// Returns the text with this table between the markers, or `None` if they are missing or in the wrong
+    /// order.
     fn replace_in(&self, text: &str, section: Section) -> Option<String> {
         let (begin, end) = section.markers();
         let (before, rest) = text.split_once(begin)?;
@@ -162,7 +163,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Why a table could not be written into a file.
+/// Why a table could not be written to a file.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The file could not be read.
@@ -170,7 +171,7 @@ pub enum TableError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// The file could not be written.
@@ -178,17 +179,17 @@ pub enum TableError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// The file does not say where the table goes.
+    /// The file does not contain the markers.
     #[error("{} has no place for the table between {begin} and {end}", path.display())]
     Markers {
         /// The file.
         path: PathBuf,
-        /// The line it should begin after.
+        /// The line before the table.
         begin: &'static str,
-        /// The line it should end before.
+        /// The line after the table.
         end: &'static str,
     },
 }

@@ -1,5 +1,5 @@
-//! Allocates memory (argument 1, in bytes) and touches every page of it. Prints `ready`, then sleeps so
-//! many seconds (argument 2, none unless told). Exits with code 1 if the memory is refused.
+//! Allocates memory (argument 1, in bytes) and touches every page. Prints `ready`, then sleeps (argument 2,
+//! in seconds; default 0). Exits with code 1 if the allocation fails.
 
 use std::hint::black_box;
 use std::thread;
@@ -16,7 +16,7 @@ fn main() {
         fixture::say("refused");
         fixture::end(1);
     }
-    // Not zero, or it could stay untouched.
+    // Not zero, because zero pages could stay untouched.
     memory.resize(bytes, 1);
     black_box(&memory);
     fixture::say("ready");

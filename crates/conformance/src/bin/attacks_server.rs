@@ -1,5 +1,5 @@
-//! Tries what a command must not be able to do to its server: `attacks_server STATE_DIR PID...`. Prints a line for each attempt
-//! that succeeds, and at last how many there were.
+//! Tries actions that a command must not be able to perform on its server: `attacks_server STATE_DIR PID...`.
+//! Prints a line for each successful attempt, and finally the number of attempts.
 
 use std::path::Path;
 

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, prints and writes; the number of figures that missed their bars.
+/// Measures, prints and writes. Returns the number of figures that missed their bars.
 fn run() -> Result<usize, Box<dyn Error>> {
     let Arguments { target, large, only } = arguments()?;
     let mut missed = 0;
@@ -65,14 +65,14 @@ fn run() -> Result<usize, Box<dyn Error>> {
     Ok(missed)
 }
 
-/// What the command line asks for.
+/// The command-line arguments.
 #[derive(Debug, Default)]
 struct Arguments {
-    /// The file to write the tables into.
+    /// File to write the tables to.
     target: Option<PathBuf>,
     /// Whether to measure ten thousand sessions too.
     large: bool,
-    /// What to measure, if not everything.
+    /// The only section to measure, if any.
     only: Option<Section>,
 }
 
@@ -107,15 +107,15 @@ fn push_floors(table: &mut Table, floors: &Floors) {
     table.push(Row::new("floor: page cache write", floors.file_write_rate));
 }
 
-/// Measures the engine on a state directory of its own, which is empty of processes and removed at
-/// the end, however that comes.
+/// Measures the engine on a new state directory, which is cleaned up and removed at the end, also after a
+/// failure.
 fn push_engine_figures(table: &mut Table, floors: &Floors, large: bool) -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let runtime = tokio::runtime::Runtime::new()?;
     let engine = runtime.block_on(Engine::open(EngineConfig::new(directory.path())))?;
     let guard = Guard { runtime, engine };
     let (engine, floors) = (guard.engine.clone(), floors.clone());
-    // In a task, as a server would: the thread that waits here is none of the runtime's workers.
+    // In a task, as in a server: the main thread is not a worker of the runtime.
     let figures = guard.runtime.spawn(async move {
         let mut table = Table::default();
         let progress = |next: &str| eprintln!("measuring: {next}");
@@ -130,7 +130,7 @@ fn push_engine_figures(table: &mut Table, floors: &Floors, large: bool) -> Resul
     Ok(())
 }
 
-/// Leaves no session behind, also when measuring fails or panics.
+/// Deletes all sessions on drop, also after a failure or panic.
 struct Guard {
     runtime: tokio::runtime::Runtime,
     engine: Engine,
@@ -142,7 +142,7 @@ impl Drop for Guard {
     }
 }
 
-/// A sentence on where this was measured.
+/// Describes the machine in a sentence.
 fn machine() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

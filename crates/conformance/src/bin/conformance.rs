@@ -1,4 +1,4 @@
-//! Runs the conformance suite against a server: a line a case, and exit code 1 if one fails.
+//! Runs the conformance suite against a server. Prints a line per case, and exits with code 1 if one fails.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 
 use std::path::PathBuf;
@@ -12,20 +12,20 @@ use tokio::runtime::Runtime;
 
 /// Runs the conformance suite against a server.
 ///
-/// The cases run commands there, one after the other, and leave nothing behind. They end every process and clean up
-/// every record that the server has, so do not use it with a server in production.
+/// The cases run commands on the server, one after the other, and clean up. They end all processes and remove
+/// all records of the server, so do not use a server in production.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The server's base URL, for example http://127.0.0.1:7070.
+    /// Base URL of the server, for example http://127.0.0.1:7070.
     #[arg(long)]
     url: String,
-    /// The file with the server's token.
+    /// File with the server's token.
     #[arg(long)]
     token_file: Option<PathBuf>,
     /// Also run the cases that take minutes.
     #[arg(long)]
     soak: bool,
-    /// Only cases whose name holds this text.
+    /// Only run cases whose name contains this text.
     filter: Option<String>,
 }
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every case passed.
+/// Runs the cases. Returns whether all passed.
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let token = arguments.token_file.as_ref().map(std::fs::read_to_string).transpose()?;
     let target = Target::new(&arguments.url, token.map(|token| token.trim().to_owned()))?;
@@ -51,7 +51,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let (mut passed, mut failed) = (0, 0);
     for case in cases::ALL.iter().filter(|case| wanted(case.name)) {
         let since = Instant::now();
-        // A runtime each: what a case that failed left running goes with it.
+        // Each case has its own runtime, so that tasks of a failed case end with it.
         let runtime = Runtime::new()?;
         let outcome = runtime.block_on(async {
             tokio::task::JoinSet::from_iter([case.run(target.clone())]).join_next().await

@@ -1,5 +1,5 @@
-//! Escapes its session: starts daemons (how many: argument 1, one unless told) the classic way, with a
-//! session of their own between two forks, prints their process ids, and exits.
+//! Escapes its session: starts daemons (argument 1: how many, default 1) with two forks and a new session in
+//! between, prints their process ids, and exits.
 
 use sandcrab_conformance::fixture;
 

@@ -1,4 +1,4 @@
-//! Dies of a signal (argument 1, its number); exits with code 3 if the signal does not kill.
+//! Ends itself with a signal (argument 1, its number). Exits with code 3 if the signal does not end it.
 
 use sandcrab_conformance::fixture;
 

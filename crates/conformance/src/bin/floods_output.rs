@@ -1,6 +1,6 @@
-//! Floods its output: writes so many bytes (argument 1) to stdout, stderr or both (argument 2), as
-//! fast as they are taken. The bytes follow from the seed (argument 3, 0 unless told): stdout gets
-//! `Flood::new(seed)`, stderr `Flood::new(seed + 1)`; with `both` each gets all the bytes, in turns.
+//! Floods its output: writes a number of bytes (argument 1) to stdout, stderr or both (argument 2) as fast as
+//! possible. The bytes depend on the seed (argument 3, default 0): stdout gets `Flood::new(seed)`, stderr
+//! `Flood::new(seed + 1)`. With `both`, each stream gets all bytes, in turns.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// One stream and what is still to be written to it, past the line buffer of the standard library.
+/// An unbuffered stream and its unwritten rest.
 struct Stream {
     file: File,
     flood: Flood,

@@ -1,6 +1,6 @@
-//! Runs away: each process forks the next and exits, so that a signal always comes too late. Ends
-//! after so many links (argument 1; a hundred thousand unless told) or seconds (argument 2; ten unless
-//! told). Prints `ready` first; the chain leaves the session and holds none of its pipes.
+//! Runs away: each process forks the next and exits, so that signals always arrive too late. Ends after a
+//! number of processes (argument 1, default 100,000) or seconds (argument 2, default 10). Prints `ready`
+//! first. The chain leaves the session and holds none of its pipes.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Forks a deep tree: so many generations (argument 1), in each of which every process forks so many
-//! children (argument 2, one unless told). Prints `ready N` once all N processes sleep.
+//! Forks a deep tree: a number of generations (argument 1), in each of which every process forks a number of
+//! children (argument 2, default 1). Prints `ready N` once all N processes sleep.
 
 use std::io::{self, PipeWriter, Read, Write};
 
 use sandcrab_conformance::fixture;
 
-/// A tree larger than this is a mistake in the test, not a test.
+/// A larger tree is a mistake in the test.
 const MAX_PROCESSES: u64 = 5_000;
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
     fixture::sleep_until_killed();
 }
 
-/// Forks the children of this process, each of which does the same, says that it is there, and sleeps.
+/// Forks the children of this process, which do the same. Then reports to the root and sleeps.
 fn grow(depth: u32, width: u64, mut arrival: &PipeWriter) {
     if depth == 0 {
         return;
@@ -39,7 +39,7 @@ fn grow(depth: u32, width: u64, mut arrival: &PipeWriter) {
     for _ in 0..width {
         if fixture::fork().is_none() {
             grow(depth - 1, width, arrival);
-            // A parent that is gone already is not waiting for this.
+            // If the root has ended, the report is not needed.
             arrival.write_all(&[1]).ok();
             fixture::sleep_until_killed();
         }

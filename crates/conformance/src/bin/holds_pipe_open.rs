@@ -1,5 +1,5 @@
-//! Holds its pipe open: prints the process id of a child and exits; the child keeps the output, and
-//! after a while (argument 1, in milliseconds; a minute unless told) writes `late` to it.
+//! Holds its pipe open: prints the process id of a child and exits. The child keeps the output open, and
+//! writes `late` to it after a time (argument 1, in milliseconds; default one minute).
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Leaves orphans: forks sleepers twice (how many: argument 1, one unless told), prints their process
-//! ids, and exits. They stay in its session and process group, and hold none of its pipes.
+//! Leaves orphans: forks sleepers twice (argument 1: how many, default 1), prints their process ids, and
+//! exits. They stay in its session and process group, and hold none of its pipes.
 
 use sandcrab_conformance::fixture;
 

@@ -1,5 +1,5 @@
-//! Reads standard input line by line: shows a prompt (`> `), repeats the line, and at the end of the
-//! input says `bye`.
+//! Reads standard input line by line: prints a prompt (`> `), repeats the line, and prints `bye` at the end
+//! of the input.
 
 use std::io::{self, BufRead, Write};
 

@@ -1,5 +1,5 @@
-//! Keeps children alive (how many: argument 1): whichever dies is forked again, until its time is over
-//! (argument 2, in seconds; ten unless told). Prints `ready` when all are there.
+//! Keeps children alive (argument 1: how many): forks a new one whenever one ends, for a time (argument 2, in
+//! seconds; default 10). Prints `ready` when all exist.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! Serves the API on its own, without the parent that would start it again: a test kills it and starts the next.
+//! Serves the API without the parent process that would restart it, so that a test can kill and restart it.
 //!
-//! `serves STATE_DIR LISTEN [SETTING=NUMBER]... [run-as=USER] [compat=sandbox-sdk]`; the token is in the environment, as `SANDCRAB_TOKEN`. It prints its
-//! base URL, and ends with everything it runs on SIGTERM.
+//! `serves STATE_DIR LISTEN [SETTING=NUMBER]... [run-as=USER] [compat=sandbox-sdk]`. The token is in the
+//! environment variable `SANDCRAB_TOKEN`. It prints its base URL. On SIGTERM it ends everything it runs and
+//! exits.
 
 use std::error::Error;
 use std::io::Write;
@@ -12,11 +13,11 @@ use sandcrab_engine::User;
 use sandcrab_server::{Compat, Listen, Server, ServerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long what runs has to end when the server stops.
+/// Grace period of executions when the server stops.
 const STOP_GRACE: Duration = Duration::ZERO;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // First of all: supervisors are this same program, started again.
+    // First, because the engine starts this program again as its zygote.
     sandcrab_engine::init();
     let config = config(std::env::args().skip(1))?;
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -40,7 +41,7 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
     for word in words {
         let (name, value) = word.split_once('=').ok_or("a setting is name=number")?;
         if name == "run-as" {
-            // A folder that every user can enter.
+            // A directory that every user can enter.
             config.engine.cwd = "/".into();
             config.engine.run_as(User::find(value)?);
             continue;
@@ -62,7 +63,7 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             "socket-ping-ms" => config.limits.socket_ping_after = Duration::from_millis(number as u64),
             "drain-ms" => config.drain_window = Duration::from_millis(number as u64),
             "descriptors" => {
-                // Both: the engine raises the soft limit to the hard one.
+                // Both limits: the engine raises the soft limit to the hard one.
                 let limit = Some(number as u64);
                 setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })?;
             }

@@ -1,4 +1,4 @@
-//! Writes bytes that are not text: every value, NULs, broken UTF-8, and no newline at the end.
+//! Writes binary data: every byte value, NUL bytes, invalid UTF-8, and no final newline.
 
 use std::io::{self, Write};
 

@@ -51,7 +51,8 @@ pub(super) async fn with_a_wrong_token(target: Target) {
     target.send(Request::get("/api/ping").header("authorization", scheme)).await.ok();
 }
 
-/// The protocol that carries the token is never the one that is agreed on: the answer would repeat it.
+/// The server never selects the subprotocol that contains the token, because the response would repeat the
+/// token.
 pub(super) async fn a_token_as_subprotocol(target: Target) {
     let token = target.token().unwrap_or_default();
     let offered = format!("sandcrab, bearer.{token}");
@@ -104,7 +105,7 @@ pub(super) async fn a_request_id_comes_back(target: Target) {
     assert_eq!(answer.refused(404, "PROCESS_NOT_FOUND")["requestId"], given);
 }
 
-/// What a client sends as its id is not written anywhere as it is.
+/// An invalid request id of a client is never logged or returned.
 pub(super) async fn a_bad_request_id_is_replaced(target: Target) {
     let long = "x".repeat(5_000);
     for bad in ["a b", "a\tb", long.as_str()] {

@@ -1,12 +1,12 @@
-//! What waits for what. Nothing here depends on time: a command that should not wait opens the gate that another
-//! waits at.
+//! What waits for what. No case depends on timing: a command that must not wait opens the gate at which
+//! another one waits.
 
 use serde_json::{Value, json};
 
 use super::ask::fresh;
 use crate::http::{Connection, Request, Target};
 
-/// Waits until a file is there.
+/// A command that waits until a file exists.
 fn gate(folder: &str) -> String {
     format!("until [ -e {folder}/open ]; do sleep 0.005; done")
 }
@@ -23,7 +23,7 @@ async fn until_busy(target: &Target, session: &str, queued: usize) {
     target.until(&path, wanted).await;
 }
 
-/// And a stateless command never waits for a session: one opens the gate.
+/// A stateless command never waits for a session: here one opens the gate.
 pub(super) async fn one_session_runs_in_order(target: Target) {
     let (session, folder) = (target.new_session().await, target.folder().await);
     let mut first = send(&target, json!({"command": gate(&folder), "sessionId": session})).await;
@@ -65,7 +65,7 @@ pub(super) async fn killing_never_waits(target: Target) {
     until_busy(&target, &session, 0).await;
     let mut second = send(&target, body(&queued)).await;
     until_busy(&target, &session, 1).await;
-    // What waits for its turn can be ended as well as what has it.
+    // Queued commands can be killed too.
     target.kill(&queued).await;
     assert_eq!(second.answer().await.expect("an answer").ok()["end"]["reason"], "killed");
     assert_eq!(target.process(&running).await["status"], "running");
@@ -75,7 +75,7 @@ pub(super) async fn killing_never_waits(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// A process from a session has its state, does not hold it up, and does not change it.
+/// A process started from a session has its state, and does not delay or change it.
 pub(super) async fn a_process_holds_the_session_until_it_runs(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "cd /usr; x=1; f() { echo \"f $x $PWD\"; }").await;
@@ -88,7 +88,7 @@ pub(super) async fn a_process_holds_the_session_until_it_runs(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// Reads of a busy session are answered while it is busy.
+/// Read requests about a busy session are answered while it is busy.
 pub(super) async fn looking_never_waits(target: Target) {
     let session = target.new_session().await;
     let id = fresh("busy");
@@ -105,7 +105,7 @@ pub(super) async fn looking_never_waits(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// A child that holds the output does not delay the answer.
+/// A child that holds the output open does not delay the response.
 pub(super) async fn a_background_child_does_not_delay(target: Target) {
     let session = target.new_session().await;
     for session in [None, Some(session.as_str())] {

@@ -1,8 +1,8 @@
-//! [`Dice`]: chance that can be repeated.
+//! [`Dice`]: a reproducible random number generator.
 
 use std::time::SystemTime;
 
-/// Numbers that look random. Its debug form names the seed, which belongs into every failure.
+/// A random number generator. Its debug output names the seed; include it in every failure message.
 #[derive(Debug)]
 pub struct Dice {
     seed: u64,
@@ -10,19 +10,19 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// Dice with a seed of the moment.
+    /// Seeds the generator with the current time.
     #[expect(clippy::new_without_default, reason = "two of them differ")]
     pub fn new() -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self::seeded(u64::from(now.subsec_nanos()) ^ now.as_secs())
     }
 
-    /// Dice that roll the same each time.
+    /// Creates a generator with a given seed.
     pub fn seeded(seed: u64) -> Self {
         Self { seed, rolled: 0 }
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         // splitmix64
         self.rolled += 1;

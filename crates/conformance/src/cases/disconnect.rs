@@ -1,11 +1,11 @@
-//! A client that goes away: the command goes on, unless it was told otherwise.
+//! Disconnected clients: the command continues, unless the request says otherwise.
 
 use serde_json::{Value, json};
 
 use super::ask::fresh;
 use crate::http::{Request, Target};
 
-/// Starts a command over this route and hangs up when it runs; its id.
+/// Starts a command over this route, disconnects when it runs, and returns its id.
 async fn abandoned(target: &Target, path: &str, options: Value) -> String {
     let id = fresh("abandoned");
     let mut body = json!({"command": "echo begun; sleep 1; echo done", "executionId": id});
@@ -14,7 +14,7 @@ async fn abandoned(target: &Target, path: &str, options: Value) -> String {
     }
     let mut connection = target.connect().await;
     connection.send(&Request::post(path, &body)).await.expect("sent");
-    // It may not be there yet.
+    // The execution may not exist yet.
     target
         .until("/api/process/list?all=true&status=running", |list| {
             list["processes"].as_array().is_some_and(|all| all.iter().any(|process| process["id"] == id))
@@ -52,7 +52,7 @@ pub(super) async fn it_is_ended(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// A reader of a process is only a reader.
+/// A client that follows a process does not affect it.
 pub(super) async fn a_reader_of_a_process(target: Target) {
     let id = target.start(json!({"command": "echo begun; sleep 300", "onDisconnect": "keep"})).await;
     let mut events = target.stream(Request::get(format!("/api/process/{id}/stream"))).await;

@@ -1,4 +1,4 @@
-//! What a command's environment is made of: the server's, the sandbox's, the session's, its own.
+//! The environment of a command: that of the server, the sandbox, the session and the request.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ fn show(name: &str) -> String {
     format!("printf %s \"${{{name}-unset}}\"")
 }
 
-/// A variable that only this case knows.
+/// A variable name that is unique to this case.
 fn variable() -> String {
     fresh("VARIABLE").replace('-', "_")
 }
@@ -78,7 +78,7 @@ pub(super) async fn nothing_of_the_server(target: Target) {
     assert_eq!(result["stdout"], "0\n");
 }
 
-/// Body, then header, then query; the literal asks for none.
+/// The body takes precedence over the header, and the header over the query. A reserved id means no session.
 pub(super) async fn which_session_it_is(target: Target) {
     let [body, header, query] =
         [target.new_session().await, target.new_session().await, target.new_session().await];

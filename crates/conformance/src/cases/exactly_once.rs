@@ -1,4 +1,4 @@
-//! A start with a key happens once.
+//! A start with an idempotency key happens exactly once.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ async fn with_key(target: &Target, path: &str, key: &str, body: &Value) -> Answe
     target.send(Request::post(path, body).header("idempotency-key", key)).await
 }
 
-/// Each run leaves a line.
+/// A command that appends a line to a file each time it runs.
 fn leaves_a_line(folder: &str) -> String {
     format!("echo ran >> {folder}/runs; echo output; exit 3")
 }
@@ -44,7 +44,8 @@ pub(super) async fn the_same_key_with_another_body(target: Target) {
     assert_eq!(refusal.refused(409, "EXECUTION_CONFLICT")["context"]["executionId"], id);
 }
 
-/// With an id of the client's own, another key is another request: a finished id is used again, a running one is not.
+/// With an id chosen by the client, another key is another request: the id of a finished execution can be
+/// reused, that of a running one cannot.
 pub(super) async fn another_key_and_the_same_id(target: Target) {
     let folder = target.folder().await;
     let id = fresh("id");
@@ -68,7 +69,7 @@ pub(super) async fn another_key_and_the_same_id(target: Target) {
     target.remove(&folder).await;
 }
 
-/// Many at the same moment are one.
+/// Many simultaneous identical requests start one execution.
 pub(super) async fn at_the_same_moment(target: Target) {
     let folder = target.folder().await;
     let (key, body) = (fresh("key"), json!({"command": format!("sleep 0.2; {}", leaves_a_line(&folder))}));
@@ -102,7 +103,7 @@ pub(super) async fn of_a_process(target: Target) {
     assert_eq!(target.process(id).await["status"], "killed");
 }
 
-/// What it is given at its start is given once, too.
+/// The initial standard input is written only once, too.
 pub(super) async fn of_standard_input(target: Target) {
     let (key, body) = (fresh("key"), json!({"command": "cat", "stdin": "once\n", "keepStdinOpen": true}));
     let first = with_key(&target, "/api/process/start", &key, &body).await.ok();
@@ -114,7 +115,7 @@ pub(super) async fn of_standard_input(target: Target) {
     assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "once\n");
 }
 
-/// A stream that is asked for again tells the same story.
+/// A repeated stream request returns the same events.
 pub(super) async fn of_a_stream(target: Target) {
     let folder = target.folder().await;
     let (key, body) = (fresh("key"), json!({"command": leaves_a_line(&folder)}));
@@ -126,18 +127,18 @@ pub(super) async fn of_a_stream(target: Target) {
     assert_eq!(first[0].data["executionId"], again[0].data["executionId"]);
     let rest = Request::post("/api/execute/stream?since=3", &body).header("idempotency-key", &key);
     assert_eq!(super::stream::joined(&target.stream(rest).await.rest().await, "stdout"), "put\n");
-    // Without the key the execution of the cursor is unknown.
+    // Without the key, the execution that the cursor belongs to is unknown.
     let start = Request::post("/api/execute/stream", &body).header("last-event-id", "3");
     target.send(start).await.refused(400, "VALIDATION_FAILED");
     let beyond = Request::post("/api/execute/stream?since=300", &body).header("idempotency-key", &key);
     target.send(beyond).await.refused(400, "VALIDATION_FAILED");
     assert_eq!(runs(&target, &folder).await, 1);
-    // Nor does a cursor start something: there is no record of what it goes on with.
+    // A request with a cursor never starts an execution, even if no record exists.
     for body in [body.clone(), json!({"command": body["command"], "executionId": fresh("gone")})] {
         let rest =
             Request::post("/api/execute/stream?since=3", &body).header("idempotency-key", fresh("gone"));
         target.send(rest).await.refused(404, "PROCESS_NOT_FOUND");
-        // The first event has the cursor 0: a client that has it knows that the command was started.
+        // The first event has cursor 0, so a client that has it knows that the command was started.
         let start = Request::post("/api/execute/stream", &body).header("last-event-id", "0");
         target.send(start.clone()).await.refused(400, "VALIDATION_FAILED");
         let start = start.header("idempotency-key", fresh("gone"));

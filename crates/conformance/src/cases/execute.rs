@@ -58,7 +58,7 @@ pub(super) async fn a_program_that_is_not_there(target: Target) {
     answer.refused(404, "COMMAND_NOT_FOUND");
     let answer = target.post("/api/process/start", json!({"command": "nosuchprogram", "args": []})).await;
     answer.refused(404, "COMMAND_NOT_FOUND");
-    // A shell answers for its own words.
+    // With a shell, the shell reports the missing program.
     assert_eq!(target.shell("nosuchprogram").await["exitCode"], 127);
 }
 
@@ -154,7 +154,7 @@ pub(super) async fn limits_of_the_kernel(target: Target) {
     target.remove(&folder).await;
 }
 
-/// What cannot be enforced is refused, never ignored.
+/// A limit that cannot be enforced is refused, never ignored.
 pub(super) async fn a_limit_that_cannot_hold(target: Target) {
     let session = target.new_session().await;
     let body = json!({"command": "ulimit -n", "limits": {"openFiles": 33}, "sessionId": session});
@@ -175,7 +175,7 @@ pub(super) async fn what_it_left_running(target: Target) {
     assert_shape(leftover, "pid:int command:text");
     assert_eq!(format!("{}\n", leftover["pid"]), kept["stdout"].as_str().unwrap_or_default());
     assert!(target.is_alive(&leftover["pid"]).await, "it should have been kept");
-    // It is listed with its execution, which is not removed meanwhile, and ended by its id.
+    // Leftovers are listed with their execution, whose record is kept meanwhile, and can be ended by its id.
     let id = kept["executionId"].as_str().expect("an id");
     let list = target.get("/api/process/list?all=true").await.ok();
     let all = list["processes"].as_array().expect("a list");

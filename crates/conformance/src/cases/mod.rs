@@ -1,8 +1,9 @@
-//! The cases: what a server has to do, one named behaviour each, told from outside.
+//! The cases: one named behaviour of a server each, observed from outside.
 //!
-//! A case asks over HTTP, runs shell text that any Linux machine has, and panics where the server is wrong. It uses
-//! names of its own and leaves nothing behind, so that cases can share a server. `list.rs` names them all: the program
-//! and the tests are made from that one list, and a case that is not in it does not compile.
+//! A case sends HTTP requests, runs shell text that works on any Linux machine, and panics if the server
+//! behaves incorrectly. It uses unique names and cleans up, so that cases can share a server. `list.rs` lists
+//! all cases. The program and the tests are generated from this list, and a case that is missing in it does
+//! not compile.
 
 mod access;
 pub mod ask;
@@ -36,10 +37,10 @@ use crate::http::Target;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One case.
+/// A case.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// What it is called: the file and the behaviour.
+    /// Name: the file and the behaviour.
     pub name: &'static str,
     run: fn(Target) -> Running,
 }
@@ -51,12 +52,12 @@ impl fmt::Debug for Case {
 }
 
 impl Case {
-    /// The case of this name.
+    /// Finds a case by name.
     pub fn named(name: &str) -> Option<Self> {
         ALL.iter().find(|case| case.name == name).copied()
     }
 
-    /// Runs it; it panics where the server is wrong.
+    /// Runs the case. It panics if the server behaves incorrectly.
     pub async fn run(self, target: Target) {
         (self.run)(target).await;
     }
@@ -64,7 +65,7 @@ impl Case {
 
 macro_rules! all {
     ($($module:ident { $($case:ident)* })*) => {
-        /// Every case there is.
+        /// All cases.
         pub const ALL: &[Case] = &[$($(Case {
             name: concat!(stringify!($module), "::", stringify!($case)),
             run: |target| Box::pin($module::$case(target)),

@@ -1,4 +1,4 @@
-//! Output is exact: every byte, both streams, as text, as base64 and raw.
+//! Output is exact: every byte of both streams, as text, as base64 and raw.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn all_bytes() -> Vec<u8> {
     (0..=255).cycle().take(256 * 50).collect()
 }
 
-/// Writes every byte fifty times to both streams: NULs, broken characters, no newline at the end.
+/// Writes every byte value fifty times to both streams: NUL bytes, invalid UTF-8, and no final newline.
 fn command() -> String {
     let each = r#"printf "$bytes"; printf "$bytes" >&2"#;
     format!(
@@ -66,7 +66,7 @@ pub(super) async fn newlines_are_neither_dropped_nor_made(target: Target) {
     }
 }
 
-/// What is left out is counted, and what is kept is the head and the tail.
+/// Omitted bytes are counted; beginning and end are kept.
 pub(super) async fn an_answer_has_a_bound(target: Target) {
     let whole: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
     let body = json!({"command": "seq 1 20000; seq 1 20000 >&2", "maxOutputBytes": 1_000});
@@ -89,7 +89,7 @@ pub(super) async fn an_answer_has_a_bound(target: Target) {
     assert_eq!(target.get(format!("/api/process/{id}/output")).await.text(), whole);
 }
 
-/// A bound never splits a character.
+/// Truncation never splits a character.
 pub(super) async fn a_bound_respects_characters(target: Target) {
     for bound in 0..12 {
         let body = json!({"command": "printf 'aüß€😀%.0s' 1 2 3 4 5", "maxOutputBytes": bound});
@@ -126,7 +126,7 @@ pub(super) async fn ranges_of_raw_output(target: Target) {
         answer.refused(416, "RANGE_NOT_SATISFIABLE");
         assert_eq!(answer.header("content-range"), Some(format!("bytes */{size}").as_str()));
     }
-    // What makes no sense, or more than one part, is answered with all of it.
+    // Invalid and multiple ranges are ignored, as HTTP allows.
     for range in ["lines=1-2", "bytes=9-3", "bytes=x", "bytes=0-1,3-4"] {
         let answer = ask(range).await;
         assert_eq!((answer.status(), answer.body.len()), (200, size), "{range}");
@@ -148,7 +148,7 @@ pub(super) async fn logs_from_a_cursor(target: Target) {
     }
 }
 
-/// A client that polls gets every character whole, and each once.
+/// A polling client gets every character whole and exactly once.
 pub(super) async fn logs_cut_no_character(target: Target) {
     let command = r"printf 'a\xe2\x82'; read x; printf '\xac\n'; read x";
     let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;
@@ -172,7 +172,7 @@ pub(super) async fn logs_cut_no_character(target: Target) {
     target.kill(&id).await;
 }
 
-/// Late output of what a command left running belongs to it.
+/// Output of leftover processes is recorded with their command.
 pub(super) async fn late_output_is_kept(target: Target) {
     let result = target.shell("(sleep 0.3; echo late) & echo now").await;
     assert_eq!(result["stdout"], "now\n");

@@ -1,4 +1,4 @@
-//! Processes: started, listed, waited for, signalled, ended, forgotten.
+//! Processes: starting, listing, waiting, signalling, ending and removing.
 
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ pub(super) async fn killing_with_a_grace(target: Target) {
     assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "ready\ncaught\n");
 }
 
-/// The same id is one process while it runs, and free when it has ended.
+/// An id cannot be reused while its process runs, and can be afterwards.
 pub(super) async fn an_id_twice(target: Target) {
     let id = fresh("twice");
     let body = json!({"command": "sleep 300", "processId": id});
@@ -186,7 +186,7 @@ pub(super) async fn cleaning_up(target: Target) {
     let ended = target.start(json!({"command": "true", "autoCleanup": false})).await;
     target.ended(&ended).await;
     let running = target.start(json!({"command": "sleep 300"})).await;
-    // What it wrote may still be on its way when it has ended.
+    // The record may still be in use by a reader directly after the end.
     let cleaned = target.post("/api/process/cleanup", json!({})).await.ok();
     assert_shape(&cleaned, shapes::CLEANED);
     target.get(format!("/api/process/{ended}")).await.refused(404, "PROCESS_NOT_FOUND");
@@ -205,15 +205,17 @@ pub(super) async fn it_goes_with_its_session_or_not(target: Target) {
     target.kill(&stays).await;
 }
 
-/// When its supervisor is killed its outcome is unknown; its output is kept, and the server continues.
+/// If its supervisor is killed, the outcome of a process is unknown. Its output is kept, and the server
+/// continues.
 pub(super) async fn one_that_is_lost(target: Target) {
-    // One that is killed before the start is answered is refused with `EXECUTION_LOST` instead.
+    // If the supervisor is killed before the start is acknowledged, the start fails with `EXECUTION_LOST`
+    // instead.
     let command = "echo before; read line; kill -9 $PPID; sleep 300";
     let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;
     let logs = format!("/api/process/{id}/logs");
     target.until(&logs, |logs| logs["stdout"] == "before\n").await;
     let request = Request::new("POST", format!("/api/process/{id}/stdin")).body("go\n");
-    // The supervisor may be gone before it can say that it has written.
+    // The supervisor may be gone before it can acknowledge the write.
     target.send(request).await;
     let process = target.ended(&id).await;
     assert_eq!((&process["status"], &process["end"]["reason"]), (&json!("error"), &json!("lost")));
@@ -222,7 +224,7 @@ pub(super) async fn one_that_is_lost(target: Target) {
     assert_eq!(target.shell("echo next").await["stdout"], "next\n");
 }
 
-/// What waits for its turn cannot be signalled yet; it can be killed.
+/// A queued command cannot be signalled, but it can be killed.
 pub(super) async fn one_that_waits_for_its_turn(target: Target) {
     let session = target.new_session().await;
     let path = format!("/api/session/{session}");
@@ -244,7 +246,7 @@ pub(super) async fn one_that_waits_for_its_turn(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// The id of a finished process may be used again; the answer says whose it was.
+/// The id of a finished process can be reused. The response describes the previous process.
 pub(super) async fn an_id_used_again(target: Target) {
     let id = fresh("again");
     let start = json!({"command": "exit 3", "processId": id});

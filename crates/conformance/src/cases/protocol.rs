@@ -1,4 +1,4 @@
-//! HTTP itself, also as no well-behaved client would speak it.
+//! HTTP itself, including malformed requests.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub(super) async fn a_connection_is_kept(target: Target) {
     }
 }
 
-/// Requests may be sent before the answers to earlier ones are read.
+/// Requests can be pipelined.
 pub(super) async fn requests_one_after_the_other(target: Target) {
     let mut connection = target.connect().await;
     for number in 0..10 {
@@ -53,7 +53,7 @@ pub(super) async fn a_body_that_is_announced(target: Target) {
     assert_eq!(connection.answer().await.expect("an answer").ok()["stdout"], "hi\n");
 }
 
-/// A body that is said to be too large is refused before it is sent.
+/// A body whose declared length is too large is refused before it is sent.
 pub(super) async fn a_body_that_is_too_large(target: Target) {
     for path in ["/api/execute", "/api/session/create"] {
         let request = Request::new("POST", path)
@@ -63,7 +63,7 @@ pub(super) async fn a_body_that_is_too_large(target: Target) {
     }
 }
 
-/// A body that breaks off starts nothing.
+/// An incomplete body starts nothing.
 pub(super) async fn a_body_that_breaks_off(target: Target) {
     let folder = target.folder().await;
     let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
@@ -86,7 +86,7 @@ pub(super) async fn head_is_get_without_a_body(target: Target) {
     assert_eq!((answer.status(), answer.body.len()), (200, 0));
 }
 
-/// None of it is answered with 500, and the server goes on.
+/// None of these gets a 500 response, and the server continues.
 pub(super) async fn what_is_no_http(target: Target) {
     let host = target.authority();
     for bytes in [
@@ -103,7 +103,7 @@ pub(super) async fn what_is_no_http(target: Target) {
         "\0\u{1}\u{16}\u{3}\u{1}".to_owned(),
     ] {
         let mut connection = target.connect().await;
-        // It may hang up before it has read all of it.
+        // The server may close the connection before it has read everything.
         drop(connection.send_bytes(bytes.as_bytes()).await);
         drop(connection.finish_sending().await);
         if let Ok(answer) = connection.answer().await {
@@ -113,7 +113,7 @@ pub(super) async fn what_is_no_http(target: Target) {
     target.get("/api/ping").await.ok();
 }
 
-/// What a proxy on the way might read in another way is refused, and nothing of it is run.
+/// Requests that a proxy may interpret differently are refused and not executed.
 pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
     let (host, folder) = (target.authority().to_owned(), target.folder().await);
     let token = target.token().map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
@@ -146,8 +146,8 @@ pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
         );
     }
     assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
-    // Of two framings the chunks count, and nothing is read after them: neither what a length would make a request of, nor
-    // what follows the chunks.
+    // With both a length and chunks, the chunks count, and the connection is closed after them: neither
+    // reading can smuggle in another request.
     for framing in
         ["content-length: 3\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 3"]
     {
@@ -165,7 +165,7 @@ pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
         assert!(connection.answer().await.is_err(), "a second request was answered");
         assert_eq!(target.shell(&format!("ls {folder}")).await["stdout"], "");
     }
-    // The same target and host are one and the same.
+    // An absolute target with the same host is allowed.
     let whole = format!("GET http://{host}/api/ping HTTP/1.1\r\nhost: {host}\r\n{token}\r\n");
     let mut connection = target.connect().await;
     connection.send_bytes(whole.as_bytes()).await.expect("sent");
@@ -173,7 +173,7 @@ pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
     target.remove(&folder).await;
 }
 
-/// A header that has one value is refused when it is there twice, whatever the values.
+/// A duplicate of a single-value header is refused, even with the same value.
 pub(super) async fn single_headers_twice(target: Target) {
     let (host, folder) = (target.authority().to_owned(), target.folder().await);
     let token = target.token().map(|token| format!("Bearer {token}")).unwrap_or_default();
@@ -209,7 +209,7 @@ pub(super) async fn single_headers_twice(target: Target) {
     target.remove(&folder).await;
 }
 
-/// The token of a WebSocket counts only there.
+/// A token in a subprotocol only authorizes WebSocket requests.
 pub(super) async fn one_token_in_its_place(target: Target) {
     let Some(token) = target.token().map(str::to_owned) else { return };
     let open = target.with_token(None);
@@ -218,7 +218,7 @@ pub(super) async fn one_token_in_its_place(target: Target) {
     open.send(offer.header("upgrade", "websocket")).await.refused(401, "UNAUTHORIZED");
 }
 
-/// Many headers, long paths and odd bytes are refused or passed over.
+/// Many headers, long paths and unusual bytes are refused or ignored.
 pub(super) async fn odd_but_legal(target: Target) {
     let mut request = Request::get("/api/ping");
     for number in 0..60 {

@@ -1,4 +1,4 @@
-//! Where the reference implementation was seen to be wrong: each as a case.
+//! Defects that were observed in the reference implementation, one case each.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ pub(super) async fn a_syntax_error_is_the_commands(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// A poll every 50 ms shows in the median at once; a busy machine does not.
+/// Polling every 50 ms would show in the median; a busy machine does not.
 pub(super) async fn serial_nothing_is_polled(target: Target) {
     let session = target.new_session().await;
     let mut connection = target.connect().await;
@@ -97,7 +97,7 @@ pub(super) async fn delete_does_not_wait(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// The reference cuts it at 256 s.
+/// The reference closes a silent stream after 256 s.
 pub(super) async fn soak_a_silent_stream_lives(target: Target) {
     let id = target.start(json!({"command": "sleep 270; echo end"})).await;
     let mut events = target.stream(Request::get(format!("/api/process/{id}/stream"))).await;

@@ -1,4 +1,4 @@
-//! Requests that make no sense are refused, and the refusal says why.
+//! Invalid requests are refused with a reason.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(super) async fn json_that_is_none(target: Target) {
     }
 }
 
-/// A body that says it is compressed is not taken for one that is not.
+/// A compressed body is not read as an uncompressed one.
 pub(super) async fn a_coded_body(target: Target) {
     for (coding, refused) in [("gzip", true), ("Identity", false)] {
         let request =
@@ -40,7 +40,7 @@ pub(super) async fn a_coded_body(target: Target) {
     }
 }
 
-/// Values of variables may be secrets: a refusal does not repeat them.
+/// Values of variables may be secret, so errors do not repeat them.
 pub(super) async fn a_refusal_repeats_no_value(target: Target) {
     for (path, body) in [
         ("/api/execute", json!({"command": "true", "env": "S3CR3T"})),
@@ -54,7 +54,7 @@ pub(super) async fn a_refusal_repeats_no_value(target: Target) {
     }
 }
 
-/// A session that is named, but cannot be, is not the same as none.
+/// An invalid session id is an error, not "no session".
 pub(super) async fn a_session_that_is_no_name(target: Target) {
     let request = Request::post("/api/execute", &json!({"command": "true"})).header("x-session-id", "\u{e9}");
     target.send(request).await.refused(400, "VALIDATION_FAILED");
@@ -62,14 +62,14 @@ pub(super) async fn a_session_that_is_no_name(target: Target) {
     target.post("/api/execute", empty).await.refused(400, "VALIDATION_FAILED");
 }
 
-/// Arguments are counted before they take many times their room.
+/// The number of arguments is checked before they take a multiple of their size in memory.
 pub(super) async fn too_many_arguments(target: Target) {
     let body = json!({"command": "true", "args": vec![""; 65_537]});
     let refusal = target.post("/api/execute", body).await.refused(400, "VALIDATION_FAILED");
     assert!(refusal["message"].as_str().unwrap_or_default().contains("args"), "{refusal}");
 }
 
-/// The field, the value, and what stands in the message.
+/// Each row: the field, its value, and a part of the message.
 pub(super) async fn wrong_types_name_the_field(target: Target) {
     let wrong = [
         ("command", json!(1)),
@@ -128,13 +128,13 @@ pub(super) async fn a_missing_command(target: Target) {
     }
 }
 
-/// What clients of the reference send is known, though it has no effect.
+/// Fields that clients of the reference send are accepted, although they have no effect.
 pub(super) async fn fields_of_the_reference(target: Target) {
     let body = json!({"command": "true", "origin": "internal", "sessionId": "__DISABLE_SESSION__"});
     assert_eq!(target.run(body).await["exitCode"], 0);
 }
 
-/// A field that is not known is named, with the one that was probably meant.
+/// An unknown field is named, together with the most similar known one.
 pub(super) async fn unknown_fields(target: Target) {
     let session = target.new_session().await;
     let started = |field: &str| json!({"command": "true", field: 1});
@@ -201,7 +201,7 @@ pub(super) async fn unknown_queries(target: Target) {
     target.remove(&folder).await;
 }
 
-/// What a route would ignore is refused there.
+/// Options that have no effect on a route are refused there.
 pub(super) async fn options_without_effect(target: Target) {
     for (path, field, value) in [
         ("/api/execute", "onSessionEnd", json!("keep")),
@@ -224,7 +224,7 @@ pub(super) async fn options_without_effect(target: Target) {
     both.refused(400, "VALIDATION_FAILED");
 }
 
-/// Clients that do not say what their JSON is are understood.
+/// A JSON body needs no `Content-Type`.
 pub(super) async fn a_body_of_any_type(target: Target) {
     for kind in ["", "text/plain", "application/json; charset=utf-8", "APPLICATION/JSON"] {
         let request = raw("/api/execute", "{\"command\":\"true\"}").header("content-type", kind);
@@ -269,7 +269,7 @@ pub(super) async fn ids_that_are_none(target: Target) {
     target.post("/api/session/create", json!({"id": long})).await.refused(400, "NAME_TOO_LONG");
 }
 
-/// They are words of routes.
+/// Route names cannot be ids.
 pub(super) async fn reserved_ids(target: Target) {
     for id in ["list", "kill-all", "cleanup", "start"] {
         let answer = target.post("/api/process/start", json!({"command": "true", "processId": id})).await;

@@ -1,4 +1,4 @@
-//! A stream that was cut goes on where it was: nothing is missing, nothing comes twice.
+//! A stream that was cut off resumes where it was: without gaps or duplicates.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::ask::{decode, fresh};
 use super::dice::Dice;
 use crate::http::{Event, Request, Target};
 
-/// Writes characters of one to four bytes to both streams, so that they are cut at every boundary: each byte is written
-/// on its own, with a pause after it every now and then.
+/// Writes characters of one to four bytes to both streams, byte by byte with occasional pauses, so that they
+/// are split at every boundary.
 const WRITER: &str = r"
     for round in {1..6}; do
         for byte in a '\xc3' '\xbc' '\xe2' '\x82' '\xac' '\xf0' '\x9f' '\xa6' '\x80'; do
@@ -18,14 +18,14 @@ const WRITER: &str = r"
 const WRITTEN: &str = "aü€🦀";
 const ROUNDS: usize = 6;
 
-/// How a client says where it was.
+/// How a client sends its cursor.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Header,
     Query,
 }
 
-/// Reads a stream to its end through random cuts; what it brought, and how often it was cut.
+/// Reads a stream to its end with random disconnects. Returns its events and the number of disconnects.
 async fn read_with_cuts(
     target: &Target,
     id: &str,
@@ -106,7 +106,7 @@ pub(super) async fn by_query(target: Target) {
     cuts_lose_nothing(target, By::Query).await;
 }
 
-/// Every number is a cursor: what comes after it is the rest, to the byte.
+/// Every byte offset is a valid cursor: the stream resumes with exactly the rest.
 pub(super) async fn from_every_cursor(target: Target) {
     let result = target.run(json!({"command": WRITER, "encoding": "base64"})).await;
     let id = result["executionId"].as_str().unwrap_or_default();
@@ -122,7 +122,7 @@ pub(super) async fn from_every_cursor(target: Target) {
     }
 }
 
-/// In text, a cursor within a character gives the rest of the text, without the rest of that character as garbage.
+/// In text mode, a stream that resumes inside a character does not return its remaining bytes as garbage.
 pub(super) async fn a_text_from_every_event(target: Target) {
     let id = target.start(json!({"command": WRITER})).await;
     let whole = target.stream(Request::get(format!("/api/process/{id}/stream"))).await.rest().await;
@@ -142,7 +142,7 @@ pub(super) async fn a_text_from_every_event(target: Target) {
     }
 }
 
-/// The stream of `execute` is resumed with that of the process.
+/// The stream of `execute` can be resumed as the stream of its process.
 pub(super) async fn of_a_command(target: Target) {
     let id = fresh("resumed");
     let body =

@@ -1,4 +1,4 @@
-//! The server about itself.
+//! Routes about the server itself.
 
 use serde_json::{Value, json};
 
@@ -72,13 +72,13 @@ pub(super) async fn openapi_describes_every_route(target: Target) {
     }
 }
 
-/// What the document says must be there is there: a path that is not routed would be 404 `ROUTE_NOT_FOUND`.
+/// Every path of the document exists: an unrouted path would be 404 `ROUTE_NOT_FOUND`.
 pub(super) async fn openapi_promises_nothing_else(target: Target) {
     let document = target.get("/openapi.json").await.ok();
     for (path, operations) in document["paths"].as_object().expect("the document has paths") {
         let path = path.replace("{id}", "nobody");
         let known: Vec<_> = operations.as_object().into_iter().flat_map(|methods| methods.keys()).collect();
-        // PATCH is no method of ours, so nothing is done and only the router speaks.
+        // No route supports PATCH, so the request has no effect, and only the router answers.
         let answer = target.send(Request::new("PATCH", path.as_str())).await;
         answer.refused(405, "METHOD_NOT_ALLOWED");
         let allowed = answer.header("allow").unwrap_or_default().to_ascii_lowercase();

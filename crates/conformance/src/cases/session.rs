@@ -1,4 +1,4 @@
-//! Sessions: made, listed, copied, reset, interrupted, deleted.
+//! Sessions: creating, listing, forking, resetting, interrupting and deleting.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ pub(super) async fn state_is_kept(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// `cwd` of one command does not stick.
+/// The `cwd` of a command does not affect later commands.
 pub(super) async fn a_folder_for_one_command(target: Target) {
     let session = target.make_session(json!({"cwd": "/usr"})).await;
     let body = json!({"command": "pwd", "cwd": "/", "sessionId": session});
@@ -158,7 +158,7 @@ pub(super) async fn a_reset_with_and_without_state(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// Deleting does not wait for what runs, and the id is free when it answers.
+/// Deleting does not wait for running commands, and the id is free when the response is sent.
 pub(super) async fn deleting_while_something_runs(target: Target) {
     let session = target.new_session().await;
     let mut waiter = target.connect().await;
@@ -175,7 +175,7 @@ pub(super) async fn deleting_while_something_runs(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// What waits for its turn learns that the session is gone.
+/// Queued commands are told that the session is gone.
 pub(super) async fn deleting_while_something_waits(target: Target) {
     let session = target.new_session().await;
     let mut waiters = Vec::new();

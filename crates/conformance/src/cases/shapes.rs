@@ -1,4 +1,4 @@
-//! What answers look like: every field, and whether it may be missing.
+//! The fields of each response, and whether they are optional.
 
 pub(super) const EXECUTE: &str = "type:text success:flag exitCode:int stdout:text stderr:text command:text duration:number \
      timestamp:time executionId:text end:object usage:object cursor:int args?:list sessionId?:text \

@@ -81,7 +81,7 @@ pub(super) async fn waiting_for_it_shows(target: Target) {
     target.kill(&id).await;
 }
 
-/// More than a pipe holds, to a reader that takes its time.
+/// More than fits into a pipe, to a slow reader.
 pub(super) async fn more_than_a_pipe(target: Target) {
     let id = open(&target, "sleep 0.2; sha256sum").await;
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 3]).collect();

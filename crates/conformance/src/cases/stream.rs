@@ -1,4 +1,4 @@
-//! Output as it comes: shapes, order, ends, heartbeats.
+//! Output streams: fields, order, ends and heartbeats.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::shapes;
 use crate::http::{Event, EventStream, Part, Request, Target};
 use crate::shape::assert_shape;
 
-/// A comment has to come at least this often, with some leave for a busy machine.
+/// Maximum interval of heartbeats, with some tolerance for a busy machine.
 const HEARTBEAT: Duration = Duration::from_millis(16_500);
 
 pub(super) fn kinds(events: &[Event]) -> Vec<&str> {
@@ -18,7 +18,7 @@ pub(super) fn kinds(events: &[Event]) -> Vec<&str> {
     kinds
 }
 
-/// The data of all events of this type, put together.
+/// Returns the concatenated data of all events of a type.
 pub(super) fn joined(events: &[Event], kind: &str) -> String {
     events.iter().filter(|event| event.kind() == kind).map(|event| text(&event.data["data"])).collect()
 }
@@ -27,12 +27,13 @@ async fn stream(target: &Target, body: Value) -> EventStream {
     target.stream(Request::post("/api/execute/stream", &body)).await
 }
 
-/// More than a journal holds, and a client that begins to read late: the command waits, nothing is missing.
+/// The command writes more than a journal holds, and the client begins to read late. The command waits, and
+/// nothing is missing.
 pub(super) async fn a_command_that_waits_for_its_reader(target: Target) {
     let bytes = 90_000_000;
     let command = format!("yes 0123456789abcde | head -c {bytes}");
     let mut events = stream(&target, json!({"command": command, "overflow": "wait"})).await;
-    // A command that does not wait has written everything by then.
+    // By then, a command that does not wait would have written everything.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (mut count, mut kind) = (0, String::new());
     while let Ok(Some(event)) = events.try_next().await {
@@ -50,7 +51,8 @@ pub(super) async fn a_command_that_waits_for_its_reader(target: Target) {
     }
 }
 
-/// What leftovers write after the end comes before the terminal event of later streams, and can be resumed for.
+/// Output of leftovers after the end precedes the last event of later streams, and streams can be resumed for
+/// it.
 pub(super) async fn output_after_the_end(target: Target) {
     let folder = target.folder().await;
     let (id, gate) = (fresh("late"), format!("{folder}/gate"));
@@ -120,7 +122,7 @@ pub(super) async fn of_a_process(target: Target) {
     assert_eq!((&exit.data["processId"], &exit.data["exitCode"]), (&json!(id), &json!(3)));
 }
 
-/// What a command writes arrives while it runs.
+/// Output arrives while the command runs.
 pub(super) async fn it_is_live(target: Target) {
     let folder = target.folder().await;
     let command = "for i in 1 2 3; do echo $i; until [ -e $i ]; do sleep 0.01; done; done";
@@ -151,7 +153,7 @@ pub(super) async fn in_base64(target: Target) {
     assert_eq!((bytes("stdout"), bytes("stderr")), (b"a\0\xff".to_vec(), b"\xc3".to_vec()));
 }
 
-/// A silent stream says that it is alive at least every 15 seconds.
+/// A silent stream sends a heartbeat at least every 15 seconds.
 pub(super) async fn a_heartbeat(target: Target) {
     let id = target.start(json!({"command": "sleep 300"})).await;
     let mut streams = [
@@ -169,7 +171,7 @@ pub(super) async fn a_heartbeat(target: Target) {
             match tokio::time::timeout(left, events.part()).await {
                 Ok(part) => match part.expect("the stream was cut").expect("the stream has ended") {
                     Part::Comment(_) => break,
-                    // Others may do something meanwhile.
+                    // Other executions may cause events meanwhile.
                     Part::Event(event) => assert!(events.head.status == 200 && event.kind() != "exit"),
                 },
                 Err(_) => panic!("no comment within {HEARTBEAT:?}"),
@@ -211,7 +213,7 @@ pub(super) async fn every_end_is_an_event(target: Target) {
     assert_eq!(events.next().await.data["end"]["reason"], "killed");
 }
 
-/// A refusal comes before the stream: with its status, as JSON.
+/// A refused request gets an error response with JSON, not a stream.
 pub(super) async fn a_refusal_is_no_stream(target: Target) {
     let ask = |body: Value| target.post("/api/execute/stream", body);
     ask(json!({"command": "x", "args": [], "cwd": "/no/such"})).await.refused(400, "VALIDATION_FAILED");
@@ -219,7 +221,7 @@ pub(super) async fn a_refusal_is_no_stream(target: Target) {
     target.get("/api/process/nobody/stream").await.refused(404, "PROCESS_NOT_FOUND");
 }
 
-/// Bytes that the journal's bound cost are told, not passed over.
+/// Bytes that were dropped because of the journal limit are reported.
 pub(super) async fn dropped_bytes_are_a_gap(target: Target) {
     let total = 100 << 20;
     let id = target.start(json!({"command": format!("head -c {total} /dev/zero | tr '\\0' x")})).await;

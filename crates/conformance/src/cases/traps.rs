@@ -1,11 +1,11 @@
-//! Commands that end or wedge a shell elsewhere. After each of them the session answers the next.
+//! Commands that end or block a shell elsewhere. After each of them, the session runs the next command.
 
 use serde_json::{Value, json};
 
 use super::ask::fresh;
 use crate::http::{Request, Target};
 
-/// What a command is answered with.
+/// Returns the response to a command.
 async fn answer_of(target: &Target, session: &str, command: &str) -> Value {
     let body = json!({"command": command, "sessionId": session});
     let answer = target.post("/api/execute", body).await;
@@ -17,7 +17,8 @@ async fn answer_of(target: &Target, session: &str, command: &str) -> Value {
     json
 }
 
-/// Text that breaks wrappers: its exit code, its output, and the next command works in the same shell.
+/// Text that breaks naive wrappers: exit code and output are correct, and the next command runs in the same
+/// shell.
 pub(super) async fn any_text_works(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "kept=yes").await;
@@ -63,7 +64,7 @@ pub(super) async fn any_text_works(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// 410 with what it did; then the shell is back as it was.
+/// The response is 410 with the result. The shell is restored afterwards.
 pub(super) async fn ending_the_shell(target: Target) {
     for (command, code, from) in [
         ("echo out; echo err >&2; exit 3", 3, "exit"),
@@ -100,7 +101,7 @@ pub(super) async fn ending_the_shell_in_a_stream(target: Target) {
         error,
         "type:text error:text data:text code:text exitCode?:int executionId?:text timestamp:time",
     );
-    // The next stream says where the state came from.
+    // The next stream reports the source of the state.
     let body = json!({"command": "true", "sessionId": session});
     let all = target.stream(Request::post("/api/execute/stream", &body)).await.rest().await;
     let result = &all.last().expect("a stream has events").data["result"];
@@ -145,7 +146,7 @@ pub(super) async fn restoring_without_a_word(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// Creating an id whose shell is dead replaces it.
+/// Creating a session whose shell has ended replaces it.
 pub(super) async fn creating_over_a_dead_shell(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "x=old").await;

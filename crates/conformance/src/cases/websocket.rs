@@ -47,7 +47,7 @@ pub(super) async fn headers_count(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// A long request does not delay a short one, and answers come in any order.
+/// A long request does not delay a short one, and responses arrive in any order.
 pub(super) async fn requests_run_side_by_side(target: Target) {
     let mut socket = target.socket().await;
     let id = fresh("long");
@@ -95,8 +95,8 @@ pub(super) async fn a_refused_stream(target: Target) {
     assert_eq!((events.len(), &end["type"], &end["status"]), (0, &json!("response"), &json!(404)));
 }
 
-/// Whether its answer was quicker or not, a cancelled request gets one last frame, and the next request with its id gets its
-/// own answer.
+/// Whether or not its response was already sent, a cancelled request gets exactly one last frame. The next
+/// request with its id gets its own response.
 pub(super) async fn a_cancelled_id_is_free(target: Target) {
     let mut socket = target.socket().await;
     let mut cancelled = 0;
@@ -123,7 +123,7 @@ pub(super) async fn a_cancelled_id_is_free(target: Target) {
     assert!(cancelled > 0, "every answer was quicker than its cancellation");
 }
 
-/// Bytes that are not text come in base64, and JSON as it is.
+/// Binary bodies arrive as base64, and JSON unchanged.
 pub(super) async fn bytes_are_exact(target: Target) {
     let mut socket = target.socket().await;
     let id = target.start(json!({"command": "printf 'a\\377\\0\\n'"})).await;
@@ -145,7 +145,7 @@ pub(super) async fn bytes_are_exact(target: Target) {
     assert_eq!(logs["stdout"], encode(b"\xfe\0"));
 }
 
-/// The same text is the same request over HTTP and over the socket, however it is written.
+/// The same body is the same request over HTTP and over the socket.
 pub(super) async fn one_key_over_both_transports(target: Target) {
     let mut socket = target.socket().await;
     for (number, body) in [
@@ -172,7 +172,7 @@ pub(super) async fn one_key_over_both_transports(target: Target) {
     }
 }
 
-/// An answer is as long as it is.
+/// Responses have no length limit.
 pub(super) async fn a_long_answer(target: Target) {
     let mut socket = target.socket().await;
     let size = 34 << 20;
@@ -185,7 +185,7 @@ pub(super) async fn a_long_answer(target: Target) {
     assert!(stdout.bytes().all(|byte| byte == b'x') && frame["body"]["executionId"].is_string());
 }
 
-/// So is one that is made whole.
+/// The same for an error response, which is not streamed.
 pub(super) async fn a_long_refusal(target: Target) {
     let mut socket = target.socket().await;
     let session = target.new_session().await;
@@ -197,7 +197,7 @@ pub(super) async fn a_long_refusal(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// What cannot be read is answered with a close frame that says why.
+/// An unreadable message is answered with a close frame that states the reason.
 pub(super) async fn messages_that_close_it(target: Target) {
     let mut socket = target.socket().await;
     socket.send_bytes(vec![b' '; (8 << 20) + 1]).await;
@@ -241,7 +241,7 @@ pub(super) async fn closing_harms_nothing(target: Target) {
     assert_eq!(target.ended(&id).await["exitCode"], 0);
 }
 
-/// What is no frame is refused with a frame, and the socket goes on.
+/// An invalid frame is answered with an error frame, and the socket stays usable.
 pub(super) async fn frames_that_are_none(target: Target) {
     let mut socket = target.socket().await;
     for bad in [
@@ -261,7 +261,7 @@ pub(super) async fn frames_that_are_none(target: Target) {
         assert_shape(&frame, "type:text id?:text code:text message:text status:int context?:object");
         assert_eq!((&frame["type"], &frame["status"]), (&json!("error"), &json!(400)), "{bad}");
     }
-    // What an error repeats is cut, and no id is kept that is longer than any client needs.
+    // Error messages are truncated, and over-long ids are refused.
     let long = "é".repeat(100_000);
     for (frame, has_id) in [
         (json!({"type": "request", "id": long, "method": "GET", "path": "/api/ping"}), false),
@@ -282,7 +282,7 @@ pub(super) async fn frames_that_are_none(target: Target) {
     assert_eq!(socket.response("ping").await["status"], 200);
 }
 
-/// A path is a path: it cannot name a server.
+/// A target must be a path, without a host.
 pub(super) async fn targets_that_are_no_paths(target: Target) {
     let mut socket = target.socket().await;
     for path in [
@@ -301,7 +301,8 @@ pub(super) async fn targets_that_are_no_paths(target: Target) {
     }
 }
 
-/// Ids come from callers and are not encoded: whatever is in a path, the answer is a refusal and never something else.
+/// Ids in paths come from callers and may be unencoded. Every such request is refused, and never reaches
+/// another route.
 pub(super) async fn odd_paths(target: Target) {
     let mut socket = target.socket().await;
     for path in
@@ -324,7 +325,7 @@ pub(super) async fn an_id_twice_at_a_time(target: Target) {
     assert_eq!(socket.response("2").await["status"], 200);
 }
 
-/// The socket is HTTP first: a foreign page cannot open it.
+/// A web page of another site cannot open the socket.
 pub(super) async fn from_a_foreign_page(target: Target) {
     let request = Request::get("/ws")
         .header("connection", "Upgrade")

@@ -1,53 +1,53 @@
-//! [`Answer`]: what came back, and what every answer has to look like.
+//! [`Answer`]: a response, and the checks that apply to every response.
 
 use serde_json::Value;
 
 use crate::shape::assert_shape;
 
-/// The status and the headers of an answer.
+/// Status and headers of a response.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// The status.
     pub status: u16,
-    /// The headers, their names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// What was asked for, for messages.
+    /// The request, for messages.
     pub(super) title: String,
 }
 
 impl Head {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// An answer with its whole body.
+/// A response with its whole body.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Its head.
+    /// Status and headers.
     pub head: Head,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> u16 {
         self.head.status
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
@@ -56,7 +56,7 @@ impl Answer {
         }
     }
 
-    /// The JSON of an answer that is not a refusal.
+    /// Returns the JSON of a successful response.
     #[track_caller]
     pub fn ok(&self) -> Value {
         assert_eq!(self.status(), 200, "{}: {}", self.head.title, self.text());
@@ -65,7 +65,7 @@ impl Answer {
         self.json()
     }
 
-    /// The JSON of a refusal, which has to be the one expected, and complete.
+    /// Returns the JSON of an error response, after checking its status, code and fields.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> Value {
         let title = &self.head.title;

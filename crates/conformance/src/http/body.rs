@@ -1,4 +1,4 @@
-//! [`Body`]: the body of an answer, as it comes.
+//! [`Body`]: the body of a response, as it arrives.
 
 use std::io::{self, ErrorKind};
 
@@ -7,27 +7,27 @@ use tokio::net::TcpStream;
 
 use super::connection::{Connection, invalid};
 
-/// The most that is read at a time.
+/// Maximum size of a read.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How the end of a body is told.
+/// How the end of a body is determined.
 #[derive(Debug)]
 pub enum Framing {
     /// By its length.
     Length(u64),
     /// By an empty chunk.
     Chunked {
-        /// What is left of the current chunk.
+        /// Remaining bytes of the current chunk.
         left: u64,
     },
     /// By the end of the connection.
     UntilClosed,
-    /// It has ended.
+    /// The body has ended.
     Ended,
 }
 
 impl Framing {
-    /// The next piece; `None` at the end. A body that ends too soon is an error.
+    /// Returns the next piece, or `None` at the end. An incomplete body is an error.
     pub(super) async fn next(&mut self, stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
         match self {
             Self::Ended | Self::Length(0) => Ok(None),
@@ -87,7 +87,7 @@ async fn chunk_size(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
     u64::from_str_radix(line.trim_end(), 16).map_err(|_| invalid("a chunk has no size"))
 }
 
-/// The body of an answer; dropping it closes the connection.
+/// The body of a response. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Body {
     connection: Connection,
@@ -99,7 +99,7 @@ impl Body {
         Self { connection, framing }
     }
 
-    /// The next piece; `None` at the end. A body that ends too soon is an error.
+    /// Returns the next piece, or `None` at the end. An incomplete body is an error.
     pub async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         self.framing.next(&mut self.connection.stream).await
     }

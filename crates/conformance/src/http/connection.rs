@@ -1,4 +1,4 @@
-//! [`Connection`]: one connection, used for one request after the other.
+//! [`Connection`]: one connection for consecutive requests.
 
 use std::io::{self, ErrorKind};
 
@@ -10,7 +10,7 @@ use super::body::{Body, Framing};
 use super::request::Request;
 use super::target::Target;
 
-/// The longest head of an answer.
+/// Maximum size of a response head.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// A connection to the server.
@@ -38,12 +38,12 @@ impl Connection {
         self.send_bytes(&request.encode(&self.target.headers())).await
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub async fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes).await
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     pub async fn finish_sending(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
@@ -59,7 +59,7 @@ impl Connection {
         Ok(line.trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// Reads the head of the next answer, past interim ones.
+    /// Reads the head of the next response, skipping interim ones.
     pub async fn head(&mut self) -> io::Result<(Head, Framing)> {
         loop {
             let head = self.any_head().await?;
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Reads the head of the next answer, be it an interim one.
+    /// Reads the head of the next response, including interim ones.
     pub async fn any_head(&mut self) -> io::Result<Head> {
         let mut left = MAX_HEAD_BYTES;
         let line = self.line(&mut left).await?;
@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Reads the next answer whole.
+    /// Reads the next response with its body.
     pub async fn answer(&mut self) -> io::Result<Answer> {
         let (head, mut framing) = self.head().await?;
         let mut body = Vec::new();
@@ -111,13 +111,13 @@ impl Connection {
         Ok(Answer { head, body })
     }
 
-    /// Reads the head of the next answer; its body comes piece by piece.
+    /// Reads the head of the next response. The body is then read in pieces.
     pub async fn into_body(mut self) -> io::Result<(Head, Body)> {
         let (head, framing) = self.head().await?;
         Ok((head, Body::new(self, framing)))
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its response.
     pub async fn ask(&mut self, request: &Request) -> io::Result<Answer> {
         self.send(request).await?;
         self.answer().await

@@ -1,4 +1,4 @@
-//! [`EventStream`]: server-sent events, parsed as the standard says.
+//! [`EventStream`]: server-sent events, parsed as the standard defines them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,34 +9,34 @@ use super::answer::Head;
 use super::body::Body;
 use super::target::{TEST_TIMEOUT, with_timeout};
 
-/// One event.
+/// An event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// Its `id:`.
     pub id: Option<String>,
     /// Its `event:`.
     pub name: Option<String>,
-    /// Its data, which is JSON.
+    /// Its data, parsed as JSON.
     pub data: Value,
 }
 
 impl Event {
-    /// The `type` of its data.
+    /// Returns the `type` of its data.
     pub fn kind(&self) -> &str {
         self.data["type"].as_str().unwrap_or_default()
     }
 }
 
-/// What a stream is made of.
+/// A part of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// An event.
     Event(Event),
-    /// A comment, which keeps the connection alive.
+    /// A comment, used as a heartbeat.
     Comment(String),
 }
 
-/// Turns bytes into parts, however they are cut.
+/// Parses bytes incrementally.
 #[derive(Debug, Default)]
 struct Parser {
     line: Vec<u8>,
@@ -59,7 +59,7 @@ impl Parser {
     }
 
     fn take(&mut self, line: &[u8]) {
-        // Characters are never split within a line, so a line has to be text.
+        // The server never splits a character, so each line is valid text.
         let line = std::str::from_utf8(line).expect("a line of a stream is not UTF-8");
         let line = line.trim_end_matches('\r');
         if line.is_empty() {
@@ -91,19 +91,20 @@ impl Parser {
 /// A stream of events.
 #[derive(Debug)]
 pub struct EventStream {
-    /// The head of the answer.
+    /// The head of the response.
     pub head: Head,
     body: Body,
     parser: Parser,
 }
 
 impl EventStream {
-    /// The events of an answer.
+    /// Returns the events of a response.
     pub fn new(head: Head, body: Body) -> Self {
         Self { head, body, parser: Parser::default() }
     }
 
-    /// The next part, as long as it may take; `None` at the end, an error where the stream was cut.
+    /// Waits for the next part, without a timeout. Returns `None` at the end, and an error if the connection
+    /// was lost.
     pub async fn part(&mut self) -> io::Result<Option<Part>> {
         loop {
             if let Some(part) = self.parser.ready.pop_front() {
@@ -116,7 +117,7 @@ impl EventStream {
         }
     }
 
-    /// The next event, whatever comments come before it; an error where the stream was cut.
+    /// Returns the next event, skipping comments, or an error if the connection was lost.
     pub async fn try_next(&mut self) -> io::Result<Option<Event>> {
         loop {
             match self.part().await? {
@@ -127,13 +128,13 @@ impl EventStream {
         }
     }
 
-    /// The next event, which has to come.
+    /// Returns the next event. Panics if there is none.
     pub async fn next(&mut self) -> Event {
         let next = with_timeout("an event", self.try_next()).await;
         next.expect("the stream was cut").expect("the stream has ended")
     }
 
-    /// The next event of this type, past others.
+    /// Returns the next event of a type, skipping others.
     pub async fn next_of(&mut self, kind: &str) -> Event {
         loop {
             let event = self.next().await;
@@ -143,7 +144,7 @@ impl EventStream {
         }
     }
 
-    /// Everything up to the end, which has to come within [`TEST_TIMEOUT`].
+    /// Returns all events up to the end, which must arrive within [`TEST_TIMEOUT`].
     pub async fn rest(&mut self) -> Vec<Event> {
         let all = async {
             let mut events = Vec::new();

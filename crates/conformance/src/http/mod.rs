@@ -1,8 +1,8 @@
-//! A small HTTP/1.1 client that does nothing behind a case's back: it sends what it is told, says whether an answer
-//! was cut or complete, and can stop reading whenever a case wants it to.
+//! A small HTTP/1.1 client without hidden behaviour: it sends exactly what it is told, reports whether a
+//! response was complete, and can stop reading at any time.
 //!
-//! [`Target`] is the server under test. What a case does not expect, a connection that breaks included, is a
-//! panic, as in any test.
+//! [`Target`] is the server under test. Anything unexpected, such as a lost connection, is a panic, as in any
+//! test.
 
 mod answer;
 mod body;

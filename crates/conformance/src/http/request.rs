@@ -1,8 +1,8 @@
-//! [`Request`]: what is sent.
+//! [`Request`]: an HTTP request.
 
 use serde_json::Value;
 
-/// A request; [`Target`](super::Target) adds the host and the token unless it is told otherwise.
+/// A request. [`Target`](super::Target) adds host and token unless the request sets them.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(super) method: String,
@@ -12,22 +12,22 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request without a body.
+    /// Creates a request without a body.
     pub fn new(method: &str, path: impl Into<String>) -> Self {
         Self { method: method.to_owned(), path: path.into(), headers: Vec::new(), body: Vec::new() }
     }
 
-    /// A `GET`.
+    /// Creates a `GET` request.
     pub fn get(path: impl Into<String>) -> Self {
         Self::new("GET", path)
     }
 
-    /// A `POST` of JSON.
+    /// Creates a `POST` request with JSON.
     pub fn post(path: impl Into<String>, body: &Value) -> Self {
         Self::new("POST", path).header("content-type", "application/json").body(body.to_string())
     }
 
-    /// Adds a header. One that [`Target`](super::Target) would add is replaced; an empty value leaves it out.
+    /// Adds a header. It replaces one that [`Target`](super::Target) would add; an empty value omits it.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.retain(|(known, _)| known != name);
@@ -42,12 +42,12 @@ impl Request {
         self
     }
 
-    /// What it asks for, for messages.
+    /// Returns method and path, for messages.
     pub(super) fn title(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 
-    /// The request as bytes, with these headers where it has none of its own.
+    /// Returns the request as bytes. The defaults apply to headers that it does not set.
     pub(super) fn encode(&self, defaults: &[(&str, String)]) -> Vec<u8> {
         let is_own = |name: &str| self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);

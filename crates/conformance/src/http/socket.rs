@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::target::{Target, with_timeout};
 
-/// A WebSocket on which requests and answers share one connection.
+/// A WebSocket on which requests share one connection.
 #[derive(Debug)]
 pub struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
@@ -28,7 +28,8 @@ impl Socket {
         }
     }
 
-    /// Opens one with this header at most; the subprotocol that was agreed on, or the status of the refusal.
+    /// Opens a socket with an additional header. Returns the selected subprotocol, or the status of the error
+    /// response.
     pub async fn try_open(
         target: &Target,
         header: Option<(&'static str, String)>,
@@ -50,7 +51,7 @@ impl Socket {
         }
     }
 
-    /// Sends text as it is.
+    /// Sends text.
     pub async fn send_text(&mut self, text: &str) {
         with_timeout("sending a frame", self.stream.send(Message::text(text)))
             .await
@@ -71,7 +72,7 @@ impl Socket {
         self.send(&frame).await;
     }
 
-    /// The next frame; `None` when the server has closed the socket.
+    /// Returns the next frame, or `None` when the server has closed the socket.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             match with_timeout("a frame", self.stream.next()).await? {
@@ -84,22 +85,23 @@ impl Socket {
         }
     }
 
-    /// Sends bytes as a text message, whatever they are; `false` if the socket broke before it was sent whole.
+    /// Sends bytes as a text message, valid or not. Returns `false` if the socket failed before all was sent.
     pub async fn send_bytes(&mut self, bytes: Vec<u8>) -> bool {
         let frame = Frame::message(bytes, OpCode::Data(Data::Text), true);
         with_timeout("sending a frame", self.stream.send(Message::Frame(frame))).await.is_ok()
     }
 
-    /// Begins a text message of this size, in one frame or in the first of several, and sends nothing more of it.
+    /// Sends the header of a text message of this size, in one frame or in the first of several, and nothing
+    /// more.
     pub async fn begin_message(&mut self, size: u64, is_last: bool) {
-        // A mask of zeros changes nothing.
+        // A mask of zeros does not change the payload.
         let mut head = vec![if is_last { 0x81 } else { 0x01 }, 0x80 | 127];
         head.extend(size.to_be_bytes());
         head.extend([0; 4]);
         self.send_raw(&head).await.expect("the socket is closed");
     }
 
-    /// Sends bytes as they are: more of a message that was begun.
+    /// Sends raw bytes: more of a message that was begun.
     pub async fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let stream = self.stream.get_mut();
         with_timeout("sending bytes", async {
@@ -109,7 +111,7 @@ impl Socket {
         .await
     }
 
-    /// The code and the reason of the close frame that has to come next, past other frames.
+    /// Returns code and reason of the close frame, which must follow, skipping other frames.
     pub async fn closed(&mut self) -> (u16, String) {
         loop {
             match with_timeout("a close frame", self.stream.next()).await {
@@ -122,7 +124,7 @@ impl Socket {
         }
     }
 
-    /// The next frame that is not a heartbeat, which has to come.
+    /// Returns the next frame that is not a heartbeat. Panics if there is none.
     pub async fn frame(&mut self) -> Value {
         loop {
             let frame = self.next().await.expect("the server has closed the socket");
@@ -132,7 +134,7 @@ impl Socket {
         }
     }
 
-    /// The next answer to this request, past the frames of others.
+    /// Returns the next response to this request, skipping frames of others.
     pub async fn response(&mut self, id: &str) -> Value {
         loop {
             let frame = self.frame().await;
@@ -142,7 +144,7 @@ impl Socket {
         }
     }
 
-    /// Every event of a stream, and the frame that ends it.
+    /// Returns all events of a stream, and the frame that ends it.
     pub async fn events(&mut self, id: &str) -> (Vec<Value>, Value) {
         let mut events = Vec::new();
         loop {

@@ -13,10 +13,10 @@ use super::event::EventStream;
 use super::request::Request;
 use super::socket::Socket;
 
-/// How long something may take that happens at once on an idle machine.
+/// Timeout for operations that are immediate on an idle machine.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a text is not the address of a server.
+/// The error for an invalid server address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not a base URL; give one like http://127.0.0.1:7070")]
 pub struct TargetError(String);
@@ -35,7 +35,7 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// The server at this base URL, with this token.
+    /// Creates a target from a base URL and a token.
     pub fn new(url: &str, token: Option<String>) -> Result<Self, TargetError> {
         let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
         match authority {
@@ -51,23 +51,23 @@ impl Target {
         }
     }
 
-    /// The host and the port.
+    /// Returns host and port.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// The same server for a client with this token, or none.
+    /// Returns the same server with this token, or without one.
     #[must_use]
     pub fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
-    /// The headers of every request.
+    /// Returns the headers of every request.
     pub(super) fn headers(&self) -> Vec<(&'static str, String)> {
         let mut headers = vec![("host", self.authority.clone())];
         headers.extend(self.token.as_ref().map(|token| ("authorization", format!("Bearer {token}"))));
@@ -80,14 +80,14 @@ impl Target {
         connection.unwrap_or_else(|e| panic!("could not connect to {}: {e}", self.authority))
     }
 
-    /// Sends a request on a connection of its own and reads the answer.
+    /// Sends a request on a new connection and reads the response.
     pub async fn send(&self, request: Request) -> Answer {
         let title = request.title();
         let asked = async { Connection::open(self).await?.ask(&request).await };
         with_timeout(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
     }
 
-    /// Sends a request; the body of the answer comes piece by piece.
+    /// Sends a request. The response body is then read in pieces.
     pub async fn open(&self, request: Request) -> (Head, Body) {
         let title = request.title();
         let asked = async {
@@ -98,7 +98,7 @@ impl Target {
         with_timeout(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
     }
 
-    /// Sends a request that is answered with events.
+    /// Sends a request whose response is an event stream.
     pub async fn stream(&self, request: Request) -> EventStream {
         let title = request.title();
         let (head, body) = self.open(request).await;
@@ -108,17 +108,17 @@ impl Target {
         EventStream::new(head, body)
     }
 
-    /// `GET`.
+    /// Sends a `GET` request.
     pub async fn get(&self, path: impl Into<String>) -> Answer {
         self.send(Request::get(path)).await
     }
 
-    /// `POST` of JSON.
+    /// Sends a `POST` request with JSON.
     pub async fn post(&self, path: impl Into<String>, body: Value) -> Answer {
         self.send(Request::post(path, &body)).await
     }
 
-    /// `DELETE`.
+    /// Sends a `DELETE` request.
     pub async fn delete(&self, path: impl Into<String>) -> Answer {
         self.send(Request::new("DELETE", path)).await
     }
@@ -129,7 +129,7 @@ impl Target {
     }
 }
 
-/// Waits for something that must not take longer than [`TEST_TIMEOUT`].
+/// Waits for a future, with [`TEST_TIMEOUT`].
 pub(super) async fn with_timeout<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,

@@ -1,4 +1,5 @@
-//! `--compat sandbox-sdk`: each behaviour of the reference that the mode imitates, and each of ours that it keeps.
+//! `--compat sandbox-sdk`: behaviour of the reference that the mode imitates, and native behaviour that it
+//! keeps.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ async fn stream(target: &Target, body: Value) -> Vec<Event> {
     target.stream(Request::post("/api/execute/stream", &body)).await.rest().await
 }
 
-/// The data of all events of this type.
+/// Returns the concatenated data of all events of a type.
 fn joined(events: &[Event], kind: &str) -> String {
     events.iter().filter(|event| event.kind() == kind).map(|event| text(&event.data["data"])).collect()
 }
@@ -73,14 +74,14 @@ async fn a_timeout_in_a_session_is_an_error_and_ends_the_command() {
         format!("Failed to execute command '{command}' in session 's': Command timeout after 200ms");
     assert_eq!(refused["message"], message.as_str());
     assert_eq!(refused["context"], json!({"command": command, "stderr": "Command timeout after 200ms"}));
-    // Ours: the command does not go on, and the session's next command need not wait for it.
+    // Native behaviour: the command is ended, and the session's next command does not wait for it.
     let alive = format!("echo $z; kill -0 $(cat {folder}/pid) 2>/dev/null && echo alive");
     assert_eq!(target.in_session("s", &alive).await["stdout"], "3");
     target.in_session("s", &format!("rm -r {folder}")).await;
     let limited = target.make_session(json!({"commandTimeoutMs": 200})).await;
     let answer = target.post("/api/execute", json!({"command": "sleep 60", "sessionId": limited})).await;
     assert!(text(&answer.json()["message"]).contains("Command timeout after 200ms"));
-    // Only for commands that a client waits for.
+    // The default timeout applies to foreground commands only.
     let body = json!({"command": "sleep 0.4; echo on", "sessionId": limited});
     assert_eq!(joined(&stream(target, body).await, "stdout"), "on\n");
     server.stop().await;
@@ -100,7 +101,7 @@ async fn a_timeout_without_a_session_is_124_and_a_line() {
         assert_eq!((&result["exitCode"], &result["success"]), (&json!(124), &json!(false)));
         assert_eq!(result["stderr"], stderr);
     }
-    // With more output than an answer is made of at once.
+    // More output than a small response has.
     let command = "head -c 300000 /dev/zero | tr '\\0' x >&2; sleep 60";
     let body = json!({"command": command, "sessionId": "__DISABLE_SESSION__", "timeoutMs": 2000});
     let stderr = text(&target.run(body).await["stderr"]);
@@ -182,7 +183,7 @@ async fn output_of_a_session_loses_its_final_newline() {
         let result = target.in_session("s", &format!("{command}; {command} >&2")).await;
         assert_eq!((&result["stdout"], &result["stderr"]), (&json!(stdout), &json!(stdout)), "{command}");
     }
-    // A long one is not made at once.
+    // A large response is written in pieces.
     let long = text(&target.in_session("s", "seq 1 60000").await["stdout"]);
     assert!(long.starts_with("1\n2\n") && long.ends_with("\n59999\n60000"));
     assert_eq!(long.lines().count(), 60_000);

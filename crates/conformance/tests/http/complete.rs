@@ -1,4 +1,4 @@
-//! Nothing is forgotten: every error code and every route is asked for by name somewhere in the suite.
+//! Completeness: the suite contains every error code and every route.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use sandcrab_api::ErrorCode;
 
 use crate::support::ServerProcess;
 
-/// Codes that no request can provoke on a machine that works: our own faults, a machine without a shell, a supervisor
-/// that is killed while it is handed its command or is of an older version, and what only files will need.
+/// Codes that no request can provoke on a working machine: internal errors, a missing shell, a supervisor
+/// that is killed while it starts a command or has an older version, and codes for files.
 const NOT_PROVOKED: [ErrorCode; 8] = [
     ErrorCode::InternalError,
-    // Not an answer to HTTP; `websocket::cancelling` expects it.
+    // Not an HTTP response; `websocket::cancelling` expects it.
     ErrorCode::RequestCancelled,
     ErrorCode::NoShell,
     ErrorCode::ExecutionLost,
     ErrorCode::NotSupported,
     ErrorCode::FileNotFound,
-    // The routes of terminals follow.
+    // Covered when the routes of terminals exist.
     ErrorCode::TerminalNotFound,
     ErrorCode::TerminalInputFull,
 ];
@@ -47,7 +47,7 @@ async fn every_route_is_asked() {
     let server = ServerProcess::start(&[]).await;
     let document = server.target.get("/openapi.json").await.ok();
     let sources = sources();
-    // `/api/session/{id}` is asked for as `{session}` too, after the variable that holds it.
+    // `/api/session/{id}` also occurs as `{session}`, after the name of the variable.
     let names = |path: &str| {
         [path.to_owned(), path.replace("{id}", "{session}"), path.replace("{id}", "{id}/{action}")]
     };

@@ -1,4 +1,5 @@
-//! The server is killed, at whatever instant, and started again: nothing that runs notices, and no client loses anything.
+//! The server is killed at arbitrary moments and restarted: executions are not affected, and no client loses
+//! output.
 
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use serde_json::json;
 
 use crate::support::{ServerProcess, is_soak, lines_of, with_timeout};
 
-/// Reads a process's stream to its end, however often it is cut; what it wrote.
+/// Reads the stream of a process to its end across disconnects, and returns its output.
 ///
-/// That is all a client has to do: ask again with the id of the last event it got.
+/// A client only needs to repeat the request with the id of the last event it received.
 pub(crate) async fn follow(target: Target, id: String) -> String {
     let mut output = String::new();
     let mut last: Option<String> = None;
@@ -55,7 +56,7 @@ async fn readers_that_resume_lose_nothing() {
     }
     let mut dice = Dice::new();
     for _ in 0..4 {
-        // Any moment will do: whatever is under way then must not matter.
+        // Any moment is possible, whatever the server is doing.
         tokio::time::sleep(Duration::from_millis(100 + dice.below(400))).await;
         server.crash();
         server.restart().await;
@@ -68,7 +69,7 @@ async fn readers_that_resume_lose_nothing() {
     server.stop().await;
 }
 
-/// The client does not know whether its request arrived, so it sends it again.
+/// The client does not know whether its request arrived, so it repeats it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_starts_once() {
     let mut server = ServerProcess::start(&[]).await;
@@ -112,12 +113,12 @@ async fn sessions_live_on() {
     assert_eq!(target.in_session(&session, "echo $PWD $x; f").await["stdout"], "/usr 2\nf\n");
     let one = target.get(format!("/api/session/{session}")).await.ok();
     assert_eq!(one["session"]["name"], "kept");
-    // What it was made with is remembered too.
+    // The options of the session are kept too.
     assert_eq!(target.in_session(&session, "exit 3").await["exitCode"], 3);
     server.stop().await;
 }
 
-/// The owner of the command keeps its deadlines.
+/// The supervisor of the command enforces its deadlines.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_needs_no_server() {
     let mut server = ServerProcess::start(&[]).await;

@@ -21,7 +21,7 @@ async fn a_removed_state_directory_is_reported() {
     assert!(!codes(&health).contains(&"state_directory_missing".to_owned()), "{health}");
     assert_eq!(health["stateDirectory"]["present"], true);
     assert!(metrics(&server).await.contains("sandcrab_state_directory_present 1\n"));
-    // Under the same name another one does not count.
+    // Another directory with the same name does not count.
     let state = server.folder().join("state");
     std::fs::rename(&state, server.folder().join("moved")).unwrap();
     std::fs::create_dir(&state).unwrap();

@@ -1,4 +1,4 @@
-//! HTTP/2 on the same port, without TLS and without being asked first.
+//! HTTP/2 on the same port, without TLS, with prior knowledge.
 
 use sandcrab_conformance::cases::ask::fresh;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Everything has a bound, and what is over it is refused with a code.
+//! Every limit is enforced, with a documented error code.
 
 use std::process::Command;
 
@@ -26,7 +26,8 @@ async fn executions() {
     server.stop().await;
 }
 
-/// Retention counts what journals keep: a command that writes a multiple of it removes neither itself nor others.
+/// Retention counts the bytes that journals keep. A command that writes a multiple of the limit removes
+/// neither itself nor others.
 #[tokio::test]
 async fn finished_executions() {
     let server = ServerProcess::start(&["journal-bytes=262144", "retention-bytes=2097152"]).await;
@@ -46,7 +47,8 @@ async fn finished_executions() {
     server.stop().await;
 }
 
-/// Silent strangers cannot keep clients with the token out, nor take the descriptors that commands need.
+/// Silent clients without the token cannot lock out clients with it, or take the descriptors that commands
+/// need.
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections() {
     let server = ServerProcess::start(&["descriptors=600"]).await;
@@ -76,12 +78,13 @@ async fn silent_connections() {
             list["processes"].as_array().unwrap().len() == 20
         })
         .await;
-    // One that was admitted stays.
+    // An authorized connection stays open.
     kept.ask(&Request::get("/api/ping")).await.unwrap().ok();
     server.stop().await;
 }
 
-/// A command that has run is answered also when its output cannot be read, and each stream's bytes are counted as its own.
+/// A command that has run gets its result even if its output cannot be read, and the omitted bytes of each
+/// stream are counted separately.
 #[tokio::test]
 async fn output_that_cannot_be_read_for_want_of_descriptors() {
     let server = ServerProcess::start(&[]).await;
@@ -111,7 +114,7 @@ async fn output_that_cannot_be_read_for_want_of_descriptors() {
     server.stop().await;
 }
 
-/// Without its state directory a server starts nothing, and says why.
+/// Without its state directory, a server starts nothing and reports the reason.
 #[tokio::test]
 async fn a_state_directory_that_was_removed() {
     let server = ServerProcess::start(&[]).await;
@@ -144,7 +147,7 @@ async fn commands_waiting_in_a_session() {
     let server = ServerProcess::start(&["requests-per-socket=2000"]).await;
     let session = server.target.new_session().await;
     let mut socket = server.target.socket().await;
-    // One runs, a thousand wait.
+    // One runs, a thousand are queued.
     for number in 0..=1_001 {
         let body = json!({"command": "sleep 300", "sessionId": session});
         socket.request(&format!("{number}"), "POST", "/api/execute", body).await;
@@ -179,7 +182,7 @@ async fn the_size_of_a_body() {
         .header("transfer-encoding", "chunked")
         .body(format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len()));
     target.send(chunked).await.refused(413, "FILE_TOO_LARGE");
-    // What is streamed to a program is not held, so it is not bounded.
+    // Streamed standard input is not held in memory, so it is not limited.
     let id = target.start(json!({"command": "wc -c", "keepStdinOpen": true})).await;
     let request =
         Request::new("POST", format!("/api/process/{id}/stdin?close=true")).body(vec![b'x'; 100_000]);
@@ -189,7 +192,7 @@ async fn the_size_of_a_body() {
     server.stop().await;
 }
 
-/// Bodies that are only half there count too: slow clients together cannot fill the memory.
+/// Incomplete bodies count too: slow clients together cannot exhaust the memory.
 #[tokio::test]
 async fn bodies_that_are_held() {
     let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
@@ -198,7 +201,7 @@ async fn bodies_that_are_held() {
     let (mut one, mut other) = (server.target.connect().await, server.target.connect().await);
     one.send(&half).await.unwrap();
     other.send(&half).await.unwrap();
-    // Which of the two is one too many depends on whose bytes come last.
+    // Which of the two is refused depends on whose bytes arrive last.
     let refused = async {
         tokio::select! { answer = one.answer() => answer, answer = other.answer() => answer }
     };
@@ -208,7 +211,7 @@ async fn bodies_that_are_held() {
     server.stop().await;
 }
 
-/// Nor can a client hold its share for ever by sending nothing more.
+/// A client cannot occupy its share forever by sending nothing more.
 #[tokio::test]
 async fn a_body_that_stops_coming() {
     let server = ServerProcess::start(&["body-timeout-ms=100"]).await;
@@ -221,7 +224,8 @@ async fn a_body_that_stops_coming() {
     server.stop().await;
 }
 
-/// A disk without room for another journal refuses the start; what runs goes on, and room makes it work again.
+/// Without disk space for another journal, starts are refused. Running commands continue, and starts work
+/// again when there is space.
 #[tokio::test]
 async fn a_full_disk() {
     let dir = tempfile::tempdir().unwrap();
@@ -249,7 +253,7 @@ async fn a_full_disk() {
     server.stop().await;
 }
 
-/// A small disk in memory, taken away again.
+/// A small file system in memory, unmounted on drop.
 struct Disk {
     path: std::path::PathBuf,
 }

@@ -1,5 +1,5 @@
-//! Load, on loopback: the short forms run with the tests, the full ones are the `soak_` tests. Memory is bounded while
-//! it lasts, and back near its start afterwards.
+//! Load tests on the loopback device. The short forms run with the tests, the full ones are the `soak_`
+//! tests. Memory is bounded during the load, and back near its initial value afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 use crate::crash::follow;
 use crate::support::ServerProcess;
 
-/// How much more memory a server may have after the load than before it.
+/// Maximum growth of the server's memory after the load.
 const KEPT_BYTES: u64 = 48 << 20;
-/// How long others may take to be answered while something heavy is under way.
+/// Maximum response time of other requests during the load.
 const UNDELAYED: Duration = Duration::from_secs(2);
 
-/// Runs something against a server of its own, and looks at the server's memory before, during and after it.
+/// Runs a load against a new server, and checks its memory before, during and after it.
 async fn measured<T>(bound: u64, load: impl AsyncFnOnce(Target) -> T) {
     // A client needs as many descriptors as it has connections.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -137,7 +137,7 @@ async fn soak_many_connections() {
     connections(5_000).await;
 }
 
-/// It asks for a lot, over every route that has a lot to say, and reads none of it.
+/// Clients request large output over every route that has some, and read nothing.
 async fn never_reading(clients: usize) {
     measured(64 << 20, async |target: Target| {
         let mut silent: Vec<Connection> = Vec::new();
@@ -180,7 +180,8 @@ async fn soak_clients_that_never_read() {
     never_reading(10).await;
 }
 
-/// Answers that are made whole: refusals with the output of a command that ended its session's shell.
+/// Responses that are held whole in memory: errors with the output of a command that ended its session's
+/// shell.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_that_are_never_read() {
     measured(112 << 20, async |target: Target| {
@@ -201,7 +202,7 @@ async fn refusals_that_are_never_read() {
     .await;
 }
 
-/// Commands are long, and their answers repeat them.
+/// Commands are long, and responses repeat them.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_commands_that_are_never_read() {
     measured(64 << 20, async |target: Target| {
@@ -231,7 +232,7 @@ async fn long_commands_that_are_never_read() {
     .await;
 }
 
-/// What a client has sent is not kept once it is answered, though its socket stays.
+/// A request is not kept in memory after its response, although its socket stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn sockets_that_have_sent_a_lot() {
     let server = ServerProcess::start(&[]).await;
@@ -255,9 +256,9 @@ async fn sockets_that_have_sent_a_lot() {
     server.stop().await;
 }
 
-/// Follows a process that has written a lot, on connections that are never read.
+/// Follows a process with much output, on connections that are never read.
 async fn streams_never_read(clients: usize) {
-    // What may wait before pieces become small, and a little for each client.
+    // The limit above which pieces become small, and a little for each client.
     measured((96 << 20) + clients as u64 * (64 << 10), async |target: Target| {
         let id = target.start(json!({"command": "head -c 3000000 /dev/zero | tr '\\0' x"})).await;
         target.ended(&id).await;
@@ -271,7 +272,7 @@ async fn streams_never_read(clients: usize) {
             }
         }
         undelayed(&target, "true").await;
-        // One that reads gets everything meanwhile, if slowly.
+        // Meanwhile a client that reads gets everything, if slowly.
         let part = Request::get(format!("/api/process/{id}/output")).header("range", "bytes=0-1999999");
         let output = target.send(part).await;
         assert_eq!((output.status(), output.body.len()), (206, 2_000_000));
@@ -290,7 +291,7 @@ async fn soak_streams_that_are_never_read() {
     streams_never_read(2_000).await;
 }
 
-/// Asks for 8 MB in each of 100 requests, over one WebSocket or over 100, and reads nothing.
+/// Requests 8 MB in each of 100 requests, over one WebSocket or over 100, and reads nothing.
 async fn sockets_never_read(sockets: usize) {
     measured(96 << 20, async |target: Target| {
         let mut silent = Vec::new();
@@ -325,7 +326,7 @@ async fn a_socket_that_is_never_read() {
     sockets_never_read(1).await;
 }
 
-/// Requests on HTTP/2 connections whose answers are never read.
+/// Requests on HTTP/2 connections whose responses are never read.
 #[tokio::test(flavor = "multi_thread")]
 async fn http2_streams_that_are_never_read() {
     measured(96 << 20, async |target: Target| {
@@ -347,7 +348,7 @@ async fn http2_streams_that_are_never_read() {
     .await;
 }
 
-/// Commands of others are answered at once.
+/// Checks that commands of other clients are answered at once.
 async fn undelayed(target: &Target, command: &str) {
     for _ in 0..20 {
         let since = Instant::now();
@@ -356,9 +357,9 @@ async fn undelayed(target: &Target, command: &str) {
     }
 }
 
-/// `bytes` of body, in base64, become three quarters of that on standard input.
+/// `bytes` of base64 in the body become three quarters of that on standard input.
 async fn bodies(count: usize, bytes: usize) {
-    // The text, its bytes, and what is on its way to the program.
+    // The text, its decoded bytes, and the bytes in transit to the program.
     let bound = 4 * (bytes * count) as u64 + (64 << 20);
     measured(bound, async |target: Target| {
         let given = encode(&vec![b'x'; bytes / 4 * 3]);
@@ -386,7 +387,7 @@ async fn soak_large_bodies() {
     bodies(4, 64 << 20).await;
 }
 
-/// Readers that resume, commands with keys and idle connections, while the server is killed again and again.
+/// Clients that resume, commands with keys, and idle connections, while the server is killed repeatedly.
 async fn crashes(rounds: u64, readers: usize, clients: usize) {
     let mut server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
@@ -405,7 +406,7 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
     }
     let mut dice = Dice::new();
     for _ in 0..rounds {
-        // Any moment will do: whatever is under way then must not matter.
+        // Any moment is possible, whatever the server is doing.
         tokio::time::sleep(Duration::from_millis(200 + dice.below(600))).await;
         server.crash();
         server.restart().await;
@@ -417,7 +418,7 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
     server.stop().await;
 }
 
-/// Runs commands one after the other, each with a key and as often as it takes; each has to have run once.
+/// Runs consecutive commands, each with a key and repeated until it succeeds. Each must have run once.
 async fn insist(target: Target, file: std::path::PathBuf, commands: usize) {
     for number in 0..commands {
         let key = sandcrab_conformance::cases::ask::fresh("key");

@@ -1,4 +1,5 @@
-//! The conformance suite against a server of our own, and what needs to be in control of one: crashes, limits and load.
+//! The conformance suite against a new server per case, and tests that must control their server: crashes,
+//! limits and load.
 #![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod compat;
@@ -16,7 +17,7 @@ mod support;
 
 use sandcrab_conformance::cases::Case;
 
-/// Runs one case against a server of its own.
+/// Runs one case against a new server.
 fn conforms(name: &str) {
     let case = Case::named(name).unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -37,7 +38,7 @@ macro_rules! tests {
     };
 }
 
-/// Each case as a test of its own.
+/// Each case as a test.
 mod cases {
     sandcrab_conformance::every_case!(tests);
 }

@@ -1,4 +1,4 @@
-//! Commands that wait for their reader, and readers that stop or vanish.
+//! Commands that wait for their reader, and readers that stall or vanish.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use crate::support::{ServerProcess, with_timeout};
 
-/// More than a journal of [`JOURNAL`] and the buffers of a socket have room for. The journal has room for what may be on
-/// its way to a client, which on the loopback device is up to 6 MB.
+/// More than a journal of [`JOURNAL`] and the socket buffers hold. The journal must hold the bytes in transit
+/// to a client, which are up to 6 MB on the loopback device.
 const BYTES: usize = 40_000_000;
 const JOURNAL: &str = "journal-bytes=25165824";
 
-/// Writes numbered lines, then ends.
+/// A command that writes numbered lines and ends.
 fn counting() -> Value {
     json!({"command": format!("seq 1 100000000 | head -c {BYTES}"), "overflow": "wait"})
 }
 
-/// Reads until there is so much standard output, or the end; the id of the last event.
+/// Reads until there is this much standard output, or the end. Returns the id of the last event.
 async fn read(events: &mut EventStream, output: &mut String, until: usize) -> (String, String) {
     let (mut id, mut kind) = (String::new(), String::new());
     while output.len() < until {
@@ -34,7 +34,7 @@ async fn read(events: &mut EventStream, output: &mut String, until: usize) -> (S
     (id, kind)
 }
 
-/// A client that connects again does not know what became of its old connection, and neither does the server.
+/// A client that reconnects does not know the fate of its old connection, and neither does the server.
 async fn resumes_beside_a_stalled_connection(by: impl Fn(Request, &str, &str) -> Request, last_kind: &str) {
     let server = ServerProcess::start(&[JOURNAL]).await;
     let id = fresh("again");
@@ -66,12 +66,13 @@ async fn a_client_that_goes_on_with_the_process_is_not_held_up_by_its_old_connec
     resumes_beside_a_stalled_connection(follow, "exit").await;
 }
 
-/// A character whose rest was dropped is sent as a replacement before the gap. The gap comes after it, whatever was cut.
+/// A character whose rest was dropped is sent as a replacement before the gap. The gap follows it, wherever
+/// the character was split.
 #[tokio::test]
 async fn a_gap_is_not_missed_by_a_client_that_resumes_before_it() {
     let server = ServerProcess::start(&["journal-bytes=262144"]).await;
     let mut cut_characters = 0;
-    // Where the journal cuts depends on how the output arrives.
+    // Where the journal splits the output depends on how it arrives.
     for shift in ["", "a", "ab"].into_iter().cycle().take(60) {
         if cut_characters > 0 {
             break;
@@ -100,7 +101,7 @@ async fn a_gap_is_not_missed_by_a_client_that_resumes_before_it() {
     server.stop().await;
 }
 
-/// Ends with its network namespace.
+/// Ends the process with its network namespace on drop.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -110,7 +111,7 @@ impl Drop for Ended {
     }
 }
 
-/// A client whose machine is gone says nothing: no packet ever tells the server. The command goes on a while later.
+/// If the machine of a client is gone, no packet ever tells the server. The command continues after a while.
 #[tokio::test]
 async fn soak_root_a_client_that_has_vanished_holds_no_command_up() {
     let server = ServerProcess::start_alone(&[JOURNAL]).await;
@@ -131,7 +132,7 @@ async fn soak_root_a_client_that_has_vanished_holds_no_command_up() {
         command.args(["--net", "--target", &pid]).args(words).stdin(Stdio::null());
         command
     };
-    // It reads nothing at all.
+    // The client reads nothing.
     let client = r#"exec 3<>/dev/tcp/$1/$2; printf '%s%s' "$3" "$4" >&3; sleep 1000"#;
     let client = within(&["bash", "-c", client, "client", host, port, &head, &body]).spawn().unwrap();
     let client = Ended(client);
@@ -139,7 +140,7 @@ async fn soak_root_a_client_that_has_vanished_holds_no_command_up() {
     assert!(!done.exists(), "it did not wait for its reader");
     assert!(within(&["ip", "link", "set", "lo", "down"]).status().unwrap().success());
     let begun = Instant::now();
-    // It is noticed after 60 s and a look, and a client has 30 s to come back.
+    // The server notices after 60 s and one check interval, and the client then has 30 s to reconnect.
     while !done.exists() {
         assert!(begun.elapsed() < Duration::from_secs(150), "the command stands still");
         tokio::time::sleep(Duration::from_millis(100)).await;

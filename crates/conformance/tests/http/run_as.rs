@@ -1,4 +1,4 @@
-//! Commands that run as another user than the server can do nothing to it.
+//! Commands that run as another user than the server cannot affect it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::support::ServerProcess;
 
-/// A user that nothing else runs as, and another one.
+/// A user that is otherwise unused, and another one.
 const USER: &str = "54321:54322";
 const OTHER: &str = "54323:54324";
 
-/// A server whose state directory is in a folder that every user can enter, and the program that attacks it.
+/// A server whose state directory is in a directory that every user can enter, and the program that attacks
+/// it.
 async fn server(settings: &[&str]) -> (ServerProcess, PathBuf) {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
@@ -24,14 +25,14 @@ async fn server(settings: &[&str]) -> (ServerProcess, PathBuf) {
     (ServerProcess::start_in(dir, state, settings).await, program)
 }
 
-/// The command that attacks a server, its zygote and its supervisors.
+/// Returns the command that attacks a server, its zygote and its supervisors.
 fn attack(server: &ServerProcess, program: &Path) -> Vec<String> {
     let state = server.folder().join("state").display().to_string();
     let pids = server.own_processes().into_iter().chain([server.pid()]);
     [program.display().to_string(), state].into_iter().chain(pids.map(|pid| pid.to_string())).collect()
 }
 
-/// What succeeded, of how many attempts.
+/// Returns the successful attempts, and the number of all attempts.
 fn outcome(stdout: &str) -> (Vec<&str>, usize) {
     let mut lines: Vec<_> = stdout.lines().collect();
     let attempts =
@@ -39,8 +40,8 @@ fn outcome(stdout: &str) -> (Vec<&str>, usize) {
     (lines, attempts.parse().unwrap())
 }
 
-/// What succeeded against a process of the server. What was about to become a command's own shell when the processes
-/// were listed has done so by now.
+/// Returns the successful attempts on processes of the server. A process that was listed as one of the server
+/// may have become the command's own shell.
 fn against_server<'a>(server: &ServerProcess, succeeded: &[&'a str]) -> Vec<&'a str> {
     let own: Vec<_> = server.own_processes().into_iter().chain([server.pid()]).collect();
     let is_other = |line: &str| {
@@ -50,7 +51,7 @@ fn against_server<'a>(server: &ServerProcess, succeeded: &[&'a str]) -> Vec<&'a 
     succeeded.iter().copied().filter(|line| !is_other(line)).collect()
 }
 
-/// Runs words in each way that a command can be run; what they wrote.
+/// Runs a program in each way that a command can be run, and returns its output.
 async fn in_every_way(
     server: &ServerProcess,
     words: &[String],
@@ -81,7 +82,7 @@ async fn in_every_way(
 #[tokio::test(flavor = "multi_thread")]
 async fn root_a_command_cannot_touch_the_server() {
     let (server, program) = server(&[&format!("run-as={USER}")]).await;
-    // A supervisor of a run and one of a session are there in any case.
+    // Ensures that there is a supervisor of a run and one of a session.
     server.target.start(json!({"command": "sleep 100"})).await;
     server.target.new_session().await;
     for (way, result) in in_every_way(&server, &attack(&server, &program), None).await {
@@ -91,7 +92,7 @@ async fn root_a_command_cannot_touch_the_server() {
         assert!(succeeded.is_empty(), "{way}: {succeeded:?}");
         assert!(attempts > 40, "{way}: {attempts}");
     }
-    // A user that a request names is kept away as well.
+    // A user named in a request is isolated as well.
     for (way, result) in in_every_way(&server, &attack(&server, &program), Some(OTHER)).await {
         let stdout = text(&result["stdout"]);
         assert!(against_server(&server, &outcome(&stdout).0).is_empty(), "{way}: {result}");
@@ -99,7 +100,7 @@ async fn root_a_command_cannot_touch_the_server() {
     server.stop().await;
 }
 
-/// The attempts are real ones: as the server's own user they succeed.
+/// The attempts are effective: as the server's own user they succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn as_the_same_user_a_command_can() {
     let (server, program) = server(&[]).await;
@@ -136,7 +137,7 @@ async fn root_a_command_is_that_user_in_every_way() {
         let result = server.target.run(body).await;
         assert!(text(&result["stdout"]).starts_with(&format!("{id}\n{group}\n")), "{result}");
     }
-    // What is given as standard input can be read, also by its name.
+    // Given standard input can be read, also through its name in /proc.
     for body in [json!({"stdin": "given"}), json!({"stdin": "given", "keepStdinOpen": true})] {
         let mut body = body;
         body["command"] = "head -c 5 /dev/stdin".into();
@@ -153,7 +154,7 @@ async fn root_a_session_keeps_its_user() {
         text(&server.target.run(json!({"command": command, "sessionId": session})).await["stdout"])
     };
     assert_eq!(run(&server, &session, "x=1; id -u").await, "54321\n");
-    // After its shell has died, in a copy, after the server was killed, and after its supervisor was.
+    // After its shell has ended, in a fork, after the server was killed, and after its supervisor was killed.
     let dead = json!({"command": "kill -9 $$", "sessionId": session});
     assert_eq!(server.target.post("/api/execute", dead).await.status(), 410);
     assert_eq!(run(&server, &session, "id -u").await, "54321\n");
@@ -166,7 +167,7 @@ async fn root_a_session_keeps_its_user() {
     let supervisor = run(&server, &session, "echo $PPID").await;
     let supervisor = rustix::process::Pid::from_raw(supervisor.trim().parse().unwrap()).unwrap();
     rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
-    // A command may still be sent to the dead one.
+    // A command may still be sent to the dead supervisor.
     let body = json!({"command": "id -u; echo $HOME", "sessionId": session});
     let mut answer = server.target.post("/api/execute", body.clone()).await;
     while answer.status() == 502 {
@@ -195,7 +196,7 @@ async fn root_users_that_may_not_be_named_are_refused() {
             assert_eq!(answer.status(), status, "{user} {path}");
         }
     }
-    // The kill of another user's process tree leaves nothing.
+    // Killing the process tree of another user leaves nothing behind.
     let id = server.target.start(json!({"command": "setsid sleep 300 & sleep 300", "user": OTHER})).await;
     let killed = server.target.delete(&format!("/api/process/{id}")).await.ok();
     assert!(killed["survivors"].as_array().unwrap().is_empty() && killed["success"] == true, "{killed}");
@@ -220,7 +221,7 @@ async fn a_group_is_not_ignored_for_the_own_user() {
     server.stop().await;
 }
 
-/// `UID:GID` has no other groups, also where it is the server's own user.
+/// `UID:GID` has no supplementary groups, even if it is the server's own user.
 #[tokio::test]
 async fn root_the_servers_own_user_and_group_have_no_other_groups() {
     let server = ServerProcess::start_in_groups("0,54999", &[]).await;
@@ -241,7 +242,7 @@ async fn root_the_servers_own_user_and_group_have_no_other_groups() {
     }
     let session = server.target.make_session(json!({"user": "0:0"})).await;
     assert_eq!(groups(json!({"command": "id -G", "sessionId": session})).await, [0]);
-    // A session of all the server's groups does not run a command without them.
+    // A session with all groups of the server cannot run a command without them.
     let session = server.target.make_session(json!({})).await;
     let body = json!({"command": "id -G", "sessionId": session, "user": "0:0"});
     assert_eq!(server.target.post("/api/execute", body).await.status(), 400);

@@ -1,4 +1,4 @@
-//! What bounds a WebSocket: bytes of messages, requests and answers, and the silence of its client.
+//! Limits of a WebSocket: bytes of messages, requests and responses, and the time without data.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn answers(socket: &mut Socket) {
     assert_eq!(socket.response("ping").await["status"], 200);
 }
 
-/// Bytes of messages that are not complete count with the bodies of all other requests.
+/// Bytes of incomplete messages count with the bodies of all other requests.
 #[tokio::test]
 async fn unfinished_messages() {
     let server = ServerProcess::start(&["held-body-bytes=10000000"]).await;
@@ -27,14 +27,14 @@ async fn unfinished_messages() {
     for is_last in [true, false, true, false] {
         let mut socket = server.target.socket().await;
         socket.begin_message(if is_last { 8_000_000 } else { 4_000_000 }, is_last).await;
-        // The server may close it before it has read everything.
+        // The server may close the socket before it has read everything.
         drop(socket.send_raw(&[b' '; 4_000_000]).await);
         sockets.push(socket);
     }
     let closed = futures_util::future::select_all(sockets.iter_mut().map(|socket| Box::pin(socket.closed())));
     let ((code, reason), ..) = with_timeout(closed).await;
     assert!(code == 1013 && reason.contains("wait for some to end"), "{code} {reason}");
-    // Small ones get on.
+    // Small messages still pass.
     answers(&mut open).await;
     drop(sockets);
     server.target.until("/api/health", |health| health["counts"]["connections"].as_u64() <= Some(2)).await;
@@ -45,7 +45,7 @@ async fn unfinished_messages() {
     server.stop().await;
 }
 
-/// Control frames between the parts of a message are not a part of it, and do not add up.
+/// Control frames between the fragments of a message are not part of it, and are not accumulated.
 #[tokio::test]
 async fn pings_are_not_kept() {
     let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
@@ -57,14 +57,14 @@ async fn pings_are_not_kept() {
     for _ in 0..4_000 {
         socket.send_raw(&ping).await.unwrap();
     }
-    // The last part of the message: what is not a frame is refused, and the socket goes on.
+    // The last fragment of the message: an invalid frame is refused, and the socket stays usable.
     socket.send_raw(&[0x80, 0x81, 0, 0, 0, 0, b'}']).await.unwrap();
     assert_eq!(socket.frame().await["code"], "VALIDATION_FAILED");
     answers(&mut socket).await;
     server.stop().await;
 }
 
-/// A message may take longer to send than a client may be silent.
+/// Sending a message may take longer than the timeout of a silent client.
 #[tokio::test]
 async fn a_slow_sender_is_not_dead() {
     let server = ServerProcess::start(&["socket-ping-ms=500"]).await;
@@ -84,12 +84,12 @@ async fn a_slow_sender_is_not_dead() {
     server.stop().await;
 }
 
-/// A client that answers pings stays; one that does not goes.
+/// A client that answers pings stays connected; one that does not is disconnected.
 #[tokio::test]
 async fn a_dead_client_is_dropped() {
     let server = ServerProcess::start(&["socket-ping-ms=300"]).await;
     let mut alive = server.target.socket().await;
-    // What is not polled answers nothing.
+    // A socket that is not polled answers nothing.
     let dead = server.target.socket().await;
     let health = server.target.get("/api/health").await.ok();
     assert_eq!(health["counts"]["connections"], 3, "{health}");
@@ -98,7 +98,7 @@ async fn a_dead_client_is_dropped() {
     alive.request(id, "POST", "/api/execute", body).await;
     let begun = Instant::now();
     tokio::select! {
-        // Answers pings meanwhile.
+        // It answers pings meanwhile.
         frame = alive.response(id) => panic!("it ended: {frame}"),
         _ = server.target.until("/api/health", |health| health["counts"]["connections"] == 2) => {}
     }
@@ -108,7 +108,7 @@ async fn a_dead_client_is_dropped() {
     server.stop().await;
 }
 
-/// A client that begins a message and sends nothing more of it does not hold its bytes for ever.
+/// A client that sends only the beginning of a message cannot occupy memory forever.
 #[tokio::test]
 async fn a_message_that_stops_coming() {
     let server = ServerProcess::start(&["socket-ping-ms=100", "body-timeout-ms=500"]).await;
@@ -121,7 +121,7 @@ async fn a_message_that_stops_coming() {
     server.stop().await;
 }
 
-/// Bodies of requests under way on one socket have a bound together.
+/// The bodies of all running requests on one socket share a limit.
 #[tokio::test]
 async fn bodies_of_requests_under_way() {
     let server = ServerProcess::start(&[]).await;
@@ -133,7 +133,7 @@ async fn bodies_of_requests_under_way() {
     let frame = socket.frame().await;
     assert_eq!((&frame["type"], &frame["id"]), (&json!("error"), &json!("three")));
     assert_eq!((&frame["code"], &frame["status"]), (&json!("LIMIT_EXCEEDED"), &json!(429)));
-    // Requests without a body are not concerned, and room that is free again is used.
+    // Requests without a body are not affected, and freed space is used again.
     answers(&mut socket).await;
     socket.request("kill", "DELETE", "/api/process/one?signal=KILL", Value::Null).await;
     assert_eq!(socket.response("one").await["body"]["end"]["reason"], "killed");
@@ -142,14 +142,14 @@ async fn bodies_of_requests_under_way() {
     server.stop().await;
 }
 
-/// From a client that does not take its answers no more requests are read.
+/// If a client does not read its responses, no more of its requests are read.
 #[tokio::test]
 async fn answers_that_wait() {
     let server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
     let session = target.new_session().await;
     let mut socket = target.socket().await;
-    // Each is answered with 410 and 1 MB of output, which is made whole.
+    // Each response is a 410 with 1 MB of output, held whole in memory.
     let command = "head -c 1000000 /dev/zero | tr '\\0' x; exit 3";
     let body = json!({"command": command, "sessionId": session});
     let ran = |list: &Value| {
@@ -158,16 +158,16 @@ async fn answers_that_wait() {
     let mut read = 0;
     for number in 0..40 {
         socket.request(&number.to_string(), "POST", "/api/execute", body.clone()).await;
-        // One after the other, so that each finds the answers of those before it.
+        // One after the other, so that each request meets the responses of those before it.
         let until = target.until("/api/process/list?all=true", |list| ran(list) > number);
         if tokio::time::timeout(TEST_TIMEOUT / 3, until).await.is_err() {
             read = number;
             break;
         }
     }
-    // The kernel takes some for a client that does not.
+    // The kernel buffers some for a client that does not read.
     assert!((4..30).contains(&read), "{read} requests were read");
-    // They come in any order.
+    // Responses arrive in any order.
     let mut unanswered: std::collections::BTreeSet<_> = (0..=read).map(|number| number.to_string()).collect();
     while !unanswered.is_empty() {
         let frame = socket.frame().await;

@@ -1,4 +1,4 @@
-//! A server that stops: no new work, what is under way is finished, and commands go on.
+//! A stopping server: new work is refused, running requests finish, and commands continue.
 
 use rustix::process::Signal;
 use sandcrab_conformance::cases::ask::fresh;
@@ -18,7 +18,7 @@ async fn running_requests_finish_and_new_work_is_refused() {
     let body = json!({"command": command, "executionId": id});
     running.send(&Request::post("/api/execute", &body)).await.unwrap();
     target.until("/api/process/list?all=true&status=running", |list| list.to_string().contains(&id)).await;
-    // A connection with a request under way stays open, and so can ask again over a socket.
+    // A connection with a running request stays open, so a socket can send another request.
     let mut socket = target.socket().await;
     socket.request("running", "GET", &format!("/api/process/{id}/wait"), json!(null)).await;
     let mut idle = target.socket().await;
@@ -38,13 +38,13 @@ async fn running_requests_finish_and_new_work_is_refused() {
     std::fs::write(&gate, "").unwrap();
     assert_eq!(running.answer().await.unwrap().ok()["stdout"], "done\n");
     assert_eq!(socket.response("running").await["status"], 200);
-    // After its last answer.
+    // The close frame follows the last response.
     assert_eq!(socket.closed().await.0, 1001);
     assert_eq!(server.ended().await, Some(0));
     assert!(since.elapsed() < std::time::Duration::from_secs(15), "sockets delayed the end");
 }
 
-/// The window is over: what waits is told so, and the command goes on.
+/// After the drain window, waiting requests are told so, and the command continues.
 #[tokio::test]
 async fn the_window_ends() {
     let mut server = ServerProcess::start(&["drain-ms=200", "keep-executions=1"]).await;

@@ -1,4 +1,4 @@
-//! The floor under every request: a bare hyper handler with a constant answer, in a process of its own.
+//! The floor of every request: a bare hyper handler with a constant response, in its own process.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -18,19 +18,19 @@ use tokio::task::JoinSet;
 
 use super::OUTPUT_BYTES;
 
-/// The environment variable that makes [`init`] become the handler, with this answer.
+/// Environment variable that makes [`init`] run the handler with this response.
 const ANSWER_VARIABLE: &str = "SANDCRAB_BENCH_ANSWER";
-/// Where the handler answers with [`OUTPUT_BYTES`] bytes.
+/// Path whose response has [`OUTPUT_BYTES`] bytes.
 pub(crate) const LARGE_PATH: &str = "/large";
 
-/// This program as a handler with this answer.
+/// Returns the command that runs this program as a handler with this response.
 pub(crate) fn command(answer: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.env(ANSWER_VARIABLE, answer);
     command
 }
 
-/// Becomes the handler if that is what this process was started for.
+/// Runs the handler if this process was started for it.
 pub(crate) fn init() {
     if let Ok(answer) = std::env::var(ANSWER_VARIABLE) {
         let served = tokio::runtime::Runtime::new().and_then(|runtime| runtime.block_on(serve(answer)));

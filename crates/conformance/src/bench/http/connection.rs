@@ -1,44 +1,44 @@
-//! [`Connection`]: HTTP/1.1 over one connection that is kept, with as little of a client as will do.
+//! [`Connection`]: a minimal HTTP/1.1 client with one persistent connection.
 //!
-//! Requests are bytes made beforehand, bodies are handed on as they come: what is measured is the server, and the kernel
-//! between the two.
+//! Requests are prepared in advance, and bodies are passed on as they arrive. So mostly the server and the
+//! kernel are measured.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// How much is read at a time, and the longest head of an answer.
+/// Read size, and maximum size of a response head.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A request without a body.
+/// Returns a request without a body.
 pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
     format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
 }
 
-/// A request with a JSON body.
+/// Returns a request with a JSON body.
 pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
     format!("{head}content-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// How long a body is.
+/// Length of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Length(usize),
     Chunked,
 }
 
-/// What stands before a body.
+/// The head of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     status: u16,
     framing: Framing,
-    /// Its own size.
+    /// Size of the head.
     bytes: usize,
 }
 
 impl Head {
-    /// The head at the start of these bytes; `None` if it is not there as a whole.
+    /// Parses the head at the start of these bytes. Returns `None` if it is incomplete.
     fn parse(bytes: &[u8]) -> io::Result<Option<Self>> {
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Head {
         Ok(Some(Self { status, framing, bytes: end + 4 }))
     }
 
-    /// Where the answer at the start of these bytes ends, if it is there as a whole and says how long it is.
+    /// Returns the end of the response at the start of these bytes, if it is complete and has a length.
     pub(crate) fn whole(bytes: &[u8]) -> io::Result<Option<usize>> {
         let Some(head) = Self::parse(bytes)? else {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Head {
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Where what is unread begins and ends.
+    /// Start and end of the unread bytes.
     start: usize,
     end: usize,
 }
@@ -95,7 +95,7 @@ impl Connection {
         Ok(Self { stream, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0 })
     }
 
-    /// Sends a request and hands the body of its answer on, piece by piece. An answer other than 200 is an error.
+    /// Sends a request and passes on the response body in pieces. A status other than 200 is an error.
     pub(crate) fn ask(&mut self, request: &[u8], mut take: impl FnMut(&[u8])) -> io::Result<()> {
         self.stream.write_all(request)?;
         let head = loop {
@@ -119,14 +119,14 @@ impl Connection {
         head.expect_success()
     }
 
-    /// The same with the body as a whole.
+    /// Like [`ask`](Self::ask), but returns the whole body.
     pub(crate) fn ask_whole(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         self.ask(request, |piece| body.extend_from_slice(piece))?;
         Ok(body)
     }
 
-    /// The same with how many bytes it had.
+    /// Like [`ask`](Self::ask), but returns the size of the body.
     pub(crate) fn ask_size(&mut self, request: &[u8]) -> io::Result<usize> {
         let mut size = 0;
         self.ask(request, |piece| size += piece.len())?;
@@ -161,7 +161,7 @@ impl Connection {
         size.ok_or_else(|| io::Error::other("a chunk without a size"))
     }
 
-    /// Reads more behind what is unread.
+    /// Reads more after the unread bytes.
     fn fill(&mut self) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client gets from a server that answers with these pieces.
+    /// Returns what a client receives from a server that sends these pieces.
     fn answered(pieces: &'static [&'static str]) -> io::Result<Vec<u8>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

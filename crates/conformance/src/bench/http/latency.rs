@@ -1,4 +1,4 @@
-//! How long single requests take.
+//! Latency of single requests.
 
 use std::fs;
 use std::path::Path;
@@ -14,21 +14,21 @@ use super::{Connection, expect, post, request};
 use crate::bench::floors::bash_spawn_once;
 use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
 
-/// Rounds and samples a round of what takes microseconds. Long rounds: a client asks one server, and the kernel gets used
-/// to who talks to whom.
+/// Rounds, and samples per round, of operations that take microseconds. Rounds are long, because the kernel
+/// adapts to which processes communicate.
 const SHORT_ROUNDS: usize = 5;
 const SHORT_SAMPLES: usize = 2_000;
-/// The same of what takes milliseconds.
+/// The same for operations that take milliseconds.
 const LONG_ROUNDS: usize = 10;
 const LONG_SAMPLES: usize = 20;
-/// A hundred a second.
+/// 100 per second.
 const STATELESS_EVERY: Duration = Duration::from_millis(10);
-/// Fifty a second.
+/// 50 per second.
 const NEW_SESSIONS_EVERY: Duration = Duration::from_millis(20);
-/// How many requests the client's own cost is measured over.
+/// Number of requests over which the client's own cost is measured.
 const OWN_COST_SAMPLES: u32 = 2_000;
 
-/// Measures how long single requests take, and adds a row for each.
+/// Measures the latency of single requests, and adds a row for each.
 pub(super) fn push(
     server: &Server,
     directory: &Path,
@@ -139,7 +139,7 @@ fn create_session(connection: &mut Connection) -> Result<Duration, FigureError> 
     Ok(time)
 }
 
-/// Starts a process; its id and the process that runs it.
+/// Starts a process. Returns its id and process id.
 fn start(connection: &mut Connection, body: &str) -> Result<(String, u64), FigureError> {
     let answer = connection.ask_whole(&post("/api/process/start", body))?;
     let answer: serde_json::Value = serde_json::from_slice(&answer)?;
@@ -159,7 +159,7 @@ fn start_to_exit(connection: &mut Connection) -> Result<Duration, FigureError> {
 
 fn kill(connection: &mut Connection) -> Result<Duration, FigureError> {
     let (id, pid) = start(connection, r#"{"command":"sleep","args":["60"]}"#)?;
-    // A kill before the program is executed and sleeps would be another measurement.
+    // A kill before the program sleeps would measure something else.
     let stat = Path::new("/proc").join(pid.to_string()).join("stat");
     while !fs::read_to_string(&stat)?.contains("(sleep) S") {
         thread::sleep(Duration::from_micros(200));
@@ -206,7 +206,7 @@ impl Drop for Alone {
     }
 }
 
-/// How long this thread itself is on a processor for a request.
+/// Returns the processor time of this thread per request.
 pub(super) fn own_cost(connection: &mut Connection, request: &[u8]) -> Result<Duration, FigureError> {
     let on_processor = || -> Result<Duration, FigureError> {
         let stat = fs::read_to_string("/proc/thread-self/schedstat")?;

@@ -1,4 +1,4 @@
-//! Many sessions at once, over as many connections, beside the engine alone.
+//! Many concurrent sessions, each on its own connection, compared with the engine alone.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use super::program::Server;
 use crate::bench::figures::{COMMANDS_EACH, MANY_SESSIONS, Sessions};
 use crate::bench::{Bar, FigureError, Measure, Row, Table};
 
-/// How often all sessions run their commands; the best counts.
+/// Number of rounds in which all sessions run their commands. The best counts.
 const ROUNDS: usize = 8;
-/// No answer is larger.
+/// Maximum size of a response.
 const MAX_ANSWER_BYTES: usize = 8 << 10;
 
-/// Measures the engine and the server in turns, and adds a row for each.
+/// Measures engine and server in turns, and adds a row for each.
 #[expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
 pub(super) fn push(
     server: &Server,
@@ -31,7 +31,7 @@ pub(super) fn push(
     let directory = tempfile::tempdir()?;
     let runtime = tokio::runtime::Runtime::new()?;
     let engine = runtime.block_on(Engine::open(sandcrab_engine::EngineConfig::new(directory.path())))?;
-    // The client has one thread: what it takes, the server does not get.
+    // The client has one thread, so that the server gets the other cores.
     let client = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut clients = Vec::with_capacity(MANY_SESSIONS);
     for _ in 0..MANY_SESSIONS {
@@ -76,7 +76,7 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A connection and what is asked over it.
+/// A connection and its request.
 type Client = (TcpStream, Vec<u8>);
 
 async fn run_all(clients: Vec<Client>) -> Result<Vec<Client>, FigureError> {

@@ -1,7 +1,7 @@
-//! The benchmark over HTTP: a server in a process of its own, asked over kept connections.
+//! The benchmark over HTTP: a server in its own process, used over persistent connections.
 //!
-//! Figures are measured in turns with their floors. The server's are a bare hyper handler, also in a process of its own,
-//! and what the engine's figures stand on: bash itself, and the engine without a server.
+//! Figures are measured in turns with their floors: a bare hyper handler, also in its own process, and what
+//! the engine's figures are compared with, bash itself and the engine without a server.
 
 mod bare;
 mod connection;
@@ -20,10 +20,10 @@ pub(super) use turns::{Part, take_turns, timed};
 
 use super::{FigureError, Table};
 
-/// How much text a large output has.
+/// Size of a large output in bytes.
 const OUTPUT_BYTES: usize = 50_000_000;
 
-/// Starts a server, measures everything, and adds a row for each figure. Nothing is left running.
+/// Starts a server, measures everything, and adds a row for each figure. Ends everything afterwards.
 pub fn push_http(table: &mut Table, mut progress: impl FnMut(&str)) -> Result<(), FigureError> {
     let directory = tempfile::tempdir()?;
     let server = Server::start(&directory.path().join("state"))?;

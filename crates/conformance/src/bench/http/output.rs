@@ -1,4 +1,4 @@
-//! Large outputs: how fast they come through, and what they leave in the server's memory.
+//! Large outputs: throughput, and the memory that the server keeps afterwards.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,12 +9,13 @@ use super::program::{Memory, Program, Server};
 use super::{Connection, OUTPUT_BYTES, bare, expect, post, request};
 use crate::bench::{Bar, FigureError, Measure, Row, Table, rate};
 
-/// How often each way is taken; the best counts, since memory that is touched for the first time is slow.
+/// Number of rounds of each measurement. The best counts, because memory that is touched for the first time
+/// is slow.
 const ROUNDS: usize = 6;
-/// What the text consists of: a line as logs have it, with characters that JSON escapes.
+/// A line of the text, as in a log, with characters that JSON escapes.
 const LINE: &str = "2026-01-31T12:00:00.000Z INFO  request \"r-1\" was answered in 12.5 ms with 200, ok\n";
 
-/// Measures memory and throughput, and adds a row for each. The server is fresh.
+/// Measures memory and throughput of a new server, and adds a row for each.
 pub(super) fn push(
     server: &Server,
     directory: &Path,
@@ -89,7 +90,7 @@ fn push_memory(table: &mut Table, fresh: Memory, after: Memory, later: Memory) {
     table.push(Row::new(name, bytes(fresh.others)));
 }
 
-/// Writes the text, and returns it as it stands in JSON.
+/// Writes the text, and returns it as escaped in JSON.
 fn write_text(path: &Path) -> Result<String, FigureError> {
     let text: String = LINE.chars().cycle().take(OUTPUT_BYTES).collect();
     let mut file = BufWriter::new(File::create(path)?);
@@ -99,7 +100,7 @@ fn write_text(path: &Path) -> Result<String, FigureError> {
     Ok(json.trim_matches('"').to_owned())
 }
 
-/// The text has to come through exactly.
+/// Checks that the text arrived unchanged.
 fn expect_text(answer: &[u8], expected: &str) -> Result<(), FigureError> {
     let rest = answer.strip_prefix(br#"{"stdout":""#);
     let whole = rest.and_then(|rest| rest.strip_prefix(expected.as_bytes()));

@@ -1,8 +1,8 @@
-//! Round trips between two that are kept on one core, or on two.
+//! Round trips between two processes that are pinned to one core, or to two.
 //!
-//! The kernel puts two that talk to each other on one core or on two, by what they and others did lately; a round trip takes
-//! 15 µs or 50 µs accordingly, which is more than most servers differ by. So floors are measured both ways, and with the
-//! figure that has the same way to go.
+//! The kernel places two communicating processes on one core or on two, depending on recent activity. A round
+//! trip then takes 15 µs or 50 µs, which is more than the difference between most servers. So floors are
+//! measured both ways, and together with the figure that has the same path.
 
 use std::path::Path;
 use std::thread;
@@ -17,16 +17,16 @@ use super::{bare, post, request};
 use crate::bench::floors::BareBash;
 use crate::bench::{FigureError, Stats};
 
-/// Rounds and samples a round.
+/// Rounds, and samples per round.
 const ROUNDS: usize = 5;
 const SAMPLES: usize = 1_000;
 
-/// The core of the answering process.
+/// The core of the responding process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answerer {
-    /// On the core of the client.
+    /// The core of the client.
     SameCore,
-    /// All of them on one other core; on the same if there is no other.
+    /// Another core; the same if there is only one.
     OtherCore,
 }
 
@@ -38,14 +38,14 @@ pub(super) struct Placed {
     pub(super) bash: Stats,
     /// `true` in a session of the server.
     pub(super) session: Stats,
-    /// The processor time of the client, for a request.
+    /// Processor time of the client per request.
     pub(super) own: Duration,
 }
 
 impl Placed {
-    /// Starts a server on a state directory of its own, a bare handler and a bash, and asks them in turns.
+    /// Starts a server on a new state directory, a bare handler and a bash, and measures them in turns.
     pub(super) fn measure(answerer: Answerer, state_dir: &Path) -> Result<Self, FigureError> {
-        // On a thread of its own, so that no other thread is pinned to a core.
+        // On a separate thread, so that no other thread is pinned to a core.
         let measured = thread::scope(|scope| scope.spawn(|| Self::measure_here(answerer, state_dir)).join());
         measured.unwrap_or_else(|_| Err("measuring has failed".into()))
     }
@@ -55,7 +55,7 @@ impl Placed {
         let cores = || (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
         let own_core = cores().next();
         let other_core = if answerer == Answerer::SameCore { own_core } else { cores().next_back() };
-        // What is started from here on stays there.
+        // Processes that are started from here on inherit this core.
         stay_on(other_core)?;
         let server = Server::start(state_dir)?;
         let ping = request("GET", "/api/ping");

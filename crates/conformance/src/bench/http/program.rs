@@ -1,4 +1,4 @@
-//! [`Program`]: a server in a process of its own, and what it has in memory.
+//! [`Program`]: a server in its own process, and its memory usage.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Connection, post, request};
 use crate::bench::FigureError;
 
-/// What a server says before its address.
+/// The text that a server prints before its address.
 const ADDRESS_PREFIX: &str = "listening on http://";
-/// How many lines it may say before.
+/// Maximum number of lines before it.
 const MAX_LINES: usize = 16;
 
-/// A server in a process of its own; told to end when it is dropped.
+/// A server in its own process. It is ended on drop.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -54,7 +54,7 @@ impl Program {
         self.address
     }
 
-    /// The processor time of the server and everything below it, without what has ended.
+    /// Returns the processor time of the server and its live descendants.
     pub(crate) fn processor_time(&self) -> Duration {
         let threads =
             self.processes().into_iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
@@ -65,7 +65,7 @@ impl Program {
         Duration::from_nanos(time.sum())
     }
 
-    /// The server's parent, and everything below it.
+    /// Returns the server's parent and all its descendants.
     fn processes(&self) -> Vec<u32> {
         let mut pids = vec![self.child.id()];
         let mut next = 0;
@@ -77,17 +77,17 @@ impl Program {
         pids
     }
 
-    /// What the server itself has in memory, and what the processes around it have: its parent and its zygote.
+    /// Returns the memory of the server itself, and of its parent and zygote.
     pub(crate) fn memory(&self) -> Result<Memory, FigureError> {
         let mut memory = Memory::default();
         for pid in self.processes() {
-            // One that has just ended has no memory.
+            // A process that has just ended has no memory.
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
             let field = |name: &str| -> u64 {
                 let line = status.lines().find_map(|line| line.strip_prefix(name));
                 line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
             };
-            // Of all of them only the server has threads.
+            // Only the server has more than one thread.
             if field("Threads:") > 1 {
                 memory.server += field("VmRSS:") << 10;
             } else {
@@ -101,7 +101,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SIGTERM, so that a server's parent takes the server along.
+        // SIGTERM, so that the parent ends its server.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -109,25 +109,25 @@ impl Drop for Program {
     }
 }
 
-/// What a server and the processes around it have in memory, in bytes.
+/// Memory of a server and its other processes, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
-    /// The resident set of the server.
+    /// Resident set size of the server.
     pub(crate) server: u64,
-    /// The proportional sets of all others together, which share most of theirs.
+    /// Proportional set size of all other processes together, which share most pages.
     pub(crate) others: u64,
-    /// How many others there are.
+    /// Number of other processes.
     pub(crate) other_processes: usize,
 }
 
-/// The server that was built along with this program. Dropping it ends what it runs, and then itself.
+/// The server that was built with this program. Dropping it ends its executions, and then the server.
 #[derive(Debug)]
 pub(crate) struct Server {
     program: Program,
 }
 
 impl Server {
-    /// Starts it on a state directory of its own.
+    /// Starts it on a new state directory.
     pub(crate) fn start(state_dir: &Path) -> Result<Self, FigureError> {
         let mut command = Command::new(env::current_exe()?.with_file_name("sandcrab"));
         command.args(["serve", "--no-auth", "--listen", "127.0.0.1:0", "--log", "warn", "--state-dir"]);
@@ -135,7 +135,7 @@ impl Server {
         Ok(Self { program: Program::start(command)? })
     }
 
-    /// Creates a session; its id.
+    /// Creates a session and returns its id.
     pub(crate) fn new_session(&self) -> Result<String, FigureError> {
         let answer = self.connect()?.ask_whole(&post("/api/session/create", "{}"))?;
         let answer: serde_json::Value = serde_json::from_slice(&answer)?;

@@ -1,14 +1,14 @@
-//! [`take_turns`]: figures and their floors measured in turns, so that a noisy moment hits both.
+//! [`take_turns`]: measures figures and their floors in turns, so that a disturbance affects both.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::bench::{FigureError, Stats};
 
-/// Samples that are thrown away at the start of a turn: processes that were idle wake up first.
+/// Number of samples that are discarded at the start of a turn, while idle processes wake up.
 const WARM_UP: usize = 2;
 
-/// One thing to be timed.
+/// An operation to measure.
 pub(crate) struct Part<'a> {
     samples: usize,
     every: Duration,
@@ -16,12 +16,12 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// So many samples a turn, one right after the other.
+    /// Measures a number of samples per turn, without pauses.
     pub(crate) fn new(samples: usize, once: impl FnMut() -> Result<Duration, FigureError> + 'a) -> Self {
         Self { samples, every: Duration::ZERO, once: Box::new(once) }
     }
 
-    /// At a steady rate instead: the time is counted from start to start.
+    /// Measures at a steady rate instead, counted from start to start.
     pub(crate) fn every(mut self, every: Duration) -> Self {
         self.every = every;
         self
@@ -41,7 +41,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Lets each part have its turn, round after round.
+/// Measures each part in turn, round by round.
 pub(crate) fn take_turns<const N: usize>(
     rounds: usize,
     mut parts: [Part<'_>; N],
@@ -55,7 +55,7 @@ pub(crate) fn take_turns<const N: usize>(
     Ok(times.map(Stats::of))
 }
 
-/// Times one thing.
+/// Measures one operation.
 pub(crate) fn timed<T, E: Into<FigureError>>(
     once: impl FnOnce() -> Result<T, E>,
 ) -> Result<Duration, FigureError> {

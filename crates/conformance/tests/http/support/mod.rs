@@ -1,4 +1,4 @@
-//! [`ServerProcess`]: a server of a test's own, which it may kill.
+//! [`ServerProcess`]: a server that a test may kill.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use sandcrab_conformance::http::{Connection, TEST_TIMEOUT, Target};
 const TOKEN: &str = "conformance-token-0123456789abcdef";
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// A server on a free port, with a state directory of its own. Nothing of it outlives this value.
+/// A server on a free port, with a new state directory. It is cleaned up on drop.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     pub(crate) target: Target,
@@ -23,19 +23,19 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts one with these settings (`name=number`).
+    /// Starts a server with these settings (`name=number`).
     pub(crate) async fn start(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         Self::start_in(dir, state, settings).await
     }
 
-    /// Starts one with this state directory below a temporary one.
+    /// Starts a server with this state directory below a temporary one.
     pub(crate) async fn start_in(dir: tempfile::TempDir, state: PathBuf, settings: &[&str]) -> Self {
         Self::start_by(dir, state, settings, &[]).await
     }
 
-    /// Starts one in a network of its own, with a loopback device and nothing else. Needs root.
+    /// Starts a server in a new network namespace with only a loopback device. Needs root.
     pub(crate) async fn start_alone(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
@@ -43,14 +43,14 @@ impl ServerProcess {
         Self::start_by(dir, state, settings, &through).await
     }
 
-    /// Starts one that has these groups. Needs root.
+    /// Starts a server with these groups. Needs root.
     pub(crate) async fn start_in_groups(groups: &str, settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         Self::start_by(dir, state, settings, &["setpriv", "--groups", groups]).await
     }
 
-    /// Starts one through another program.
+    /// Starts a server through another program.
     async fn start_by(dir: tempfile::TempDir, state: PathBuf, settings: &[&str], through: &[&str]) -> Self {
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
         let mut child = command(through, &state, "127.0.0.1:0", &settings).spawn().unwrap();
@@ -59,17 +59,17 @@ impl ServerProcess {
         Self { target, child, settings, state, dir }
     }
 
-    /// A folder beside the state directory.
+    /// A directory beside the state directory.
     pub(crate) fn folder(&self) -> &std::path::Path {
         self.dir.path()
     }
 
-    /// What it has in memory, in bytes.
+    /// Returns the resident set size in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// The most it ever had in memory, in bytes.
+    /// Returns the peak resident set size in bytes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -86,13 +86,13 @@ impl ServerProcess {
         let _ = kill_process(pid, signal);
     }
 
-    /// Kills it and waits until it is gone. Its port is free then, its work goes on.
+    /// Kills the server and waits for its end. Its port is then free, and its executions continue.
     pub(crate) fn crash(&mut self) {
         self.signal(Signal::KILL);
         self.child.wait().unwrap();
     }
 
-    /// Starts the next one, on the same port and state directory.
+    /// Starts the server again, on the same port and state directory.
     pub(crate) async fn restart(&mut self) {
         let mut child = command(&[], &self.state, self.target.authority(), &self.settings).spawn().unwrap();
         first_line(&mut child);
@@ -100,7 +100,7 @@ impl ServerProcess {
         drop(Connection::open(&self.target).await.unwrap());
     }
 
-    /// Waits for its end; its exit code.
+    /// Waits for its end and returns its exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -112,18 +112,18 @@ impl ServerProcess {
         }
     }
 
-    /// Ends it with everything it runs.
+    /// Ends the server and everything it runs.
     pub(crate) async fn stop(mut self) {
         self.signal(Signal::TERM);
         assert_eq!(self.ended().await, Some(0), "the server did not end well");
     }
 
-    /// The server's process.
+    /// Returns the process id of the server.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The zygote and supervisors of this state directory.
+    /// Returns the zygote and supervisors of this state directory.
     pub(crate) fn own_processes(&self) -> Vec<u32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -138,10 +138,10 @@ impl ServerProcess {
 }
 
 impl Drop for ServerProcess {
-    /// A server that is asked to stops with what it runs. Supervisors that no server can find any more end what they
-    /// have, and themselves, but take their time.
+    /// On SIGTERM the server ends everything it runs. Supervisors that no server can find end their processes
+    /// and exit, but this takes a while.
     fn drop(&mut self) {
-        // One that was waited for has no process id any more.
+        // After a wait, the process id is invalid.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::TERM);
         }
@@ -168,24 +168,24 @@ fn command(through: &[&str], state: &std::path::Path, listen: &str, settings: &[
     command
 }
 
-/// The first line that a program prints.
+/// Returns the first line that a program prints.
 fn first_line(child: &mut Child) -> String {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     line.trim_end().to_owned()
 }
 
-/// Whether the long form of a test was asked for.
+/// Returns whether the long form of a test was requested.
 pub(crate) fn is_soak() -> bool {
     std::env::var_os("SANDCRAB_SOAK").is_some()
 }
 
-/// The lines of a file; none if it is not there.
+/// Returns the number of lines of a file; 0 if it does not exist.
 pub(crate) fn lines_of(path: &std::path::Path) -> usize {
     std::fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-/// Waits for something that must not take longer than [`TEST_TIMEOUT`].
+/// Waits for a future, with [`TEST_TIMEOUT`].
 pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(TEST_TIMEOUT, future).await {
         Ok(value) => value,
@@ -193,7 +193,7 @@ pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The first value at or below a bound, or what there is after ten seconds.
+/// Waits until a value is at most `bound`, for ten seconds at most. Returns the last value.
 pub(crate) async fn settled(bound: u64, value: impl Fn() -> u64) -> u64 {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
