@@ -16,7 +16,7 @@ const ROUTES: [(&str, &str); 8] = [
     ("GET", "/no/such/route"),
 ];
 
-pub(super) async fn without_a_token(target: Target) {
+pub(super) async fn missing_token(target: Target) {
     let stranger = target.with_token(None);
     for (method, path) in ROUTES {
         let refused = stranger.send(Request::new(method, path)).await;
@@ -28,7 +28,7 @@ pub(super) async fn without_a_token(target: Target) {
     }
 }
 
-pub(super) async fn with_a_wrong_token(target: Target) {
+pub(super) async fn wrong_token(target: Target) {
     let token = target.token().unwrap_or_default().to_owned();
     let mut flipped = token.clone().into_bytes();
     flipped[0] = if flipped[0] == b'a' { b'b' } else { b'a' };
@@ -53,7 +53,7 @@ pub(super) async fn with_a_wrong_token(target: Target) {
 
 /// The server never selects the subprotocol that contains the token, because the response would repeat the
 /// token.
-pub(super) async fn a_token_as_subprotocol(target: Target) {
+pub(super) async fn token_as_subprotocol(target: Target) {
     let token = target.token().unwrap_or_default();
     let offered = format!("sandcrab, bearer.{token}");
     let opened = Socket::try_open(&target, Some(("sec-websocket-protocol", offered))).await;
@@ -66,7 +66,7 @@ pub(super) async fn a_token_as_subprotocol(target: Target) {
     }
 }
 
-pub(super) async fn a_foreign_host(target: Target) {
+pub(super) async fn foreign_host(target: Target) {
     for host in ["evil.example", "evil.example:7070", "127.0.0.1.evil.example", "localhost.evil.example"] {
         let answer = target.send(Request::get("/api/ping").header("host", host)).await;
         answer.refused(403, "PERMISSION_DENIED");
@@ -76,7 +76,7 @@ pub(super) async fn a_foreign_host(target: Target) {
     }
 }
 
-pub(super) async fn a_foreign_origin(target: Target) {
+pub(super) async fn foreign_origin(target: Target) {
     let command = json!({"command": "true"});
     for origin in ["http://evil.example", "https://127.0.0.1.evil.example", "null"] {
         let request = Request::post("/api/execute", &command).header("origin", origin);
@@ -88,7 +88,7 @@ pub(super) async fn a_foreign_origin(target: Target) {
     target.send(Request::post("/api/execute", &command).header("origin", own)).await.ok();
 }
 
-pub(super) async fn no_foreign_preflight(target: Target) {
+pub(super) async fn foreign_preflight(target: Target) {
     let request = Request::new("OPTIONS", "/api/execute")
         .header("origin", "http://evil.example")
         .header("access-control-request-method", "POST");
@@ -97,7 +97,7 @@ pub(super) async fn no_foreign_preflight(target: Target) {
     assert_eq!(answer.header("access-control-allow-origin"), None);
 }
 
-pub(super) async fn a_request_id_comes_back(target: Target) {
+pub(super) async fn request_id_is_returned(target: Target) {
     let made = target.get("/api/ping").await;
     assert!(made.header("x-request-id").is_some_and(|id| !id.is_empty()), "{made:?}");
     let given = fresh("request");
@@ -106,7 +106,7 @@ pub(super) async fn a_request_id_comes_back(target: Target) {
 }
 
 /// An invalid request id of a client is never logged or returned.
-pub(super) async fn a_bad_request_id_is_replaced(target: Target) {
+pub(super) async fn invalid_request_id_is_replaced(target: Target) {
     let long = "x".repeat(5_000);
     for bad in ["a b", "a\tb", long.as_str()] {
         let answer = target.send(Request::get("/api/ping").header("x-request-id", bad)).await;
@@ -115,7 +115,7 @@ pub(super) async fn a_bad_request_id_is_replaced(target: Target) {
     }
 }
 
-pub(super) async fn values_of_variables_are_not_listed(target: Target) {
+pub(super) async fn variable_values_are_not_listed(target: Target) {
     let secret = fresh("secret");
     let session = target.make_session(json!({"env": {"SECRET": secret}})).await;
     let id = target.start(json!({"command": "sleep 300", "env": {"OTHER": secret}})).await;

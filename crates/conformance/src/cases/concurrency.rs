@@ -24,7 +24,7 @@ async fn until_busy(target: &Target, session: &str, queued: usize) {
 }
 
 /// A stateless command never waits for a session: here one opens the gate.
-pub(super) async fn one_session_runs_in_order(target: Target) {
+pub(super) async fn session_commands_run_in_order(target: Target) {
     let (session, folder) = (target.new_session().await, target.folder().await);
     let mut first = send(&target, json!({"command": gate(&folder), "sessionId": session})).await;
     until_busy(&target, &session, 0).await;
@@ -45,7 +45,7 @@ pub(super) async fn one_session_runs_in_order(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn sessions_run_side_by_side(target: Target) {
+pub(super) async fn sessions_run_concurrently(target: Target) {
     let (one, other, folder) =
         (target.new_session().await, target.new_session().await, target.folder().await);
     let mut waits = send(&target, json!({"command": gate(&folder), "sessionId": one})).await;
@@ -57,7 +57,7 @@ pub(super) async fn sessions_run_side_by_side(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn killing_never_waits(target: Target) {
+pub(super) async fn kill_does_not_wait(target: Target) {
     let session = target.new_session().await;
     let (running, queued) = (fresh("running"), fresh("queued"));
     let body = |id: &str| json!({"command": "sleep 300", "sessionId": session, "executionId": id});
@@ -76,7 +76,7 @@ pub(super) async fn killing_never_waits(target: Target) {
 }
 
 /// A process started from a session has its state, and does not delay or change it.
-pub(super) async fn a_process_holds_the_session_until_it_runs(target: Target) {
+pub(super) async fn process_start_precedes_later_commands(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "cd /usr; x=1; f() { echo \"f $x $PWD\"; }").await;
     let id = target.start(json!({"command": "f; x=2; sleep 300", "sessionId": session})).await;
@@ -89,7 +89,7 @@ pub(super) async fn a_process_holds_the_session_until_it_runs(target: Target) {
 }
 
 /// Read requests about a busy session are answered while it is busy.
-pub(super) async fn looking_never_waits(target: Target) {
+pub(super) async fn reads_do_not_wait(target: Target) {
     let session = target.new_session().await;
     let id = fresh("busy");
     let body = json!({"command": "echo so far; sleep 300", "sessionId": session, "executionId": id});
@@ -106,7 +106,7 @@ pub(super) async fn looking_never_waits(target: Target) {
 }
 
 /// A child that holds the output open does not delay the response.
-pub(super) async fn a_background_child_does_not_delay(target: Target) {
+pub(super) async fn background_child_does_not_delay(target: Target) {
     let session = target.new_session().await;
     for session in [None, Some(session.as_str())] {
         let result = target.run(json!({"command": "sleep 300 & echo now $!", "sessionId": session})).await;

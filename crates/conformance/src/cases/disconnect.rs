@@ -27,7 +27,7 @@ async fn abandoned(target: &Target, path: &str, options: Value) -> String {
 
 const ROUTES: [&str; 2] = ["/api/execute", "/api/execute/stream"];
 
-pub(super) async fn it_goes_on(target: Target) {
+pub(super) async fn command_continues(target: Target) {
     for path in ROUTES {
         for options in [json!({}), json!({"onDisconnect": "keep"})] {
             let id = abandoned(&target, path, options).await;
@@ -38,7 +38,7 @@ pub(super) async fn it_goes_on(target: Target) {
     }
 }
 
-pub(super) async fn it_is_ended(target: Target) {
+pub(super) async fn command_is_killed_on_request(target: Target) {
     let session = target.new_session().await;
     for path in ROUTES {
         for session in [None, Some(session.as_str())] {
@@ -53,7 +53,7 @@ pub(super) async fn it_is_ended(target: Target) {
 }
 
 /// A client that follows a process does not affect it.
-pub(super) async fn a_reader_of_a_process(target: Target) {
+pub(super) async fn process_reader_disconnects(target: Target) {
     let id = target.start(json!({"command": "echo begun; sleep 300", "onDisconnect": "keep"})).await;
     let mut events = target.stream(Request::get(format!("/api/process/{id}/stream"))).await;
     events.next_of("stdout").await;

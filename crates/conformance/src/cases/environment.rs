@@ -14,7 +14,7 @@ fn variable() -> String {
     fresh("VARIABLE").replace('-', "_")
 }
 
-pub(super) async fn of_one_command(target: Target) {
+pub(super) async fn variables_of_a_command(target: Target) {
     let name = variable();
     let odd = "a b\n$HOME'\"\\ü";
     let body = json!({"command": show(&name), "env": {name.as_str(): odd}});
@@ -24,7 +24,7 @@ pub(super) async fn of_one_command(target: Target) {
     assert_eq!(target.run(body).await["stdout"], "unset");
 }
 
-pub(super) async fn of_one_command_in_a_session(target: Target) {
+pub(super) async fn variables_of_a_session_command(target: Target) {
     let session = target.make_session(json!({"env": {"KEPT": "session"}})).await;
     let body = json!({"command": show("KEPT"), "env": {"KEPT": "command"}, "sessionId": session});
     assert_eq!(target.run(body).await["stdout"], "command");
@@ -35,7 +35,7 @@ pub(super) async fn of_one_command_in_a_session(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn of_a_session(target: Target) {
+pub(super) async fn variables_of_a_session(target: Target) {
     let name = variable();
     let session = target.new_session().await;
     let path = format!("/api/session/{session}/env");
@@ -53,7 +53,7 @@ pub(super) async fn of_a_session(target: Target) {
     target.post(path, json!({"vars": {}})).await.refused(404, "SESSION_NOT_FOUND");
 }
 
-pub(super) async fn of_the_sandbox(target: Target) {
+pub(super) async fn variables_of_the_sandbox(target: Target) {
     let name = variable();
     let before = target.new_session().await;
     target.post("/api/env", json!({"vars": {name.as_str(): "sandbox"}})).await.ok();
@@ -73,13 +73,13 @@ pub(super) async fn of_the_sandbox(target: Target) {
     }
 }
 
-pub(super) async fn nothing_of_the_server(target: Target) {
+pub(super) async fn server_variables_are_hidden(target: Target) {
     let result = target.shell("env | grep -c ^SANDCRAB_").await;
     assert_eq!(result["stdout"], "0\n");
 }
 
 /// The body takes precedence over the header, and the header over the query. A reserved id means no session.
-pub(super) async fn which_session_it_is(target: Target) {
+pub(super) async fn session_selection(target: Target) {
     let [body, header, query] =
         [target.new_session().await, target.new_session().await, target.new_session().await];
     for session in [&body, &header, &query] {

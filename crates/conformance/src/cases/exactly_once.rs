@@ -19,7 +19,7 @@ async fn runs(target: &Target, folder: &str) -> usize {
     lines["stdout"].as_str().unwrap_or_default().lines().count()
 }
 
-pub(super) async fn the_same_key_and_body(target: Target) {
+pub(super) async fn same_key_and_body(target: Target) {
     let folder = target.folder().await;
     let (key, body) = (fresh("key"), json!({"command": leaves_a_line(&folder)}));
     let first = with_key(&target, "/api/execute", &key, &body).await.ok();
@@ -36,7 +36,7 @@ pub(super) async fn the_same_key_and_body(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn the_same_key_with_another_body(target: Target) {
+pub(super) async fn same_key_with_another_body(target: Target) {
     let key = fresh("key");
     let id =
         with_key(&target, "/api/execute", &key, &json!({"command": "true"})).await.ok()["executionId"].take();
@@ -46,7 +46,7 @@ pub(super) async fn the_same_key_with_another_body(target: Target) {
 
 /// With an id chosen by the client, another key is another request: the id of a finished execution can be
 /// reused, that of a running one cannot.
-pub(super) async fn another_key_and_the_same_id(target: Target) {
+pub(super) async fn another_key_and_same_id(target: Target) {
     let folder = target.folder().await;
     let id = fresh("id");
     let body = json!({"command": leaves_a_line(&folder), "executionId": id});
@@ -70,7 +70,7 @@ pub(super) async fn another_key_and_the_same_id(target: Target) {
 }
 
 /// Many simultaneous identical requests start one execution.
-pub(super) async fn at_the_same_moment(target: Target) {
+pub(super) async fn simultaneous_requests(target: Target) {
     let folder = target.folder().await;
     let (key, body) = (fresh("key"), json!({"command": format!("sleep 0.2; {}", leaves_a_line(&folder))}));
     let mut connections = Vec::new();
@@ -104,7 +104,7 @@ pub(super) async fn of_a_process(target: Target) {
 }
 
 /// The initial standard input is written only once, too.
-pub(super) async fn of_standard_input(target: Target) {
+pub(super) async fn initial_standard_input(target: Target) {
     let (key, body) = (fresh("key"), json!({"command": "cat", "stdin": "once\n", "keepStdinOpen": true}));
     let first = with_key(&target, "/api/process/start", &key, &body).await.ok();
     let again = with_key(&target, "/api/process/start", &key, &body).await.ok();
@@ -158,7 +158,7 @@ pub(super) async fn in_a_session(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn keys_that_are_none(target: Target) {
+pub(super) async fn invalid_keys(target: Target) {
     for key in ["x".repeat(513), "ü".to_owned()] {
         let answer = with_key(&target, "/api/execute", &key, &json!({"command": "true"})).await;
         answer.refused(400, "VALIDATION_FAILED");

@@ -7,7 +7,7 @@ use super::shapes;
 use crate::http::Target;
 use crate::shape::assert_shape;
 
-pub(super) async fn every_field_is_there(target: Target) {
+pub(super) async fn response_fields(target: Target) {
     let result = target.shell("echo out; echo err >&2").await;
     assert_shape(&result, shapes::EXECUTE);
     assert_shape(&result["end"], shapes::END);
@@ -22,7 +22,7 @@ pub(super) async fn every_field_is_there(target: Target) {
     assert_eq!((result.get("sessionId"), result.get("args"), result.get("truncated")), (None, None, None));
 }
 
-pub(super) async fn a_failing_command_is_no_error(target: Target) {
+pub(super) async fn failing_command_is_not_an_error(target: Target) {
     for code in [1, 2, 42, 127, 255] {
         let result = target.shell(&format!("exit {code}")).await;
         assert_eq!((&result["success"], &result["exitCode"]), (&json!(false), &json!(code)));
@@ -30,7 +30,7 @@ pub(super) async fn a_failing_command_is_no_error(target: Target) {
     }
 }
 
-pub(super) async fn a_death_by_signal(target: Target) {
+pub(super) async fn end_by_signal(target: Target) {
     for signal in [9, 15, 11] {
         let result = target.shell(&format!("ulimit -c 0; kill -{signal} $$")).await;
         assert_eq!(result["exitCode"], 128 + signal);
@@ -38,14 +38,14 @@ pub(super) async fn a_death_by_signal(target: Target) {
     }
 }
 
-pub(super) async fn words_without_a_shell(target: Target) {
+pub(super) async fn arguments_without_a_shell(target: Target) {
     let body = json!({"command": "printf", "args": ["%s|", "a b", "$HOME", "*", "", "'\""]});
     let result = target.run(body).await;
     assert_eq!(result["stdout"], "a b|$HOME|*||'\"|");
     assert_eq!(result["args"], json!(["%s|", "a b", "$HOME", "*", "", "'\""]));
 }
 
-pub(super) async fn words_in_a_session_are_quoted(target: Target) {
+pub(super) async fn arguments_in_a_session_are_quoted(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "show() { printf '%s|' \"$@\"; }").await;
     let body = json!({"command": "show", "args": ["a b", "$HOME", "*", "", "'\"\n"], "sessionId": session});
@@ -53,7 +53,7 @@ pub(super) async fn words_in_a_session_are_quoted(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_program_that_is_not_there(target: Target) {
+pub(super) async fn missing_program(target: Target) {
     let answer = target.post("/api/execute", json!({"command": "/no/such/program", "args": []})).await;
     answer.refused(404, "COMMAND_NOT_FOUND");
     let answer = target.post("/api/process/start", json!({"command": "nosuchprogram", "args": []})).await;
@@ -62,12 +62,12 @@ pub(super) async fn a_program_that_is_not_there(target: Target) {
     assert_eq!(target.shell("nosuchprogram").await["exitCode"], 127);
 }
 
-pub(super) async fn a_program_that_may_not_be_run(target: Target) {
+pub(super) async fn program_without_permission(target: Target) {
     let answer = target.post("/api/execute", json!({"command": "/etc/passwd", "args": []})).await;
     answer.refused(403, "PERMISSION_DENIED");
 }
 
-pub(super) async fn a_folder_to_run_in(target: Target) {
+pub(super) async fn working_directory(target: Target) {
     assert_eq!(target.run(json!({"command": "pwd", "cwd": "/"})).await["stdout"], "/\n");
     for path in ["/api/execute", "/api/process/start"] {
         let missing = target.post(path, json!({"command": "pwd", "cwd": "/no/such/folder"})).await;
@@ -77,11 +77,11 @@ pub(super) async fn a_folder_to_run_in(target: Target) {
     }
 }
 
-pub(super) async fn standard_input_is_empty(target: Target) {
+pub(super) async fn default_standard_input_is_empty(target: Target) {
     assert_eq!(target.shell("cat; echo $?").await["stdout"], "0\n");
 }
 
-pub(super) async fn standard_input_is_given(target: Target) {
+pub(super) async fn given_standard_input(target: Target) {
     let given = "grüße\nno newline";
     let result = target.run(json!({"command": "cat", "stdin": given})).await;
     assert_eq!(result["stdout"], given);
@@ -94,7 +94,7 @@ pub(super) async fn standard_input_is_given(target: Target) {
     target.post("/api/execute", bad).await.refused(400, "VALIDATION_FAILED");
 }
 
-pub(super) async fn a_timeout_ends_it(target: Target) {
+pub(super) async fn timeout_ends_the_command(target: Target) {
     let result =
         target.run(json!({"command": "echo before; sleep 300; echo after", "timeoutMs": 1500})).await;
     assert_eq!((&result["exitCode"], &result["stdout"]), (&json!(124), &json!("before\n")));
@@ -103,7 +103,7 @@ pub(super) async fn a_timeout_ends_it(target: Target) {
     assert!((1_500.0..5_000.0).contains(&duration), "it took {duration} ms");
 }
 
-pub(super) async fn a_timeout_lets_it_clean_up(target: Target) {
+pub(super) async fn timeout_has_a_grace_period(target: Target) {
     let command = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done";
     for (grace, expected) in [(json!(null), "up\nbye\n"), (json!(20_000), "up\nbye\n"), (json!(0), "up\n")] {
         let body = json!({"command": command, "timeoutMs": 1000, "graceMs": grace});
@@ -113,14 +113,14 @@ pub(super) async fn a_timeout_lets_it_clean_up(target: Target) {
     }
 }
 
-pub(super) async fn silence_ends_it(target: Target) {
+pub(super) async fn idle_timeout_ends_the_command(target: Target) {
     let body =
         json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 600});
     let result = target.run(body).await;
     assert_eq!((&result["stdout"], &result["end"]["reason"]), (&json!("1\n2\n3\n"), &json!("idle_timeout")));
 }
 
-pub(super) async fn it_may_answer_at_once(target: Target) {
+pub(super) async fn background_responds_at_once(target: Target) {
     let id = fresh("background");
     let body = json!({"command": "sleep 300", "background": true, "executionId": id});
     let answer = target.run(body).await;
@@ -130,7 +130,7 @@ pub(super) async fn it_may_answer_at_once(target: Target) {
     target.kill(&id).await;
 }
 
-pub(super) async fn an_id_of_the_callers_choice(target: Target) {
+pub(super) async fn id_chosen_by_the_client(target: Target) {
     let id = fresh("mine");
     let result = target.run(json!({"command": "echo kept", "executionId": id})).await;
     assert_eq!(result["executionId"], id);
@@ -138,14 +138,14 @@ pub(super) async fn an_id_of_the_callers_choice(target: Target) {
     assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "kept\n");
 }
 
-pub(super) async fn an_output_limit_ends_it(target: Target) {
+pub(super) async fn output_limit_ends_the_command(target: Target) {
     let body = json!({"command": "yes", "limits": {"outputBytes": 100_000}, "maxOutputBytes": 10});
     let result = target.run(body).await;
     assert_eq!(result["end"]["reason"], "output_limit");
     assert!(result["cursor"].as_u64() >= Some(100_000), "{result}");
 }
 
-pub(super) async fn limits_of_the_kernel(target: Target) {
+pub(super) async fn kernel_limits(target: Target) {
     let limits = json!({"openFiles": 33, "fileSizeBytes": 4096, "cpuSeconds": 77});
     let command = "ulimit -n; ulimit -t; head -c 9000 /dev/zero > limited; stat -c %s limited; rm limited";
     let folder = target.folder().await;
@@ -155,7 +155,7 @@ pub(super) async fn limits_of_the_kernel(target: Target) {
 }
 
 /// A limit that cannot be enforced is refused, never ignored.
-pub(super) async fn a_limit_that_cannot_hold(target: Target) {
+pub(super) async fn unenforceable_limit(target: Target) {
     let session = target.new_session().await;
     let body = json!({"command": "ulimit -n", "limits": {"openFiles": 33}, "sessionId": session});
     let answer = target.post("/api/execute", body).await;
@@ -167,7 +167,7 @@ pub(super) async fn a_limit_that_cannot_hold(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn what_it_left_running(target: Target) {
+pub(super) async fn leftovers(target: Target) {
     let command = "sleep 300 >/dev/null 2>&1 & echo $!";
     let kept = target.shell(command).await;
     assert_eq!(kept["leftoverCount"], 1, "{kept}");

@@ -6,235 +6,235 @@ macro_rules! every_case {
     ($then:ident) => {
         $then! {
             access {
-                without_a_token
-                with_a_wrong_token
-                a_token_as_subprotocol
-                a_foreign_host
-                a_foreign_origin
-                no_foreign_preflight
-                a_request_id_comes_back
-                a_bad_request_id_is_replaced
-                values_of_variables_are_not_listed
+                missing_token
+                wrong_token
+                token_as_subprotocol
+                foreign_host
+                foreign_origin
+                foreign_preflight
+                request_id_is_returned
+                invalid_request_id_is_replaced
+                variable_values_are_not_listed
             }
             concurrency {
-                one_session_runs_in_order
-                sessions_run_side_by_side
-                killing_never_waits
-                a_process_holds_the_session_until_it_runs
-                looking_never_waits
-                a_background_child_does_not_delay
+                session_commands_run_in_order
+                sessions_run_concurrently
+                kill_does_not_wait
+                process_start_precedes_later_commands
+                reads_do_not_wait
+                background_child_does_not_delay
             }
             disconnect {
-                it_goes_on
-                it_is_ended
-                a_reader_of_a_process
+                command_continues
+                command_is_killed_on_request
+                process_reader_disconnects
             }
             environment {
-                of_one_command
-                of_one_command_in_a_session
-                of_a_session
-                of_the_sandbox
-                nothing_of_the_server
-                which_session_it_is
+                variables_of_a_command
+                variables_of_a_session_command
+                variables_of_a_session
+                variables_of_the_sandbox
+                server_variables_are_hidden
+                session_selection
             }
             exactly_once {
-                the_same_key_and_body
-                the_same_key_with_another_body
-                another_key_and_the_same_id
-                at_the_same_moment
+                same_key_and_body
+                same_key_with_another_body
+                another_key_and_same_id
+                simultaneous_requests
                 of_a_process
-                of_standard_input
+                initial_standard_input
                 of_a_stream
                 in_a_session
-                keys_that_are_none
+                invalid_keys
             }
             execute {
-                every_field_is_there
-                a_failing_command_is_no_error
-                a_death_by_signal
-                words_without_a_shell
-                words_in_a_session_are_quoted
-                a_program_that_is_not_there
-                a_program_that_may_not_be_run
-                a_folder_to_run_in
-                standard_input_is_empty
-                standard_input_is_given
-                a_timeout_ends_it
-                a_timeout_lets_it_clean_up
-                silence_ends_it
-                it_may_answer_at_once
-                an_id_of_the_callers_choice
-                an_output_limit_ends_it
-                limits_of_the_kernel
-                a_limit_that_cannot_hold
-                what_it_left_running
+                response_fields
+                failing_command_is_not_an_error
+                end_by_signal
+                arguments_without_a_shell
+                arguments_in_a_session_are_quoted
+                missing_program
+                program_without_permission
+                working_directory
+                default_standard_input_is_empty
+                given_standard_input
+                timeout_ends_the_command
+                timeout_has_a_grace_period
+                idle_timeout_ends_the_command
+                background_responds_at_once
+                id_chosen_by_the_client
+                output_limit_ends_the_command
+                kernel_limits
+                unenforceable_limit
+                leftovers
             }
             output {
                 bytes_are_exact
-                bytes_that_are_no_text_are_told
-                newlines_are_neither_dropped_nor_made
-                an_answer_has_a_bound
-                a_bound_respects_characters
+                invalid_utf8_is_reported
+                newlines_are_unchanged
+                response_size_is_limited
+                truncation_respects_characters
                 ranges_of_raw_output
                 logs_from_a_cursor
-                logs_cut_no_character
-                late_output_is_kept
+                logs_do_not_split_characters
+                late_output_is_recorded
                 long_lines_of_both_streams
             }
             process {
-                an_id_used_again
-                every_field_is_there
-                every_status
-                the_list
-                one_that_is_not_there
-                killing_what_has_ended
-                killing_with_a_grace
-                an_id_twice
-                waiting
-                signals
-                killing_all
-                cleaning_up
-                it_goes_with_its_session_or_not
-                one_that_is_lost
-                one_that_waits_for_its_turn
+                reused_id
+                response_fields
+                statuses
+                list_processes
+                not_found
+                kill_after_the_end
+                kill_with_grace_period
+                duplicate_id
+                wait_for_the_end
+                send_signals
+                kill_all
+                cleanup
+                on_session_end
+                lost_process
+                queued_command
             }
             protocol {
-                a_connection_is_kept
-                requests_one_after_the_other
-                a_body_in_chunks
-                a_body_that_is_announced
-                a_body_that_is_too_large
-                a_body_that_breaks_off
-                head_is_get_without_a_body
-                what_is_no_http
-                what_can_be_read_in_two_ways
-                single_headers_twice
-                one_token_in_its_place
-                odd_but_legal
-                half_a_request
+                keep_alive
+                pipelined_requests
+                chunked_body
+                expect_continue
+                body_too_large
+                incomplete_body
+                head_request
+                malformed_http
+                ambiguous_requests
+                duplicate_headers
+                token_position
+                unusual_requests
+                incomplete_request
             }
             reference {
                 session_process_output_is_not_lost_at_exit
                 exit_in_a_streamed_command_completes
                 bytes_of_sessions_are_exact
-                a_syntax_error_is_the_commands
-                serial_nothing_is_polled
-                a_timeout_ends_what_runs
+                syntax_error_is_a_result
+                serial_no_polling
+                timeout_ends_running_processes
                 delete_does_not_wait
-                soak_a_silent_stream_lives
-                no_child_survives_a_kill
-                variables_and_traps_are_the_users
-                a_process_id_is_no_path
-                creating_a_session_returns_no_values
-                duration_is_how_long_it_took
-                fifty_sessions_at_once
+                soak_silent_stream_stays_open
+                kill_ends_all_children
+                variables_and_traps_of_the_user
+                process_id_is_not_a_path
+                create_session_returns_no_values
+                duration_is_the_run_time
+                fifty_concurrent_sessions
             }
             requests {
-                json_that_is_none
-                a_coded_body
-                a_refusal_repeats_no_value
-                a_session_that_is_no_name
+                invalid_json
+                compressed_body
+                errors_do_not_repeat_values
+                invalid_session_id
                 too_many_arguments
                 wrong_types_name_the_field
                 wrong_session_fields_name_the_field
-                a_missing_command
+                missing_command
                 fields_of_the_reference
                 unknown_fields
                 unknown_queries
                 options_without_effect
-                a_body_of_any_type
-                a_nul_in_a_command
-                a_bad_name_of_a_variable
-                ids_that_are_none
+                missing_content_type
+                nul_in_a_command
+                invalid_variable_name
+                invalid_ids
                 reserved_ids
-                a_route_that_is_none
-                a_method_that_is_none
-                queries_that_make_no_sense
+                unknown_route
+                unsupported_method
+                invalid_query_values
             }
             resume {
-                by_header
-                by_query
-                from_every_cursor
-                a_text_from_every_event
+                resume_by_header
+                resume_by_query
+                resume_from_every_cursor
+                resume_text_from_every_event
                 of_a_command
-                a_cursor_that_is_none
+                invalid_cursor
             }
             service {
                 ping
                 version
                 health
-                health_counts_what_is_there
+                health_counts
                 metrics
                 openapi_describes_every_route
-                openapi_promises_nothing_else
-                events_tell_what_happens
+                openapi_describes_only_existing_routes
+                server_events
             }
             session {
-                every_field_is_there
-                one_that_is_not_there
-                an_id_twice
-                a_folder_that_is_none
+                response_fields
+                not_found
+                duplicate_id
+                missing_working_directory
                 state_is_kept
-                a_folder_for_one_command
-                defaults_of_its_commands
-                interrupting_keeps_the_shell
-                a_fork_has_the_same_state
-                a_reset_with_and_without_state
-                deleting_while_something_runs
-                deleting_while_something_waits
+                working_directory_of_one_command
+                command_defaults
+                interrupt_keeps_the_shell
+                fork_has_the_same_state
+                reset_with_and_without_state
+                delete_while_a_command_runs
+                delete_while_a_command_is_queued
             }
             stdin {
                 written_and_closed
-                given_first_and_left_open
-                it_is_not_open
-                of_a_session_command
-                waiting_for_it_shows
-                more_than_a_pipe
+                initial_input_then_open
+                not_open
+                session_command
+                waiting_for_input_is_reported
+                more_than_a_pipe_holds
             }
             stream {
-                a_command_that_waits_for_its_reader
+                command_waits_for_its_reader
                 output_after_the_end
                 of_a_command
                 of_a_process
-                it_is_live
-                in_base64
-                a_heartbeat
-                without_following
-                every_end_is_an_event
-                a_refusal_is_no_stream
-                dropped_bytes_are_a_gap
+                output_is_live
+                base64_encoding
+                heartbeat
+                follow_false
+                end_events
+                errors_are_not_streams
+                dropped_bytes_are_reported
             }
             traps {
-                any_text_works
+                hostile_text
                 ending_the_shell
                 ending_the_shell_in_a_stream
-                other_ways_to_end_it
-                restoring_without_a_word
-                creating_over_a_dead_shell
-                a_million_bytes_of_script
-                a_timeout_keeps_the_shell
+                other_ways_to_end_the_shell
+                on_shell_exit_restore
+                create_replaces_a_dead_shell
+                script_of_a_million_bytes
+                timeout_keeps_the_shell
             }
             websocket {
-                without_an_upgrade
-                answers_look_like_http
-                an_id_is_free_after_its_answer
-                headers_count
-                requests_run_side_by_side
-                streams_share_it
-                a_refused_stream
-                cancelling
-                a_cancelled_id_is_free
+                missing_upgrade
+                responses_match_http
+                id_is_free_after_the_response
+                headers_apply
+                requests_run_concurrently
+                streams_share_a_socket
+                refused_stream
+                cancel
+                cancelled_id_is_free
                 bytes_are_exact
-                one_key_over_both_transports
-                a_long_answer
-                a_long_refusal
-                messages_that_close_it
-                closing_harms_nothing
-                frames_that_are_none
-                targets_that_are_no_paths
-                odd_paths
-                an_id_twice_at_a_time
-                from_a_foreign_page
+                same_key_over_both_transports
+                long_response
+                long_error
+                messages_that_close_the_socket
+                close_does_not_affect_commands
+                invalid_frames
+                invalid_targets
+                unusual_paths
+                concurrent_duplicate_id
+                foreign_page
             }
         }
     };

@@ -42,14 +42,14 @@ pub(super) async fn bytes_are_exact(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn bytes_that_are_no_text_are_told(target: Target) {
+pub(super) async fn invalid_utf8_is_reported(target: Target) {
     let result = target.shell(r"printf 'a\xffb\0c\xc3'").await;
     assert_eq!((&result["stdout"], &result["invalidUtf8"]), (&json!("a\u{fffd}b\0c\u{fffd}"), &json!(true)));
     let result = target.shell(r"printf 'a\xc3\xbcb\0c'").await;
     assert_eq!((&result["stdout"], result.get("invalidUtf8")), (&json!("aüb\0c"), None));
 }
 
-pub(super) async fn newlines_are_neither_dropped_nor_made(target: Target) {
+pub(super) async fn newlines_are_unchanged(target: Target) {
     for (command, expected) in [
         ("printf x", "x"),
         ("echo x", "x\n"),
@@ -67,7 +67,7 @@ pub(super) async fn newlines_are_neither_dropped_nor_made(target: Target) {
 }
 
 /// Omitted bytes are counted; beginning and end are kept.
-pub(super) async fn an_answer_has_a_bound(target: Target) {
+pub(super) async fn response_size_is_limited(target: Target) {
     let whole: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
     let body = json!({"command": "seq 1 20000; seq 1 20000 >&2", "maxOutputBytes": 1_000});
     let result = target.run(body).await;
@@ -90,7 +90,7 @@ pub(super) async fn an_answer_has_a_bound(target: Target) {
 }
 
 /// Truncation never splits a character.
-pub(super) async fn a_bound_respects_characters(target: Target) {
+pub(super) async fn truncation_respects_characters(target: Target) {
     for bound in 0..12 {
         let body = json!({"command": "printf 'aüß€😀%.0s' 1 2 3 4 5", "maxOutputBytes": bound});
         let result = target.run(body).await;
@@ -149,7 +149,7 @@ pub(super) async fn logs_from_a_cursor(target: Target) {
 }
 
 /// A polling client gets every character whole and exactly once.
-pub(super) async fn logs_cut_no_character(target: Target) {
+pub(super) async fn logs_do_not_split_characters(target: Target) {
     let command = r"printf 'a\xe2\x82'; read x; printf '\xac\n'; read x";
     let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;
     let raw = format!("/api/process/{id}/output");
@@ -173,7 +173,7 @@ pub(super) async fn logs_cut_no_character(target: Target) {
 }
 
 /// Output of leftover processes is recorded with their command.
-pub(super) async fn late_output_is_kept(target: Target) {
+pub(super) async fn late_output_is_recorded(target: Target) {
     let result = target.shell("(sleep 0.3; echo late) & echo now").await;
     assert_eq!(result["stdout"], "now\n");
     let id = result["executionId"].as_str().unwrap_or_default();

@@ -11,7 +11,7 @@ fn ids(list: &Value) -> Vec<String> {
     list["processes"].as_array().expect("a list").iter().map(|process| text(&process["id"])).collect()
 }
 
-pub(super) async fn every_field_is_there(target: Target) {
+pub(super) async fn response_fields(target: Target) {
     let id = fresh("process");
     let body = json!({"command": "sleep 300", "processId": id});
     let started = target.post("/api/process/start", body).await.ok();
@@ -37,7 +37,7 @@ pub(super) async fn every_field_is_there(target: Target) {
     assert!(process["endTime"].as_str() >= process["startTime"].as_str(), "{process}");
 }
 
-pub(super) async fn every_status(target: Target) {
+pub(super) async fn statuses(target: Target) {
     for (command, status, code) in
         [("true", "completed", 0), ("exit 3", "failed", 3), ("kill -9 $$", "failed", 137)]
     {
@@ -50,7 +50,7 @@ pub(super) async fn every_status(target: Target) {
     assert_eq!((&process["status"], &process["exitCode"]), (&json!("killed"), &json!(124)));
 }
 
-pub(super) async fn the_list(target: Target) {
+pub(super) async fn list_processes(target: Target) {
     let session = target.new_session().await;
     let running = target.start(json!({"command": "sleep 300", "sessionId": session})).await;
     let ended = target.start(json!({"command": "exit 3"})).await;
@@ -74,7 +74,7 @@ pub(super) async fn the_list(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn one_that_is_not_there(target: Target) {
+pub(super) async fn not_found(target: Target) {
     let id = "nobody";
     let get = |rest: &str| Request::get(format!("/api/process/{id}{rest}"));
     let post = |rest: &str, body: Value| Request::post(format!("/api/process/{id}{rest}"), &body);
@@ -96,7 +96,7 @@ pub(super) async fn one_that_is_not_there(target: Target) {
     }
 }
 
-pub(super) async fn killing_what_has_ended(target: Target) {
+pub(super) async fn kill_after_the_end(target: Target) {
     let id = target.start(json!({"command": "exit 3"})).await;
     target.ended(&id).await;
     let killed = target.delete(format!("/api/process/{id}")).await.ok();
@@ -104,7 +104,7 @@ pub(super) async fn killing_what_has_ended(target: Target) {
     assert_eq!(target.process(&id).await["exitCode"], 3);
 }
 
-pub(super) async fn killing_with_a_grace(target: Target) {
+pub(super) async fn kill_with_grace_period(target: Target) {
     let command = "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
     let id = target.start(json!({"command": command})).await;
     target.until(&format!("/api/process/{id}/logs"), |logs| logs["stdout"] == "ready\n").await;
@@ -115,7 +115,7 @@ pub(super) async fn killing_with_a_grace(target: Target) {
 }
 
 /// An id cannot be reused while its process runs, and can be afterwards.
-pub(super) async fn an_id_twice(target: Target) {
+pub(super) async fn duplicate_id(target: Target) {
     let id = fresh("twice");
     let body = json!({"command": "sleep 300", "processId": id});
     let started = target.post("/api/process/start", body.clone()).await.ok();
@@ -129,7 +129,7 @@ pub(super) async fn an_id_twice(target: Target) {
     target.kill(&id).await;
 }
 
-pub(super) async fn waiting(target: Target) {
+pub(super) async fn wait_for_the_end(target: Target) {
     let id = target.start(json!({"command": "sleep 300"})).await;
     let answer = target.get(format!("/api/process/{id}/wait?timeoutMs=50")).await;
     answer.refused(408, "PROCESS_READY_TIMEOUT");
@@ -142,7 +142,7 @@ pub(super) async fn waiting(target: Target) {
     assert_eq!(answer["process"]["status"], "killed");
 }
 
-pub(super) async fn signals(target: Target) {
+pub(super) async fn send_signals(target: Target) {
     let command = "trap 'echo hup' HUP; trap 'echo usr1' USR1; echo ready; while :; do sleep 0.01; done";
     let id = target.start(json!({"command": command})).await;
     let logs = format!("/api/process/{id}/logs");
@@ -165,7 +165,7 @@ pub(super) async fn signals(target: Target) {
     answer.refused(409, "PROCESS_ENDED");
 }
 
-pub(super) async fn killing_all(target: Target) {
+pub(super) async fn kill_all(target: Target) {
     let session = target.new_session().await;
     let other = target.start(json!({"command": "sleep 300"})).await;
     let mut own = Vec::new();
@@ -182,7 +182,7 @@ pub(super) async fn killing_all(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn cleaning_up(target: Target) {
+pub(super) async fn cleanup(target: Target) {
     let ended = target.start(json!({"command": "true", "autoCleanup": false})).await;
     target.ended(&ended).await;
     let running = target.start(json!({"command": "sleep 300"})).await;
@@ -194,7 +194,7 @@ pub(super) async fn cleaning_up(target: Target) {
     target.kill(&running).await;
 }
 
-pub(super) async fn it_goes_with_its_session_or_not(target: Target) {
+pub(super) async fn on_session_end(target: Target) {
     let session = target.new_session().await;
     let goes = target.start(json!({"command": "sleep 300", "sessionId": session})).await;
     let stays =
@@ -207,7 +207,7 @@ pub(super) async fn it_goes_with_its_session_or_not(target: Target) {
 
 /// If its supervisor is killed, the outcome of a process is unknown. Its output is kept, and the server
 /// continues.
-pub(super) async fn one_that_is_lost(target: Target) {
+pub(super) async fn lost_process(target: Target) {
     // If the supervisor is killed before the start is acknowledged, the start fails with `EXECUTION_LOST`
     // instead.
     let command = "echo before; read line; kill -9 $PPID; sleep 300";
@@ -225,7 +225,7 @@ pub(super) async fn one_that_is_lost(target: Target) {
 }
 
 /// A queued command cannot be signalled, but it can be killed.
-pub(super) async fn one_that_waits_for_its_turn(target: Target) {
+pub(super) async fn queued_command(target: Target) {
     let session = target.new_session().await;
     let path = format!("/api/session/{session}");
     let mut waiting = Vec::new();
@@ -247,7 +247,7 @@ pub(super) async fn one_that_waits_for_its_turn(target: Target) {
 }
 
 /// The id of a finished process can be reused. The response describes the previous process.
-pub(super) async fn an_id_used_again(target: Target) {
+pub(super) async fn reused_id(target: Target) {
     let id = fresh("again");
     let start = json!({"command": "exit 3", "processId": id});
     let first = target.post("/api/process/start", start.clone()).await.ok();

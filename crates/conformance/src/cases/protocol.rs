@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::http::{Request, Target};
 
-pub(super) async fn a_connection_is_kept(target: Target) {
+pub(super) async fn keep_alive(target: Target) {
     let mut connection = target.connect().await;
     for number in 0..100 {
         let request = Request::post("/api/execute", &json!({"command": format!("echo {number}")}));
@@ -19,7 +19,7 @@ pub(super) async fn a_connection_is_kept(target: Target) {
 }
 
 /// Requests can be pipelined.
-pub(super) async fn requests_one_after_the_other(target: Target) {
+pub(super) async fn pipelined_requests(target: Target) {
     let mut connection = target.connect().await;
     for number in 0..10 {
         let request = Request::post("/api/execute", &json!({"command": format!("echo {number}")}));
@@ -31,7 +31,7 @@ pub(super) async fn requests_one_after_the_other(target: Target) {
     }
 }
 
-pub(super) async fn a_body_in_chunks(target: Target) {
+pub(super) async fn chunked_body(target: Target) {
     let body = b"5\r\n{\"com\r\n4\r\nmand\r\nd\r\n\":\"echo hi\"} \r\n0\r\n\r\n";
     let request = Request::new("POST", "/api/execute")
         .header("content-type", "application/json")
@@ -40,7 +40,7 @@ pub(super) async fn a_body_in_chunks(target: Target) {
     assert_eq!(target.send(request).await.ok()["stdout"], "hi\n");
 }
 
-pub(super) async fn a_body_that_is_announced(target: Target) {
+pub(super) async fn expect_continue(target: Target) {
     let body = b"{\"command\":\"echo hi\"}";
     let request = Request::new("POST", "/api/execute")
         .header("content-type", "application/json")
@@ -54,7 +54,7 @@ pub(super) async fn a_body_that_is_announced(target: Target) {
 }
 
 /// A body whose declared length is too large is refused before it is sent.
-pub(super) async fn a_body_that_is_too_large(target: Target) {
+pub(super) async fn body_too_large(target: Target) {
     for path in ["/api/execute", "/api/session/create"] {
         let request = Request::new("POST", path)
             .header("content-type", "application/json")
@@ -64,7 +64,7 @@ pub(super) async fn a_body_that_is_too_large(target: Target) {
 }
 
 /// An incomplete body starts nothing.
-pub(super) async fn a_body_that_breaks_off(target: Target) {
+pub(super) async fn incomplete_body(target: Target) {
     let folder = target.folder().await;
     let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
     let request = Request::new("POST", "/api/execute")
@@ -81,13 +81,13 @@ pub(super) async fn a_body_that_breaks_off(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn head_is_get_without_a_body(target: Target) {
+pub(super) async fn head_request(target: Target) {
     let answer = target.send(Request::new("HEAD", "/api/ping")).await;
     assert_eq!((answer.status(), answer.body.len()), (200, 0));
 }
 
 /// None of these gets a 500 response, and the server continues.
-pub(super) async fn what_is_no_http(target: Target) {
+pub(super) async fn malformed_http(target: Target) {
     let host = target.authority();
     for bytes in [
         "\r\n\r\n\r\n".to_owned(),
@@ -114,7 +114,7 @@ pub(super) async fn what_is_no_http(target: Target) {
 }
 
 /// Requests that a proxy may interpret differently are refused and not executed.
-pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
+pub(super) async fn ambiguous_requests(target: Target) {
     let (host, folder) = (target.authority().to_owned(), target.folder().await);
     let token = target.token().map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
     let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
@@ -174,7 +174,7 @@ pub(super) async fn what_can_be_read_in_two_ways(target: Target) {
 }
 
 /// A duplicate of a single-value header is refused, even with the same value.
-pub(super) async fn single_headers_twice(target: Target) {
+pub(super) async fn duplicate_headers(target: Target) {
     let (host, folder) = (target.authority().to_owned(), target.folder().await);
     let token = target.token().map(|token| format!("Bearer {token}")).unwrap_or_default();
     let body = format!("{{\"command\":\"touch {folder}/ran\"}}");
@@ -210,7 +210,7 @@ pub(super) async fn single_headers_twice(target: Target) {
 }
 
 /// A token in a subprotocol only authorizes WebSocket requests.
-pub(super) async fn one_token_in_its_place(target: Target) {
+pub(super) async fn token_position(target: Target) {
     let Some(token) = target.token().map(str::to_owned) else { return };
     let open = target.with_token(None);
     let offer = Request::get("/api/ping").header("sec-websocket-protocol", format!("bearer.{token}"));
@@ -219,7 +219,7 @@ pub(super) async fn one_token_in_its_place(target: Target) {
 }
 
 /// Many headers, long paths and unusual bytes are refused or ignored.
-pub(super) async fn odd_but_legal(target: Target) {
+pub(super) async fn unusual_requests(target: Target) {
     let mut request = Request::get("/api/ping");
     for number in 0..60 {
         request = request.header(&format!("x-{number}"), "y".repeat(100));
@@ -233,7 +233,7 @@ pub(super) async fn odd_but_legal(target: Target) {
 }
 
 /// A client that sends half a request does not block others.
-pub(super) async fn half_a_request(target: Target) {
+pub(super) async fn incomplete_request(target: Target) {
     let mut halves = Vec::new();
     for _ in 0..200 {
         let mut connection = target.connect().await;

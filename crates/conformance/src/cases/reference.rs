@@ -36,7 +36,7 @@ pub(super) async fn bytes_of_sessions_are_exact(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_syntax_error_is_the_commands(target: Target) {
+pub(super) async fn syntax_error_is_a_result(target: Target) {
     let session = target.new_session().await;
     for command in ["echo 'open", "echo x; }"] {
         let result = target.in_session(&session, command).await;
@@ -48,7 +48,7 @@ pub(super) async fn a_syntax_error_is_the_commands(target: Target) {
 }
 
 /// Polling every 50 ms would show in the median; a busy machine does not.
-pub(super) async fn serial_nothing_is_polled(target: Target) {
+pub(super) async fn serial_no_polling(target: Target) {
     let session = target.new_session().await;
     let mut connection = target.connect().await;
     let request = Request::post("/api/execute", &json!({"command": "true", "sessionId": session}));
@@ -63,7 +63,7 @@ pub(super) async fn serial_nothing_is_polled(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_timeout_ends_what_runs(target: Target) {
+pub(super) async fn timeout_ends_running_processes(target: Target) {
     let session = target.new_session().await;
     for session in [None, Some(session.as_str())] {
         for path in ["/api/execute", "/api/process/start"] {
@@ -98,7 +98,7 @@ pub(super) async fn delete_does_not_wait(target: Target) {
 }
 
 /// The reference closes a silent stream after 256 s.
-pub(super) async fn soak_a_silent_stream_lives(target: Target) {
+pub(super) async fn soak_silent_stream_stays_open(target: Target) {
     let id = target.start(json!({"command": "sleep 270; echo end"})).await;
     let mut events = target.stream(Request::get(format!("/api/process/{id}/stream"))).await;
     let (mut comments, mut last) = (0, Instant::now());
@@ -115,7 +115,7 @@ pub(super) async fn soak_a_silent_stream_lives(target: Target) {
     assert!(comments >= 17, "{comments} comments");
 }
 
-pub(super) async fn no_child_survives_a_kill(target: Target) {
+pub(super) async fn kill_ends_all_children(target: Target) {
     let folder = target.folder().await;
     let children = "(trap '' TERM INT HUP; echo $BASHPID >> pids; exec sleep 300) &
         setsid bash -c 'echo $$ >> pids; exec sleep 300' >/dev/null 2>&1 < /dev/null &
@@ -139,7 +139,7 @@ pub(super) async fn no_child_survives_a_kill(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn variables_and_traps_are_the_users(target: Target) {
+pub(super) async fn variables_and_traps_of_the_user(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "log=a dir=b EXIT_CODE=c; trap 'echo bye' EXIT").await;
     let result = target.in_session(&session, "echo $log $dir $EXIT_CODE; trap -p EXIT").await;
@@ -149,7 +149,7 @@ pub(super) async fn variables_and_traps_are_the_users(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_process_id_is_no_path(target: Target) {
+pub(super) async fn process_id_is_not_a_path(target: Target) {
     let folder = target.folder().await;
     for id in ["../../../../../../tmp/escaped", "..", "a/../b", "/tmp/escaped"] {
         let body = json!({"command": "true", "processId": id, "cwd": folder});
@@ -158,14 +158,14 @@ pub(super) async fn a_process_id_is_no_path(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn creating_a_session_returns_no_values(target: Target) {
+pub(super) async fn create_session_returns_no_values(target: Target) {
     let secret = fresh("secret");
     let answer = target.post("/api/session/create", json!({"env": {"TOKEN": secret}})).await;
     assert!(!answer.text().contains(&secret), "{}", answer.text());
     target.delete_session(answer.ok()["data"]["id"].as_str().unwrap_or_default()).await;
 }
 
-pub(super) async fn duration_is_how_long_it_took(target: Target) {
+pub(super) async fn duration_is_the_run_time(target: Target) {
     let session = target.new_session().await;
     for session in [None, Some(session.as_str())] {
         let result = target.run(json!({"command": "sleep 0.25", "sessionId": session})).await;
@@ -175,7 +175,7 @@ pub(super) async fn duration_is_how_long_it_took(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn fifty_sessions_at_once(target: Target) {
+pub(super) async fn fifty_concurrent_sessions(target: Target) {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..50 {
         let target = target.clone();

@@ -17,7 +17,7 @@ fn raw(path: &str, body: impl Into<Vec<u8>>) -> Request {
     Request::new("POST", path).header("content-type", "application/json").body(body)
 }
 
-pub(super) async fn json_that_is_none(target: Target) {
+pub(super) async fn invalid_json(target: Target) {
     let deep = "[".repeat(100_000);
     for path in BODIES {
         for body in ["{", "[]", "\"x\"", "{\"command\":\"true\"} x", "\u{0}", deep.as_str()] {
@@ -31,7 +31,7 @@ pub(super) async fn json_that_is_none(target: Target) {
 }
 
 /// A compressed body is not read as an uncompressed one.
-pub(super) async fn a_coded_body(target: Target) {
+pub(super) async fn compressed_body(target: Target) {
     for (coding, refused) in [("gzip", true), ("Identity", false)] {
         let request =
             Request::post("/api/execute", &json!({"command": "true"})).header("content-encoding", coding);
@@ -41,7 +41,7 @@ pub(super) async fn a_coded_body(target: Target) {
 }
 
 /// Values of variables may be secret, so errors do not repeat them.
-pub(super) async fn a_refusal_repeats_no_value(target: Target) {
+pub(super) async fn errors_do_not_repeat_values(target: Target) {
     for (path, body) in [
         ("/api/execute", json!({"command": "true", "env": "S3CR3T"})),
         ("/api/execute", json!({"command": "true", "env": {"A": ["S3CR3T"]}})),
@@ -55,7 +55,7 @@ pub(super) async fn a_refusal_repeats_no_value(target: Target) {
 }
 
 /// An invalid session id is an error, not "no session".
-pub(super) async fn a_session_that_is_no_name(target: Target) {
+pub(super) async fn invalid_session_id(target: Target) {
     let request = Request::post("/api/execute", &json!({"command": "true"})).header("x-session-id", "\u{e9}");
     target.send(request).await.refused(400, "VALIDATION_FAILED");
     let empty = json!({"command": "true", "sessionId": ""});
@@ -121,7 +121,7 @@ pub(super) async fn wrong_session_fields_name_the_field(target: Target) {
     }
 }
 
-pub(super) async fn a_missing_command(target: Target) {
+pub(super) async fn missing_command(target: Target) {
     for path in ["/api/execute", "/api/execute/stream", "/api/process/start"] {
         let refusal = target.post(path, json!({})).await.refused(400, "VALIDATION_FAILED");
         assert!(refusal["message"].as_str().unwrap_or_default().contains("command"), "{refusal}");
@@ -225,14 +225,14 @@ pub(super) async fn options_without_effect(target: Target) {
 }
 
 /// A JSON body needs no `Content-Type`.
-pub(super) async fn a_body_of_any_type(target: Target) {
+pub(super) async fn missing_content_type(target: Target) {
     for kind in ["", "text/plain", "application/json; charset=utf-8", "APPLICATION/JSON"] {
         let request = raw("/api/execute", "{\"command\":\"true\"}").header("content-type", kind);
         target.send(request).await.ok();
     }
 }
 
-pub(super) async fn a_nul_in_a_command(target: Target) {
+pub(super) async fn nul_in_a_command(target: Target) {
     let bodies: [Value; 4] = [
         json!({"command": "echo a\0b"}),
         json!({"command": "echo", "args": ["a\0b"]}),
@@ -248,14 +248,14 @@ pub(super) async fn a_nul_in_a_command(target: Target) {
     target.post("/api/execute", json!({"command": "echo a\0b"})).await.refused(400, "INVALID_COMMAND");
 }
 
-pub(super) async fn a_bad_name_of_a_variable(target: Target) {
+pub(super) async fn invalid_variable_name(target: Target) {
     for name in ["", "A=B"] {
         let answer = target.post("/api/execute", json!({"command": "true", "env": {name: "x"}})).await;
         assert_eq!(answer.status(), 400, "{name:?}: {}", answer.text());
     }
 }
 
-pub(super) async fn ids_that_are_none(target: Target) {
+pub(super) async fn invalid_ids(target: Target) {
     let long = "x".repeat(129);
     for id in ["../x", "a/b", "..", ".hidden", "a b", "ü", ""] {
         let answer = target.post("/api/process/start", json!({"command": "true", "processId": id})).await;
@@ -280,13 +280,13 @@ pub(super) async fn reserved_ids(target: Target) {
     }
 }
 
-pub(super) async fn a_route_that_is_none(target: Target) {
+pub(super) async fn unknown_route(target: Target) {
     for path in ["/api", "/api/", "/api/nothing", "/api/execute/", "//api/execute", "/api/session/x/y/z"] {
         target.get(path).await.refused(404, "ROUTE_NOT_FOUND");
     }
 }
 
-pub(super) async fn a_method_that_is_none(target: Target) {
+pub(super) async fn unsupported_method(target: Target) {
     for (method, path) in [
         ("GET", "/api/execute"),
         ("PUT", "/api/process/start"),
@@ -301,7 +301,7 @@ pub(super) async fn a_method_that_is_none(target: Target) {
     }
 }
 
-pub(super) async fn queries_that_make_no_sense(target: Target) {
+pub(super) async fn invalid_query_values(target: Target) {
     let id = target.start(json!({"command": "true"})).await;
     target.ended(&id).await;
     for path in [

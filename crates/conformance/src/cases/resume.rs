@@ -98,16 +98,16 @@ async fn cuts_lose_nothing(target: Target, by: By) {
     }
 }
 
-pub(super) async fn by_header(target: Target) {
+pub(super) async fn resume_by_header(target: Target) {
     cuts_lose_nothing(target, By::Header).await;
 }
 
-pub(super) async fn by_query(target: Target) {
+pub(super) async fn resume_by_query(target: Target) {
     cuts_lose_nothing(target, By::Query).await;
 }
 
 /// Every byte offset is a valid cursor: the stream resumes with exactly the rest.
-pub(super) async fn from_every_cursor(target: Target) {
+pub(super) async fn resume_from_every_cursor(target: Target) {
     let result = target.run(json!({"command": WRITER, "encoding": "base64"})).await;
     let id = result["executionId"].as_str().unwrap_or_default();
     let total = 2 * WRITTEN.len() * ROUNDS;
@@ -123,7 +123,7 @@ pub(super) async fn from_every_cursor(target: Target) {
 }
 
 /// In text mode, a stream that resumes inside a character does not return its remaining bytes as garbage.
-pub(super) async fn a_text_from_every_event(target: Target) {
+pub(super) async fn resume_text_from_every_event(target: Target) {
     let id = target.start(json!({"command": WRITER})).await;
     let whole = target.stream(Request::get(format!("/api/process/{id}/stream"))).await.rest().await;
     for (index, event) in whole.iter().enumerate() {
@@ -159,7 +159,7 @@ pub(super) async fn of_a_command(target: Target) {
     assert_eq!(String::from_utf8_lossy(&got), whole);
 }
 
-pub(super) async fn a_cursor_that_is_none(target: Target) {
+pub(super) async fn invalid_cursor(target: Target) {
     let id = target.start(json!({"command": "echo x"})).await;
     target.ended(&id).await;
     let request = Request::get(format!("/api/process/{id}/stream")).header("last-event-id", "soon");

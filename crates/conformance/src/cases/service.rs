@@ -35,7 +35,7 @@ pub(super) async fn health(target: Target) {
     assert!(health["counts"]["connections"].as_u64() >= Some(1), "{health}");
 }
 
-pub(super) async fn health_counts_what_is_there(target: Target) {
+pub(super) async fn health_counts(target: Target) {
     let session = target.new_session().await;
     let id = target.start(json!({"command": "sleep 300"})).await;
     let counts = &target.get("/api/health").await.ok()["counts"];
@@ -73,7 +73,7 @@ pub(super) async fn openapi_describes_every_route(target: Target) {
 }
 
 /// Every path of the document exists: an unrouted path would be 404 `ROUTE_NOT_FOUND`.
-pub(super) async fn openapi_promises_nothing_else(target: Target) {
+pub(super) async fn openapi_describes_only_existing_routes(target: Target) {
     let document = target.get("/openapi.json").await.ok();
     for (path, operations) in document["paths"].as_object().expect("the document has paths") {
         let path = path.replace("{id}", "nobody");
@@ -88,7 +88,7 @@ pub(super) async fn openapi_promises_nothing_else(target: Target) {
     }
 }
 
-pub(super) async fn events_tell_what_happens(target: Target) {
+pub(super) async fn server_events(target: Target) {
     let mut events = target.stream(Request::get("/api/events")).await;
     assert_eq!(events.next().await.kind(), "hello");
     let session = target.new_session().await;

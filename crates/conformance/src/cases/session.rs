@@ -7,7 +7,7 @@ use super::shapes;
 use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 
-pub(super) async fn every_field_is_there(target: Target) {
+pub(super) async fn response_fields(target: Target) {
     let id = fresh("session");
     let body = json!({"id": id, "name": "a name", "cwd": "/", "env": {"A": "1"}});
     let created = target.post("/api/session/create", body).await.ok();
@@ -33,7 +33,7 @@ pub(super) async fn every_field_is_there(target: Target) {
     target.get(format!("/api/session/{id}")).await.refused(404, "SESSION_NOT_FOUND");
 }
 
-pub(super) async fn one_that_is_not_there(target: Target) {
+pub(super) async fn not_found(target: Target) {
     let id = "nobody";
     target.get(format!("/api/session/{id}")).await.refused(404, "SESSION_NOT_FOUND");
     target.post("/api/session/delete", json!({"sessionId": id})).await.refused(404, "SESSION_NOT_FOUND");
@@ -47,7 +47,7 @@ pub(super) async fn one_that_is_not_there(target: Target) {
     }
 }
 
-pub(super) async fn an_id_twice(target: Target) {
+pub(super) async fn duplicate_id(target: Target) {
     let session = target.new_session().await;
     let refusal = target.post("/api/session/create", json!({"id": session})).await;
     assert_eq!(refusal.refused(409, "SESSION_ALREADY_EXISTS")["context"]["sessionId"], session);
@@ -56,7 +56,7 @@ pub(super) async fn an_id_twice(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_folder_that_is_none(target: Target) {
+pub(super) async fn missing_working_directory(target: Target) {
     for cwd in ["/no/such/folder", "/etc/passwd"] {
         let id = fresh("nowhere");
         let answer = target.post("/api/session/create", json!({"id": id, "cwd": cwd})).await;
@@ -87,7 +87,7 @@ pub(super) async fn state_is_kept(target: Target) {
 }
 
 /// The `cwd` of a command does not affect later commands.
-pub(super) async fn a_folder_for_one_command(target: Target) {
+pub(super) async fn working_directory_of_one_command(target: Target) {
     let session = target.make_session(json!({"cwd": "/usr"})).await;
     let body = json!({"command": "pwd", "cwd": "/", "sessionId": session});
     assert_eq!(target.run(body).await["stdout"], "/\n");
@@ -95,7 +95,7 @@ pub(super) async fn a_folder_for_one_command(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn defaults_of_its_commands(target: Target) {
+pub(super) async fn command_defaults(target: Target) {
     let session = target.make_session(json!({"commandTimeoutMs": 200, "maxOutputSizeBytes": 100})).await;
     let result = target.in_session(&session, "sleep 300").await;
     assert_eq!((&result["exitCode"], &result["end"]["reason"]), (&json!(124), &json!("timeout")));
@@ -109,7 +109,7 @@ pub(super) async fn defaults_of_its_commands(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn interrupting_keeps_the_shell(target: Target) {
+pub(super) async fn interrupt_keeps_the_shell(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "kept=1; f() { while :; do :; done; }").await;
     for command in ["sleep 300", "f", "trap '' INT; sleep 300"] {
@@ -130,7 +130,7 @@ pub(super) async fn interrupting_keeps_the_shell(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_fork_has_the_same_state(target: Target) {
+pub(super) async fn fork_has_the_same_state(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "cd /usr; x=1; f() { echo f; }").await;
     let id = fresh("fork");
@@ -147,7 +147,7 @@ pub(super) async fn a_fork_has_the_same_state(target: Target) {
     }
 }
 
-pub(super) async fn a_reset_with_and_without_state(target: Target) {
+pub(super) async fn reset_with_and_without_state(target: Target) {
     let session = target.new_session().await;
     let reset = |body: Value| target.post(format!("/api/session/{session}/reset"), body);
     target.in_session(&session, "x=1").await;
@@ -159,7 +159,7 @@ pub(super) async fn a_reset_with_and_without_state(target: Target) {
 }
 
 /// Deleting does not wait for running commands, and the id is free when the response is sent.
-pub(super) async fn deleting_while_something_runs(target: Target) {
+pub(super) async fn delete_while_a_command_runs(target: Target) {
     let session = target.new_session().await;
     let mut waiter = target.connect().await;
     let body = json!({"command": "trap '' TERM INT HUP; sleep 300; sleep 300", "sessionId": session});
@@ -176,7 +176,7 @@ pub(super) async fn deleting_while_something_runs(target: Target) {
 }
 
 /// Queued commands are told that the session is gone.
-pub(super) async fn deleting_while_something_waits(target: Target) {
+pub(super) async fn delete_while_a_command_is_queued(target: Target) {
     let session = target.new_session().await;
     let mut waiters = Vec::new();
     let path = format!("/api/session/{session}");

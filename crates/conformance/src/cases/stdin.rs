@@ -32,7 +32,7 @@ pub(super) async fn written_and_closed(target: Target) {
     assert_eq!(decode(&target.get(logs).await.ok()["stdout"]), b"one\n\0\xffthree!");
 }
 
-pub(super) async fn given_first_and_left_open(target: Target) {
+pub(super) async fn initial_input_then_open(target: Target) {
     let body = json!({"command": "cat", "stdin": "first ", "keepStdinOpen": true});
     let id = target.start(body).await;
     target.until(&format!("/api/process/{id}/logs"), |logs| logs["stdout"] == "first ").await;
@@ -41,7 +41,7 @@ pub(super) async fn given_first_and_left_open(target: Target) {
     assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "first second");
 }
 
-pub(super) async fn it_is_not_open(target: Target) {
+pub(super) async fn not_open(target: Target) {
     let id = target.start(json!({"command": "sleep 300"})).await;
     write(&target, &id, b"x", false).await.refused(409, "STDIN_NOT_OPEN");
     target.kill(&id).await;
@@ -53,7 +53,7 @@ pub(super) async fn it_is_not_open(target: Target) {
     assert_eq!(answer.status(), 409, "{}", answer.text());
 }
 
-pub(super) async fn of_a_session_command(target: Target) {
+pub(super) async fn session_command(target: Target) {
     let session = target.new_session().await;
     let id = super::ask::fresh("reads");
     let body = json!({"command": "read line; echo got $line", "sessionId": session, "keepStdinOpen": true,
@@ -73,7 +73,7 @@ fn contains(list: &Value, id: &str) -> bool {
 }
 
 /// The kernel reports which processes wait for input.
-pub(super) async fn waiting_for_it_shows(target: Target) {
+pub(super) async fn waiting_for_input_is_reported(target: Target) {
     let id = open(&target, "read line; sleep 300").await;
     target.until(&format!("/api/process/{id}"), |answer| answer["process"]["waiting"] == "input").await;
     write(&target, &id, b"x\n", false).await.ok();
@@ -82,7 +82,7 @@ pub(super) async fn waiting_for_it_shows(target: Target) {
 }
 
 /// More than fits into a pipe, to a slow reader.
-pub(super) async fn more_than_a_pipe(target: Target) {
+pub(super) async fn more_than_a_pipe_holds(target: Target) {
     let id = open(&target, "sleep 0.2; sha256sum").await;
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 3]).collect();
     assert_eq!(write(&target, &id, &bytes, true).await.ok()["written"], bytes.len());

@@ -29,7 +29,7 @@ async fn stream(target: &Target, body: Value) -> EventStream {
 
 /// The command writes more than a journal holds, and the client begins to read late. The command waits, and
 /// nothing is missing.
-pub(super) async fn a_command_that_waits_for_its_reader(target: Target) {
+pub(super) async fn command_waits_for_its_reader(target: Target) {
     let bytes = 90_000_000;
     let command = format!("yes 0123456789abcde | head -c {bytes}");
     let mut events = stream(&target, json!({"command": command, "overflow": "wait"})).await;
@@ -123,7 +123,7 @@ pub(super) async fn of_a_process(target: Target) {
 }
 
 /// Output arrives while the command runs.
-pub(super) async fn it_is_live(target: Target) {
+pub(super) async fn output_is_live(target: Target) {
     let folder = target.folder().await;
     let command = "for i in 1 2 3; do echo $i; until [ -e $i ]; do sleep 0.01; done; done";
     let session = target.new_session().await;
@@ -141,7 +141,7 @@ pub(super) async fn it_is_live(target: Target) {
     target.remove(&folder).await;
 }
 
-pub(super) async fn in_base64(target: Target) {
+pub(super) async fn base64_encoding(target: Target) {
     let body = json!({"command": r"printf 'a\0\xff'; printf '\xc3' >&2", "encoding": "base64"});
     let all = stream(&target, body).await.rest().await;
     let bytes = |kind: &str| -> Vec<u8> {
@@ -154,7 +154,7 @@ pub(super) async fn in_base64(target: Target) {
 }
 
 /// A silent stream sends a heartbeat at least every 15 seconds.
-pub(super) async fn a_heartbeat(target: Target) {
+pub(super) async fn heartbeat(target: Target) {
     let id = target.start(json!({"command": "sleep 300"})).await;
     let mut streams = [
         target.stream(Request::get(format!("/api/process/{id}/stream"))).await,
@@ -181,7 +181,7 @@ pub(super) async fn a_heartbeat(target: Target) {
     target.kill(&id).await;
 }
 
-pub(super) async fn without_following(target: Target) {
+pub(super) async fn follow_false(target: Target) {
     let id = target.start(json!({"command": "echo so far; sleep 300"})).await;
     target.until(&format!("/api/process/{id}/logs"), |logs| logs["stdout"] == "so far\n").await;
     let all =
@@ -194,7 +194,7 @@ pub(super) async fn without_following(target: Target) {
     assert_eq!(kinds(&all), ["process_info", "stdout", "exit"]);
 }
 
-pub(super) async fn every_end_is_an_event(target: Target) {
+pub(super) async fn end_events(target: Target) {
     for (options, reason) in [
         (json!({"command": "true"}), "exited"),
         (json!({"command": "kill -9 $$"}), "signaled"),
@@ -214,7 +214,7 @@ pub(super) async fn every_end_is_an_event(target: Target) {
 }
 
 /// A refused request gets an error response with JSON, not a stream.
-pub(super) async fn a_refusal_is_no_stream(target: Target) {
+pub(super) async fn errors_are_not_streams(target: Target) {
     let ask = |body: Value| target.post("/api/execute/stream", body);
     ask(json!({"command": "x", "args": [], "cwd": "/no/such"})).await.refused(400, "VALIDATION_FAILED");
     ask(json!({"command": "x", "sessionId": "nobody"})).await.refused(404, "SESSION_NOT_FOUND");
@@ -222,7 +222,7 @@ pub(super) async fn a_refusal_is_no_stream(target: Target) {
 }
 
 /// Bytes that were dropped because of the journal limit are reported.
-pub(super) async fn dropped_bytes_are_a_gap(target: Target) {
+pub(super) async fn dropped_bytes_are_reported(target: Target) {
     let total = 100 << 20;
     let id = target.start(json!({"command": format!("head -c {total} /dev/zero | tr '\\0' x")})).await;
     target.ended(&id).await;

@@ -19,7 +19,7 @@ async fn answer_of(target: &Target, session: &str, command: &str) -> Value {
 
 /// Text that breaks naive wrappers: exit code and output are correct, and the next command runs in the same
 /// shell.
-pub(super) async fn any_text_works(target: Target) {
+pub(super) async fn hostile_text(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "kept=yes").await;
     for (command, code, stdout) in [
@@ -114,7 +114,7 @@ pub(super) async fn ending_the_shell_in_a_stream(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn other_ways_to_end_it(target: Target) {
+pub(super) async fn other_ways_to_end_the_shell(target: Target) {
     for command in [
         "exec true",
         "set -e; false",
@@ -135,7 +135,7 @@ pub(super) async fn other_ways_to_end_it(target: Target) {
     }
 }
 
-pub(super) async fn restoring_without_a_word(target: Target) {
+pub(super) async fn on_shell_exit_restore(target: Target) {
     let session = target.make_session(json!({"onShellExit": "restore"})).await;
     target.in_session(&session, "x=kept").await;
     let result = target.in_session(&session, "echo out; exit 3").await;
@@ -147,7 +147,7 @@ pub(super) async fn restoring_without_a_word(target: Target) {
 }
 
 /// Creating a session whose shell has ended replaces it.
-pub(super) async fn creating_over_a_dead_shell(target: Target) {
+pub(super) async fn create_replaces_a_dead_shell(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "x=old").await;
     let body = json!({"command": "exit 3", "sessionId": session});
@@ -157,7 +157,7 @@ pub(super) async fn creating_over_a_dead_shell(target: Target) {
     target.delete_session(&session).await;
 }
 
-pub(super) async fn a_million_bytes_of_script(target: Target) {
+pub(super) async fn script_of_a_million_bytes(target: Target) {
     let session = target.new_session().await;
     let script = format!("{}echo $n", "n=$((n+1)) # padding padding\n".repeat(36_000));
     assert!(script.len() > 1_000_000);
@@ -166,7 +166,7 @@ pub(super) async fn a_million_bytes_of_script(target: Target) {
 }
 
 /// A timeout ends the command, not the shell.
-pub(super) async fn a_timeout_keeps_the_shell(target: Target) {
+pub(super) async fn timeout_keeps_the_shell(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "x=kept; f() { while :; do :; done; }").await;
     for command in ["sleep 300", "f", "trap '' INT TERM; f"] {

@@ -6,11 +6,11 @@ use super::ask::{encode, fresh};
 use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 
-pub(super) async fn without_an_upgrade(target: Target) {
+pub(super) async fn missing_upgrade(target: Target) {
     target.get("/ws").await.refused(426, "UPGRADE_REQUIRED");
 }
 
-pub(super) async fn answers_look_like_http(target: Target) {
+pub(super) async fn responses_match_http(target: Target) {
     let mut socket = target.socket().await;
     socket.request("1", "POST", "/api/execute", json!({"command": "echo out; exit 3"})).await;
     let frame = socket.response("1").await;
@@ -27,7 +27,7 @@ pub(super) async fn answers_look_like_http(target: Target) {
     assert_eq!(frame["body"]["code"], "PROCESS_NOT_FOUND");
 }
 
-pub(super) async fn an_id_is_free_after_its_answer(target: Target) {
+pub(super) async fn id_is_free_after_the_response(target: Target) {
     let mut socket = target.socket().await;
     for _ in 0..500 {
         socket.request("same", "GET", "/api/ping", Value::Null).await;
@@ -35,7 +35,7 @@ pub(super) async fn an_id_is_free_after_its_answer(target: Target) {
     }
 }
 
-pub(super) async fn headers_count(target: Target) {
+pub(super) async fn headers_apply(target: Target) {
     let session = target.new_session().await;
     let mut socket = target.socket().await;
     for name in ["x-session-id", "X-Session-Id"] {
@@ -48,7 +48,7 @@ pub(super) async fn headers_count(target: Target) {
 }
 
 /// A long request does not delay a short one, and responses arrive in any order.
-pub(super) async fn requests_run_side_by_side(target: Target) {
+pub(super) async fn requests_run_concurrently(target: Target) {
     let mut socket = target.socket().await;
     let id = fresh("long");
     socket.request("long", "POST", "/api/execute", json!({"command": "sleep 300", "executionId": id})).await;
@@ -63,7 +63,7 @@ pub(super) async fn requests_run_side_by_side(target: Target) {
     assert_eq!(socket.response("long").await["body"]["end"]["reason"], "killed");
 }
 
-pub(super) async fn streams_share_it(target: Target) {
+pub(super) async fn streams_share_a_socket(target: Target) {
     let mut socket = target.socket().await;
     for number in 0..5 {
         let body = json!({"command": format!("for i in 1 2 3; do echo {number}; sleep 0.02; done")});
@@ -88,7 +88,7 @@ pub(super) async fn streams_share_it(target: Target) {
     }
 }
 
-pub(super) async fn a_refused_stream(target: Target) {
+pub(super) async fn refused_stream(target: Target) {
     let mut socket = target.socket().await;
     socket.request("1", "GET", "/api/process/nobody/stream", Value::Null).await;
     let (events, end) = socket.events("1").await;
@@ -97,7 +97,7 @@ pub(super) async fn a_refused_stream(target: Target) {
 
 /// Whether or not its response was already sent, a cancelled request gets exactly one last frame. The next
 /// request with its id gets its own response.
-pub(super) async fn a_cancelled_id_is_free(target: Target) {
+pub(super) async fn cancelled_id_is_free(target: Target) {
     let mut socket = target.socket().await;
     let mut cancelled = 0;
     for number in 0..200 {
@@ -146,7 +146,7 @@ pub(super) async fn bytes_are_exact(target: Target) {
 }
 
 /// The same body is the same request over HTTP and over the socket.
-pub(super) async fn one_key_over_both_transports(target: Target) {
+pub(super) async fn same_key_over_both_transports(target: Target) {
     let mut socket = target.socket().await;
     for (number, body) in [
         r#"{"command":"echo 1"}"#,
@@ -173,7 +173,7 @@ pub(super) async fn one_key_over_both_transports(target: Target) {
 }
 
 /// Responses have no length limit.
-pub(super) async fn a_long_answer(target: Target) {
+pub(super) async fn long_response(target: Target) {
     let mut socket = target.socket().await;
     let size = 34 << 20;
     let command = format!("head -c {size} /dev/zero | tr '\\0' x; echo end >&2");
@@ -186,7 +186,7 @@ pub(super) async fn a_long_answer(target: Target) {
 }
 
 /// The same for an error response, which is not streamed.
-pub(super) async fn a_long_refusal(target: Target) {
+pub(super) async fn long_error(target: Target) {
     let mut socket = target.socket().await;
     let session = target.new_session().await;
     let body = json!({"command": "head -c 1000000 /dev/zero; exit 3", "sessionId": session});
@@ -198,7 +198,7 @@ pub(super) async fn a_long_refusal(target: Target) {
 }
 
 /// An unreadable message is answered with a close frame that states the reason.
-pub(super) async fn messages_that_close_it(target: Target) {
+pub(super) async fn messages_that_close_the_socket(target: Target) {
     let mut socket = target.socket().await;
     socket.send_bytes(vec![b' '; (8 << 20) + 1]).await;
     let (code, reason) = socket.closed().await;
@@ -208,7 +208,7 @@ pub(super) async fn messages_that_close_it(target: Target) {
     assert_eq!(socket.closed().await.0, 1007);
 }
 
-pub(super) async fn cancelling(target: Target) {
+pub(super) async fn cancel(target: Target) {
     let mut socket = target.socket().await;
     let (kept, killed) = (fresh("kept"), fresh("killed"));
     for (id, policy) in [(&kept, "keep"), (&killed, "kill")] {
@@ -231,7 +231,7 @@ pub(super) async fn cancelling(target: Target) {
     target.kill(&kept).await;
 }
 
-pub(super) async fn closing_harms_nothing(target: Target) {
+pub(super) async fn close_does_not_affect_commands(target: Target) {
     let mut socket = target.socket().await;
     let id = fresh("outlives");
     let body = json!({"command": "sleep 0.3; echo done", "executionId": id});
@@ -242,7 +242,7 @@ pub(super) async fn closing_harms_nothing(target: Target) {
 }
 
 /// An invalid frame is answered with an error frame, and the socket stays usable.
-pub(super) async fn frames_that_are_none(target: Target) {
+pub(super) async fn invalid_frames(target: Target) {
     let mut socket = target.socket().await;
     for bad in [
         "{",
@@ -283,7 +283,7 @@ pub(super) async fn frames_that_are_none(target: Target) {
 }
 
 /// A target must be a path, without a host.
-pub(super) async fn targets_that_are_no_paths(target: Target) {
+pub(super) async fn invalid_targets(target: Target) {
     let mut socket = target.socket().await;
     for path in [
         "http://evil/api/ping",
@@ -303,7 +303,7 @@ pub(super) async fn targets_that_are_no_paths(target: Target) {
 
 /// Ids in paths come from callers and may be unencoded. Every such request is refused, and never reaches
 /// another route.
-pub(super) async fn odd_paths(target: Target) {
+pub(super) async fn unusual_paths(target: Target) {
     let mut socket = target.socket().await;
     for path in
         ["/api/process/a b/../c?x#y", "/api/process/../execute", "/api/process/\u{fc}", "//evil/api/ping"]
@@ -314,7 +314,7 @@ pub(super) async fn odd_paths(target: Target) {
     }
 }
 
-pub(super) async fn an_id_twice_at_a_time(target: Target) {
+pub(super) async fn concurrent_duplicate_id(target: Target) {
     let mut socket = target.socket().await;
     let id = fresh("twice");
     socket.request("1", "POST", "/api/execute", json!({"command": "sleep 300", "executionId": id})).await;
@@ -326,7 +326,7 @@ pub(super) async fn an_id_twice_at_a_time(target: Target) {
 }
 
 /// A web page of another site cannot open the socket.
-pub(super) async fn from_a_foreign_page(target: Target) {
+pub(super) async fn foreign_page(target: Target) {
     let request = Request::get("/ws")
         .header("connection", "Upgrade")
         .header("upgrade", "websocket")

@@ -10,7 +10,7 @@ use crate::support::ServerProcess;
 /// that is killed while it starts a command or has an older version, and codes for files.
 const NOT_PROVOKED: [ErrorCode; 8] = [
     ErrorCode::InternalError,
-    // Not an HTTP response; `websocket::cancelling` expects it.
+    // Not an HTTP response; `websocket::cancel` expects it.
     ErrorCode::RequestCancelled,
     ErrorCode::NoShell,
     ErrorCode::ExecutionLost,
