@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::ask::fresh;
-use crate::http::{Answer, Request, Target};
+use crate::http::{Request, Response, Target};
 
-async fn with_key(target: &Target, path: &str, key: &str, body: &Value) -> Answer {
+async fn with_key(target: &Target, path: &str, key: &str, body: &Value) -> Response {
     target.send(Request::post(path, body).header("idempotency-key", key)).await
 }
 

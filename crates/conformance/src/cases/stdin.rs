@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::ask::decode;
 use super::shapes;
-use crate::http::{Answer, Request, Target};
+use crate::http::{Request, Response, Target};
 use crate::shape::assert_shape;
 
-async fn write(target: &Target, id: &str, bytes: &[u8], close: bool) -> Answer {
+async fn write(target: &Target, id: &str, bytes: &[u8], close: bool) -> Response {
     let query = if close { "?close=true" } else { "" };
     let request = Request::new("POST", format!("/api/process/{id}/stdin{query}")).body(bytes);
     target.send(request.header("content-type", "application/octet-stream")).await

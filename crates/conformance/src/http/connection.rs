@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::answer::{Answer, Head};
 use super::body::{Body, Framing};
 use super::request::Request;
+use super::response::{Head, Response};
 use super::target::Target;
 
 /// Maximum size of a response head.
@@ -102,13 +102,13 @@ impl Connection {
     }
 
     /// Reads the next response with its body.
-    pub async fn answer(&mut self) -> io::Result<Answer> {
+    pub async fn answer(&mut self) -> io::Result<Response> {
         let (head, mut framing) = self.head().await?;
         let mut body = Vec::new();
         while let Some(piece) = framing.next(&mut self.stream).await? {
             body.extend(piece);
         }
-        Ok(Answer { head, body })
+        Ok(Response { head, body })
     }
 
     /// Reads the head of the next response. The body is then read in pieces.
@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// Sends a request and reads its response.
-    pub async fn ask(&mut self, request: &Request) -> io::Result<Answer> {
+    pub async fn ask(&mut self, request: &Request) -> io::Result<Response> {
         self.send(request).await?;
         self.answer().await
     }

@@ -5,8 +5,8 @@ use std::io;
 
 use serde_json::Value;
 
-use super::answer::Head;
 use super::body::Body;
+use super::response::Head;
 use super::target::{TEST_TIMEOUT, with_timeout};
 
 /// An event.

@@ -4,18 +4,18 @@
 //! [`Target`] is the server under test. Anything unexpected, such as a lost connection, is a panic, as in any
 //! test.
 
-mod answer;
 mod body;
 mod connection;
 mod event;
 mod request;
+mod response;
 mod socket;
 mod target;
 
-pub use answer::{Answer, Head};
 pub use body::Body;
 pub use connection::Connection;
 pub use event::{Event, EventStream, Part};
 pub use request::Request;
+pub use response::{Head, Response};
 pub use socket::Socket;
 pub use target::{TEST_TIMEOUT, Target, TargetError};

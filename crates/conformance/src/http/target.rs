@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::answer::{Answer, Head};
 use super::body::Body;
 use super::connection::Connection;
 use super::event::EventStream;
 use super::request::Request;
+use super::response::{Head, Response};
 use super::socket::Socket;
 
 /// Timeout for operations that are immediate on an idle machine.
@@ -81,7 +81,7 @@ impl Target {
     }
 
     /// Sends a request on a new connection and reads the response.
-    pub async fn send(&self, request: Request) -> Answer {
+    pub async fn send(&self, request: Request) -> Response {
         let title = request.title();
         let asked = async { Connection::open(self).await?.ask(&request).await };
         with_timeout(&title, asked).await.unwrap_or_else(|e| panic!("{title}: {e}"))
@@ -109,17 +109,17 @@ impl Target {
     }
 
     /// Sends a `GET` request.
-    pub async fn get(&self, path: impl Into<String>) -> Answer {
+    pub async fn get(&self, path: impl Into<String>) -> Response {
         self.send(Request::get(path)).await
     }
 
     /// Sends a `POST` request with JSON.
-    pub async fn post(&self, path: impl Into<String>, body: Value) -> Answer {
+    pub async fn post(&self, path: impl Into<String>, body: Value) -> Response {
         self.send(Request::post(path, &body)).await
     }
 
     /// Sends a `DELETE` request.
-    pub async fn delete(&self, path: impl Into<String>) -> Answer {
+    pub async fn delete(&self, path: impl Into<String>) -> Response {
         self.send(Request::new("DELETE", path)).await
     }
 

@@ -1,4 +1,4 @@
-//! [`Answer`]: a response, and the checks that apply to every response.
+//! [`Response`]: a response, and the checks that apply to every response.
 
 use serde_json::Value;
 
@@ -24,14 +24,14 @@ impl Head {
 
 /// A response with its whole body.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// Status and headers.
     pub head: Head,
     /// The body.
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Returns the status.
     pub fn status(&self) -> u16 {
         self.head.status
