@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ask::fresh;
+use super::steps::fresh;
 use crate::http::{Request, Socket, Target};
 
 const ROUTES: [(&str, &str); 8] = [

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::fresh;
+use super::steps::fresh;
 use crate::http::{Connection, Request, Target};
 
 /// A command that waits until a file exists.

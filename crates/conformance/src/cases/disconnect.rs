@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::fresh;
+use super::steps::fresh;
 use crate::http::{Request, Target};
 
 /// Starts a command over this route, disconnects when it runs, and returns its id.

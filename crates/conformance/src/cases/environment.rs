@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ask::fresh;
+use super::steps::fresh;
 use crate::http::{Request, Target};
 
 fn show(name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::fresh;
+use super::steps::fresh;
 use crate::http::{Request, Response, Target};
 
 async fn with_key(target: &Target, path: &str, key: &str, body: &Value) -> Response {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{decode, encode, fresh};
 use super::shapes;
+use super::steps::{decode, encode, fresh};
 use crate::http::Target;
 use crate::shape::assert_shape;
 

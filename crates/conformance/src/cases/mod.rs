@@ -6,13 +6,13 @@
 //! not compile.
 
 mod access;
-pub mod ask;
 mod concurrency;
 pub mod dice;
 mod disconnect;
 mod environment;
 mod exactly_once;
 mod execute;
+pub mod steps;
 #[macro_use]
 mod list;
 mod output;

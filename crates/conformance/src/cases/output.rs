@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::ask::decode;
 use super::shapes;
+use super::steps::decode;
 use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::ask::{decode, fresh};
+use super::steps::{decode, fresh};
 use crate::http::{Part, Request, Target};
 
 pub(super) async fn session_process_output_is_not_lost_at_exit(target: Target) {

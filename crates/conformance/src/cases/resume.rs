@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::ask::{decode, fresh};
 use super::dice::Dice;
+use super::steps::{decode, fresh};
 use crate::http::{Event, Request, Target};
 
 /// Writes characters of one to four bytes to both streams, byte by byte with occasional pauses, so that they

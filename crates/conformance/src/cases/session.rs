@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{fresh, text};
 use super::shapes;
+use super::steps::{fresh, text};
 use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::ask::decode;
 use super::shapes;
+use super::steps::decode;
 use crate::http::{Request, Response, Target};
 use crate::shape::assert_shape;
 
@@ -55,7 +55,7 @@ pub(super) async fn not_open(target: Target) {
 
 pub(super) async fn session_command(target: Target) {
     let session = target.new_session().await;
-    let id = super::ask::fresh("reads");
+    let id = super::steps::fresh("reads");
     let body = json!({"command": "read line; echo got $line", "sessionId": session, "keepStdinOpen": true,
         "executionId": id});
     let mut reader = target.connect().await;
@@ -89,7 +89,7 @@ pub(super) async fn more_than_a_pipe_holds(target: Target) {
     target.ended(&id).await;
     let expected = {
         let body =
-            json!({"command": "sha256sum", "stdin": super::ask::encode(&bytes), "stdinEncoding": "base64"});
+            json!({"command": "sha256sum", "stdin": super::steps::encode(&bytes), "stdinEncoding": "base64"});
         target.run(body).await["stdout"].clone()
     };
     let got = target.get(format!("/api/process/{id}/logs?encoding=utf8")).await.ok();

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::ask::{decode, fresh, text};
 use super::shapes;
+use super::steps::{decode, fresh, text};
 use crate::http::{Event, EventStream, Part, Request, Target};
 use crate::shape::assert_shape;
 

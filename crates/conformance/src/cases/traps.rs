@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::fresh;
+use super::steps::fresh;
 use crate::http::{Request, Target};
 
 /// Returns the response to a command.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{encode, fresh};
+use super::steps::{encode, fresh};
 use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 

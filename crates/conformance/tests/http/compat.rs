@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use sandcrab_conformance::cases::ask::{fresh, text};
+use sandcrab_conformance::cases::steps::{fresh, text};
 use sandcrab_conformance::http::{Event, Request, Target};
 use serde_json::{Value, json};
 

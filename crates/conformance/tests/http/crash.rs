@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use sandcrab_conformance::cases::ask::{fresh, text};
 use sandcrab_conformance::cases::dice::Dice;
+use sandcrab_conformance::cases::steps::{fresh, text};
 use sandcrab_conformance::http::{Connection, EventStream, Request, Target};
 use serde_json::json;
 

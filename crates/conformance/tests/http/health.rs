@@ -1,7 +1,7 @@
 //! What `/api/health` and `/metrics` report when something is wrong.
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandcrab_conformance::cases::ask::text;
+use sandcrab_conformance::cases::steps::text;
 use serde_json::{Value, json};
 
 use crate::support::ServerProcess;

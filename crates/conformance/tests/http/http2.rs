@@ -1,6 +1,6 @@
 //! HTTP/2 on the same port, without TLS, with prior knowledge.
 
-use sandcrab_conformance::cases::ask::fresh;
+use sandcrab_conformance::cases::steps::fresh;
 use serde_json::{Value, json};
 
 use crate::support::ServerProcess;

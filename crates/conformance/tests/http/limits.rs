@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use sandcrab_conformance::cases::ask::fresh;
+use sandcrab_conformance::cases::steps::fresh;
 use sandcrab_conformance::http::Request;
 use serde_json::json;
 

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sandcrab_conformance::cases::ask::encode;
 use sandcrab_conformance::cases::dice::Dice;
+use sandcrab_conformance::cases::steps::encode;
 use sandcrab_conformance::http::{Connection, Request, Target};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -421,7 +421,7 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
 /// Runs consecutive commands, each with a key and repeated until it succeeds. Each must have run once.
 async fn insist(target: Target, file: std::path::PathBuf, commands: usize) {
     for number in 0..commands {
-        let key = sandcrab_conformance::cases::ask::fresh("key");
+        let key = sandcrab_conformance::cases::steps::fresh("key");
         let command = format!("echo {number} >> {}; sleep 0.02; echo out", file.display());
         let request =
             Request::post("/api/execute", &json!({"command": command})).header("idempotency-key", key);

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandcrab_conformance::cases::ask::{fresh, text};
+use sandcrab_conformance::cases::steps::{fresh, text};
 use sandcrab_conformance::http::{Event, EventStream, Request};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use sandcrab_conformance::cases::ask::text;
+use sandcrab_conformance::cases::steps::text;
 use serde_json::{Value, json};
 
 use crate::support::ServerProcess;

@@ -1,7 +1,7 @@
 //! A stopping server: new work is refused, running requests finish, and commands continue.
 
 use rustix::process::Signal;
-use sandcrab_conformance::cases::ask::fresh;
+use sandcrab_conformance::cases::steps::fresh;
 use sandcrab_conformance::http::Request;
 use serde_json::json;
 
