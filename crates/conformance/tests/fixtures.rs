@@ -219,7 +219,7 @@ fn reads_stdin() {
 }
 
 #[test]
-fn a_fixture_ends_by_itself() {
+fn fixture_ends_by_itself() {
     let mut command = fixture!("ignores_sigterm");
     command.env(LIFETIME_VARIABLE, "0");
     let mut child = command.spawn().unwrap();
@@ -227,7 +227,7 @@ fn a_fixture_ends_by_itself() {
 }
 
 #[test]
-fn a_wrong_argument_is_refused_in_a_sentence() {
+fn invalid_argument_is_refused() {
     let mut command = fixture!("forks_deep", "many");
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut text = String::new();

@@ -29,7 +29,7 @@ fn exit_code(events: &[Event]) -> &Value {
 }
 
 #[tokio::test]
-async fn a_session_comes_into_existence_on_first_use() {
+async fn session_is_created_on_first_use() {
     let server = serve().await;
     let target = &server.target;
     assert_eq!(target.in_session("first", "x=1; echo a").await["stdout"], "a");
@@ -44,7 +44,7 @@ async fn a_session_comes_into_existence_on_first_use() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_no_session_means_the_default_one() {
+async fn default_session() {
     let server = serve().await;
     let target = &server.target;
     assert_eq!(target.shell("y=2; echo $y").await["sessionId"], "default");
@@ -59,7 +59,7 @@ async fn a_request_that_names_no_session_means_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_timeout_in_a_session_is_an_error_and_ends_the_command() {
+async fn session_timeout_is_an_error() {
     let server = serve().await;
     let target = &server.target;
     let session = target.make_session(json!({"id": "s", "commandTimeoutMs": 60_000.5})).await;
@@ -88,7 +88,7 @@ async fn a_timeout_in_a_session_is_an_error_and_ends_the_command() {
 }
 
 #[tokio::test]
-async fn a_timeout_without_a_session_is_124_and_a_line() {
+async fn stateless_timeout_is_124() {
     let server = serve().await;
     let target = &server.target;
     for (command, stderr) in [
@@ -117,7 +117,7 @@ async fn a_timeout_without_a_session_is_124_and_a_line() {
 }
 
 #[tokio::test]
-async fn exit_ends_the_session_with_its_state_and_environment() {
+async fn exit_discards_state_and_environment() {
     let server = serve().await;
     let target = &server.target;
     for (command, code) in [("exit 42", 42), ("kill -9 $$", 137), ("exec true", 0)] {
@@ -139,7 +139,7 @@ async fn exit_ends_the_session_with_its_state_and_environment() {
 }
 
 #[tokio::test]
-async fn commands_that_wait_behind_an_exit_run_in_the_new_session() {
+async fn queued_commands_run_in_the_new_session() {
     let server = serve().await;
     let target = &server.target;
     target.make_session(json!({"id": "s", "env": {"MARK": "m"}})).await;
@@ -160,7 +160,7 @@ async fn commands_that_wait_behind_an_exit_run_in_the_new_session() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_does_not_let_the_next_command_into_the_old_shell() {
+async fn disconnect_keeps_the_turn() {
     let server = serve().await;
     let target = &server.target;
     target.make_session(json!({"id": "s", "env": {"MARK": "m"}})).await;
@@ -174,7 +174,7 @@ async fn a_client_that_goes_away_does_not_let_the_next_command_into_the_old_shel
 }
 
 #[tokio::test]
-async fn output_of_a_session_loses_its_final_newline() {
+async fn session_output_has_no_final_newline() {
     let server = serve().await;
     let target = &server.target;
     for (command, stdout) in
@@ -191,7 +191,7 @@ async fn output_of_a_session_loses_its_final_newline() {
 }
 
 #[tokio::test]
-async fn a_streamed_command_runs_beside_the_session() {
+async fn streamed_command_runs_beside_the_session() {
     let server = serve().await;
     let target = &server.target;
     target.in_session("s", "x=1; cd /tmp").await;
@@ -210,7 +210,7 @@ async fn a_streamed_command_runs_beside_the_session() {
 }
 
 #[tokio::test]
-async fn answers_have_the_fields_that_the_client_reads() {
+async fn responses_have_the_fields_of_the_reference() {
     let server = serve().await;
     let target = &server.target;
     let made = target.post("/api/session/create", json!({"id": "s", "env": {"SECRET": "x"}})).await.ok();
@@ -236,7 +236,7 @@ async fn answers_have_the_fields_that_the_client_reads() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_known_are_accepted() {
+async fn unknown_fields_are_accepted() {
     let server = serve().await;
     let target = &server.target;
     let body = json!({
@@ -254,7 +254,7 @@ async fn fields_that_are_not_known_are_accepted() {
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_a_failed_command_or_home() {
+async fn missing_working_directory() {
     let server = serve().await;
     let target = &server.target;
     let result = target.run(json!({"command": "pwd", "sessionId": "s", "cwd": "/not/there"})).await;
@@ -267,7 +267,7 @@ async fn a_missing_folder_is_a_failed_command_or_home() {
 }
 
 #[tokio::test]
-async fn the_socket_takes_the_same_way() {
+async fn websocket_uses_the_same_routes() {
     let server = serve().await;
     let target = &server.target;
     let mut socket = target.socket().await;
@@ -284,7 +284,7 @@ async fn the_socket_takes_the_same_way() {
 }
 
 #[tokio::test]
-async fn a_session_is_deleted_at_once_whatever_it_runs() {
+async fn session_is_deleted_at_once() {
     let server = serve().await;
     let target = &server.target;
     target.make_session(json!({"id": "s"})).await;

@@ -31,7 +31,7 @@ fn sources() -> String {
 }
 
 #[test]
-fn every_error_code_is_provoked() {
+fn every_error_code_is_tested() {
     let sources = sources();
     let missing: Vec<_> = ErrorCode::ALL
         .iter()
@@ -43,7 +43,7 @@ fn every_error_code_is_provoked() {
 }
 
 #[tokio::test]
-async fn every_route_is_asked() {
+async fn every_route_is_tested() {
     let server = ServerProcess::start(&[]).await;
     let document = server.target.get("/openapi.json").await.ok();
     let sources = sources();

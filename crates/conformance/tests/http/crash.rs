@@ -46,7 +46,7 @@ async fn open(target: &Target, request: &Request) -> std::io::Result<EventStream
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_that_resume_lose_nothing() {
+async fn resumed_readers_lose_nothing() {
     let mut server = ServerProcess::start(&[]).await;
     let command = "for i in {1..600}; do echo \"line $i ü\"; sleep 0.005; done";
     let id = server.target.start(json!({"command": command})).await;
@@ -71,7 +71,7 @@ async fn readers_that_resume_lose_nothing() {
 
 /// The client does not know whether its request arrived, so it repeats it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_starts_once() {
+async fn idempotency_key_starts_once() {
     let mut server = ServerProcess::start(&[]).await;
     let mut dice = Dice::new();
     let rounds = if is_soak() { 100 } else { 8 };
@@ -97,7 +97,7 @@ async fn a_key_starts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_live_on() {
+async fn sessions_survive() {
     let mut server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
     let session = target.make_session(json!({"name": "kept", "onShellExit": "restore", "cwd": "/usr"})).await;
@@ -120,7 +120,7 @@ async fn sessions_live_on() {
 
 /// The supervisor of the command enforces its deadlines.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_needs_no_server() {
+async fn deadlines_work_without_a_server() {
     let mut server = ServerProcess::start(&[]).await;
     let id = server.target.start(json!({"command": "echo begun; sleep 300", "timeoutMs": 1500})).await;
     let pid = server.target.process(&id).await["pid"].clone();
@@ -141,7 +141,7 @@ async fn a_deadline_needs_no_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_and_settings_are_kept() {
+async fn records_and_settings_survive() {
     let mut server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
     target.post("/api/env", json!({"vars": {"OF_THE_SANDBOX": "set"}})).await.ok();

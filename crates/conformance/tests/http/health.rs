@@ -15,7 +15,7 @@ async fn metrics(server: &ServerProcess) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_state_directory_is_reported() {
+async fn removed_state_directory_is_reported() {
     let server = ServerProcess::start(&[]).await;
     let health = server.target.get("/api/health").await.ok();
     assert!(!codes(&health).contains(&"state_directory_missing".to_owned()), "{health}");
@@ -41,7 +41,7 @@ async fn a_removed_state_directory_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_supervisor_and_a_restored_session_are_counted() {
+async fn dead_supervisors_and_restored_sessions_are_counted() {
     let server = ServerProcess::start(&[]).await;
     let counts = &server.target.get("/api/health").await.ok()["counts"];
     assert_eq!((&counts["lostSupervisors"], &counts["restoredSessions"]), (&json!(0), &json!(0)));

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{ServerProcess, with_timeout};
 
 #[tokio::test]
-async fn executions() {
+async fn execution_limit() {
     let server = ServerProcess::start(&["max-executions=3"]).await;
     let target = server.target.clone();
     let mut ids = Vec::new();
@@ -29,7 +29,7 @@ async fn executions() {
 /// Retention counts the bytes that journals keep. A command that writes a multiple of the limit removes
 /// neither itself nor others.
 #[tokio::test]
-async fn finished_executions() {
+async fn retention_limit() {
     let server = ServerProcess::start(&["journal-bytes=262144", "retention-bytes=2097152"]).await;
     let target = server.target.clone();
     let before = target.start(json!({"command": "echo before"})).await;
@@ -50,7 +50,7 @@ async fn finished_executions() {
 /// Silent clients without the token cannot lock out clients with it, or take the descriptors that commands
 /// need.
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_connections() {
+async fn silent_connections_are_closed_first() {
     let server = ServerProcess::start(&["descriptors=600"]).await;
     let target = server.target.clone();
     let session = target.new_session().await;
@@ -86,7 +86,7 @@ async fn silent_connections() {
 /// A command that has run gets its result even if its output cannot be read, and the omitted bytes of each
 /// stream are counted separately.
 #[tokio::test]
-async fn output_that_cannot_be_read_for_want_of_descriptors() {
+async fn result_without_descriptors_to_read_output() {
     let server = ServerProcess::start(&[]).await;
     let gate = server.folder().join("gate");
     let wait = format!("until [ -e {} ]; do sleep 0.01; done", gate.display());
@@ -116,7 +116,7 @@ async fn output_that_cannot_be_read_for_want_of_descriptors() {
 
 /// Without its state directory, a server starts nothing and reports the reason.
 #[tokio::test]
-async fn a_state_directory_that_was_removed() {
+async fn removed_state_directory() {
     let server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
     let session = target.new_session().await;
@@ -143,7 +143,7 @@ async fn sessions() {
 }
 
 #[tokio::test]
-async fn commands_waiting_in_a_session() {
+async fn session_queue_limit() {
     let server = ServerProcess::start(&["requests-per-socket=2000"]).await;
     let session = server.target.new_session().await;
     let mut socket = server.target.socket().await;
@@ -159,7 +159,7 @@ async fn commands_waiting_in_a_session() {
 }
 
 #[tokio::test]
-async fn requests_on_a_socket() {
+async fn socket_request_limit() {
     let server = ServerProcess::start(&["requests-per-socket=5"]).await;
     let mut socket = server.target.socket().await;
     for number in 0..6 {
@@ -172,7 +172,7 @@ async fn requests_on_a_socket() {
 }
 
 #[tokio::test]
-async fn the_size_of_a_body() {
+async fn body_size_limit() {
     let server = ServerProcess::start(&["body-bytes=1000"]).await;
     let target = server.target.clone();
     let large = json!({"command": format!("echo {}", "x".repeat(1_000))});
@@ -194,7 +194,7 @@ async fn the_size_of_a_body() {
 
 /// Incomplete bodies count too: slow clients together cannot exhaust the memory.
 #[tokio::test]
-async fn bodies_that_are_held() {
+async fn total_body_limit() {
     let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
     let half =
         Request::new("POST", "/api/execute").header("content-length", "60001").body(vec![b' '; 60_000]);
@@ -213,7 +213,7 @@ async fn bodies_that_are_held() {
 
 /// A client cannot occupy its share forever by sending nothing more.
 #[tokio::test]
-async fn a_body_that_stops_coming() {
+async fn stalled_body() {
     let server = ServerProcess::start(&["body-timeout-ms=100"]).await;
     let mut stalled = server.target.connect().await;
     let half = Request::new("POST", "/api/execute").header("content-length", "9").body("{");
@@ -227,7 +227,7 @@ async fn a_body_that_stops_coming() {
 /// Without disk space for another journal, starts are refused. Running commands continue, and starts work
 /// again when there is space.
 #[tokio::test]
-async fn a_full_disk() {
+async fn full_disk() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::mount(dir.path().join("disk"), "4m");
     let server = ServerProcess::start_in(dir, disk.path.join("state"), &[]).await;

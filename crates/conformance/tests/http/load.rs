@@ -138,7 +138,7 @@ async fn soak_many_connections() {
 }
 
 /// Clients request large output over every route that has some, and read nothing.
-async fn never_reading(clients: usize) {
+async fn load_without_reading(clients: usize) {
     measured(64 << 20, async |target: Target| {
         let mut silent: Vec<Connection> = Vec::new();
         let command = "head -c 50000000 /dev/zero | tr '\\0' x";
@@ -164,26 +164,26 @@ async fn never_reading(clients: usize) {
                 list["processes"].as_array().unwrap().is_empty()
             })
             .await;
-        undelayed(&target, "true").await;
+        assert_not_delayed(&target, "true").await;
         silent
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_never_read() {
-    never_reading(1).await;
+async fn clients_do_not_read() {
+    load_without_reading(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_clients_that_never_read() {
-    never_reading(10).await;
+async fn soak_clients_do_not_read() {
+    load_without_reading(10).await;
 }
 
 /// Responses that are held whole in memory: errors with the output of a command that ended its session's
 /// shell.
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_that_are_never_read() {
+async fn unread_errors() {
     measured(112 << 20, async |target: Target| {
         let mut silent = Vec::new();
         for _ in 0..100 {
@@ -196,7 +196,7 @@ async fn refusals_that_are_never_read() {
         for connection in &mut silent {
             assert_eq!(connection.any_head().await.unwrap().status, 410);
         }
-        undelayed(&target, "true").await;
+        assert_not_delayed(&target, "true").await;
         silent
     })
     .await;
@@ -204,7 +204,7 @@ async fn refusals_that_are_never_read() {
 
 /// Commands are long, and responses repeat them.
 #[tokio::test(flavor = "multi_thread")]
-async fn long_commands_that_are_never_read() {
+async fn unread_long_commands() {
     measured(64 << 20, async |target: Target| {
         let long = "x".repeat(1_000_000);
         let mut silent = Vec::new();
@@ -226,7 +226,7 @@ async fn long_commands_that_are_never_read() {
                 (listed.len(), running) == (110, 25)
             })
             .await;
-        undelayed(&target, "true").await;
+        assert_not_delayed(&target, "true").await;
         silent
     })
     .await;
@@ -234,7 +234,7 @@ async fn long_commands_that_are_never_read() {
 
 /// A request is not kept in memory after its response, although its socket stays open.
 #[tokio::test(flavor = "multi_thread")]
-async fn sockets_that_have_sent_a_lot() {
+async fn sockets_after_large_requests() {
     let server = ServerProcess::start(&[]).await;
     server.target.shell("true").await;
     let before = server.resident_bytes();
@@ -257,7 +257,7 @@ async fn sockets_that_have_sent_a_lot() {
 }
 
 /// Follows a process with much output, on connections that are never read.
-async fn streams_never_read(clients: usize) {
+async fn load_unread_streams(clients: usize) {
     // The limit above which pieces become small, and a little for each client.
     measured((96 << 20) + clients as u64 * (64 << 10), async |target: Target| {
         let id = target.start(json!({"command": "head -c 3000000 /dev/zero | tr '\\0' x"})).await;
@@ -271,7 +271,7 @@ async fn streams_never_read(clients: usize) {
                 silent.push(connection);
             }
         }
-        undelayed(&target, "true").await;
+        assert_not_delayed(&target, "true").await;
         // Meanwhile a client that reads gets everything, if slowly.
         let part = Request::get(format!("/api/process/{id}/output")).header("range", "bytes=0-1999999");
         let output = target.send(part).await;
@@ -282,17 +282,17 @@ async fn streams_never_read(clients: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_never_read() {
-    streams_never_read(300).await;
+async fn unread_streams() {
+    load_unread_streams(300).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_streams_that_are_never_read() {
-    streams_never_read(2_000).await;
+async fn soak_unread_streams() {
+    load_unread_streams(2_000).await;
 }
 
 /// Requests 8 MB in each of 100 requests, over one WebSocket or over 100, and reads nothing.
-async fn sockets_never_read(sockets: usize) {
+async fn load_unread_sockets(sockets: usize) {
     measured(96 << 20, async |target: Target| {
         let mut silent = Vec::new();
         for _ in 0..sockets {
@@ -310,25 +310,25 @@ async fn sockets_never_read(sockets: usize) {
                 ended.count() >= 100
             })
             .await;
-        undelayed(&target, "true").await;
+        assert_not_delayed(&target, "true").await;
         silent
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sockets_that_are_never_read() {
-    sockets_never_read(100).await;
+async fn unread_sockets() {
+    load_unread_sockets(100).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_that_is_never_read() {
-    sockets_never_read(1).await;
+async fn unread_socket() {
+    load_unread_sockets(1).await;
 }
 
 /// Requests on HTTP/2 connections whose responses are never read.
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_streams_that_are_never_read() {
+async fn unread_http2_streams() {
     measured(96 << 20, async |target: Target| {
         let id = target.start(json!({"command": "head -c 3000000 /dev/zero | tr '\\0' x"})).await;
         target.ended(&id).await;
@@ -342,14 +342,14 @@ async fn http2_streams_that_are_never_read() {
                 silent.push(client.get(url).bearer_auth(&token).send().await.unwrap());
             }
         }
-        undelayed(&target, "true").await;
+        assert_not_delayed(&target, "true").await;
         silent
     })
     .await;
 }
 
 /// Checks that commands of other clients are answered at once.
-async fn undelayed(target: &Target, command: &str) {
+async fn assert_not_delayed(target: &Target, command: &str) {
     for _ in 0..20 {
         let since = Instant::now();
         target.shell(command).await;
@@ -402,7 +402,7 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
     let folder = server.folder().to_owned();
     let mut working = JoinSet::new();
     for number in 0..clients {
-        working.spawn(insist(target.clone(), folder.join(format!("client-{number}")), 20));
+        working.spawn(run_until_accepted(target.clone(), folder.join(format!("client-{number}")), 20));
     }
     let mut dice = Dice::new();
     for _ in 0..rounds {
@@ -419,7 +419,7 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
 }
 
 /// Runs consecutive commands, each with a key and repeated until it succeeds. Each must have run once.
-async fn insist(target: Target, file: std::path::PathBuf, commands: usize) {
+async fn run_until_accepted(target: Target, file: std::path::PathBuf, commands: usize) {
     for number in 0..commands {
         let key = sandcrab_conformance::cases::steps::fresh("key");
         let command = format!("echo {number} >> {}; sleep 0.02; echo out", file.display());

@@ -35,7 +35,7 @@ async fn read(events: &mut EventStream, output: &mut String, until: usize) -> (S
 }
 
 /// A client that reconnects does not know the fate of its old connection, and neither does the server.
-async fn resumes_beside_a_stalled_connection(by: impl Fn(Request, &str, &str) -> Request, last_kind: &str) {
+async fn resume_beside_a_stalled_connection(by: impl Fn(Request, &str, &str) -> Request, last_kind: &str) {
     let server = ServerProcess::start(&[JOURNAL]).await;
     let id = fresh("again");
     let mut body = counting();
@@ -54,22 +54,22 @@ async fn resumes_beside_a_stalled_connection(by: impl Fn(Request, &str, &str) ->
 }
 
 #[tokio::test]
-async fn a_client_that_repeats_its_request_is_not_held_up_by_its_old_connection() {
+async fn repeated_request_replaces_the_old_connection() {
     let again = |start: Request, _: &str, last: &str| start.header("last-event-id", last);
-    resumes_beside_a_stalled_connection(again, "complete").await;
+    resume_beside_a_stalled_connection(again, "complete").await;
 }
 
 #[tokio::test]
-async fn a_client_that_goes_on_with_the_process_is_not_held_up_by_its_old_connection() {
+async fn process_stream_replaces_the_old_connection() {
     let follow =
         |_: Request, id: &str, last: &str| Request::get(format!("/api/process/{id}/stream?since={last}"));
-    resumes_beside_a_stalled_connection(follow, "exit").await;
+    resume_beside_a_stalled_connection(follow, "exit").await;
 }
 
 /// A character whose rest was dropped is sent as a replacement before the gap. The gap follows it, wherever
 /// the character was split.
 #[tokio::test]
-async fn a_gap_is_not_missed_by_a_client_that_resumes_before_it() {
+async fn gap_is_sent_after_a_resume() {
     let server = ServerProcess::start(&["journal-bytes=262144"]).await;
     let mut cut_characters = 0;
     // Where the journal splits the output depends on how it arrives.
@@ -113,7 +113,7 @@ impl Drop for Ended {
 
 /// If the machine of a client is gone, no packet ever tells the server. The command continues after a while.
 #[tokio::test]
-async fn soak_root_a_client_that_has_vanished_holds_no_command_up() {
+async fn soak_root_vanished_client_does_not_block_a_command() {
     let server = ServerProcess::start_alone(&[JOURNAL]).await;
     let done = server.folder().join("done");
     let mut body = counting();

@@ -80,7 +80,7 @@ async fn in_every_way(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn root_a_command_cannot_touch_the_server() {
+async fn root_command_cannot_affect_the_server() {
     let (server, program) = server(&[&format!("run-as={USER}")]).await;
     // Ensures that there is a supervisor of a run and one of a session.
     server.target.start(json!({"command": "sleep 100"})).await;
@@ -102,7 +102,7 @@ async fn root_a_command_cannot_touch_the_server() {
 
 /// The attempts are effective: as the server's own user they succeed.
 #[tokio::test(flavor = "multi_thread")]
-async fn as_the_same_user_a_command_can() {
+async fn same_user_can_affect_the_server() {
     let (server, program) = server(&[]).await;
     let result = server.target.shell(&attack(&server, &program).join(" ")).await;
     let stdout = text(&result["stdout"]);
@@ -116,7 +116,7 @@ async fn as_the_same_user_a_command_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn root_a_command_is_that_user_in_every_way() {
+async fn root_command_runs_as_the_user() {
     let (server, _) = server(&[&format!("run-as={USER}")]).await;
     let script = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; ulimit -c >/dev/null; pwd; \
                   echo out > /dev/stdout; echo err > /proc/self/fd/2; echo fd >/dev/fd/1";
@@ -147,7 +147,7 @@ async fn root_a_command_is_that_user_in_every_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn root_a_session_keeps_its_user() {
+async fn root_session_keeps_its_user() {
     let (mut server, _) = server(&[]).await;
     let session = server.target.make_session(json!({"user": USER})).await;
     let run = async |server: &ServerProcess, session: &str, command: &str| {
@@ -182,7 +182,7 @@ async fn root_a_session_keeps_its_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn root_users_that_may_not_be_named_are_refused() {
+async fn root_invalid_users_are_refused() {
     let (server, _) = server(&[&format!("run-as={USER}")]).await;
     for (user, status) in
         [("root", 403), ("0", 403), ("0:54321", 403), ("no-such-user", 400), ("54321", 400), ("", 400)]
@@ -204,7 +204,7 @@ async fn root_users_that_may_not_be_named_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_is_not_ignored_for_the_own_user() {
+async fn group_of_the_own_user_is_applied() {
     let server = ServerProcess::start(&[]).await;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let session = server.target.new_session().await;
@@ -223,7 +223,7 @@ async fn a_group_is_not_ignored_for_the_own_user() {
 
 /// `UID:GID` has no supplementary groups, even if it is the server's own user.
 #[tokio::test]
-async fn root_the_servers_own_user_and_group_have_no_other_groups() {
+async fn root_own_user_and_group_have_no_supplementary_groups() {
     let server = ServerProcess::start_in_groups("0,54999", &[]).await;
     let groups = async |body: Value| {
         let mut groups: Vec<_> = text(&server.target.run(body).await["stdout"])

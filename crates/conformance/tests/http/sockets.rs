@@ -47,7 +47,7 @@ async fn unfinished_messages() {
 
 /// Control frames between the fragments of a message are not part of it, and are not accumulated.
 #[tokio::test]
-async fn pings_are_not_kept() {
+async fn pings_do_not_accumulate() {
     let server = ServerProcess::start(&["held-body-bytes=100000"]).await;
     let mut socket = server.target.socket().await;
     socket.begin_message(1, false).await;
@@ -66,7 +66,7 @@ async fn pings_are_not_kept() {
 
 /// Sending a message may take longer than the timeout of a silent client.
 #[tokio::test]
-async fn a_slow_sender_is_not_dead() {
+async fn slow_sender_stays_connected() {
     let server = ServerProcess::start(&["socket-ping-ms=500"]).await;
     let mut socket = server.target.socket().await;
     let message = format!("{:200}", ping("slow"));
@@ -86,7 +86,7 @@ async fn a_slow_sender_is_not_dead() {
 
 /// A client that answers pings stays connected; one that does not is disconnected.
 #[tokio::test]
-async fn a_dead_client_is_dropped() {
+async fn dead_client_is_disconnected() {
     let server = ServerProcess::start(&["socket-ping-ms=300"]).await;
     let mut alive = server.target.socket().await;
     // A socket that is not polled answers nothing.
@@ -110,7 +110,7 @@ async fn a_dead_client_is_dropped() {
 
 /// A client that sends only the beginning of a message cannot occupy memory forever.
 #[tokio::test]
-async fn a_message_that_stops_coming() {
+async fn stalled_message() {
     let server = ServerProcess::start(&["socket-ping-ms=100", "body-timeout-ms=500"]).await;
     let mut socket = server.target.socket().await;
     socket.begin_message(4, false).await;
@@ -123,7 +123,7 @@ async fn a_message_that_stops_coming() {
 
 /// The bodies of all running requests on one socket share a limit.
 #[tokio::test]
-async fn bodies_of_requests_under_way() {
+async fn running_request_bodies_limit() {
     let server = ServerProcess::start(&[]).await;
     let mut socket = server.target.socket().await;
     let body = |id: &str| json!({"command": "sleep 300", "executionId": id, "stdin": "x".repeat(6_000_000)});
@@ -144,7 +144,7 @@ async fn bodies_of_requests_under_way() {
 
 /// If a client does not read its responses, no more of its requests are read.
 #[tokio::test]
-async fn answers_that_wait() {
+async fn unread_responses_stop_reading() {
     let server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
     let session = target.new_session().await;

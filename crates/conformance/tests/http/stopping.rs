@@ -46,7 +46,7 @@ async fn running_requests_finish_and_new_work_is_refused() {
 
 /// After the drain window, waiting requests are told so, and the command continues.
 #[tokio::test]
-async fn the_window_ends() {
+async fn drain_window_ends() {
     let mut server = ServerProcess::start(&["drain-ms=200", "keep-executions=1"]).await;
     let target = server.target.clone();
     let id = fresh("outlives");
