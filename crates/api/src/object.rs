@@ -48,7 +48,7 @@ mod tests {
     use crate::execute::CommandRequest;
 
     #[test]
-    fn an_array_is_no_request() {
+    fn array_is_not_a_request() {
         let read = |text| serde_json::from_str::<Object<CommandRequest>>(text).map(|Object(request)| request);
         assert_eq!(read(r#"{"command":"true"}"#).unwrap().command, "true");
         assert!(read(r#"["true"]"#).unwrap_err().to_string().contains("expected an object"));

@@ -1,4 +1,4 @@
-//! A server that is newer than this client: what the client does not know must not stop it.
+//! Compatibility with newer servers: unknown codes, events and fields are tolerated.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::{Client, FollowOptions};
 
 const TIME: &str = r#""timestamp":"2026-01-31T12:00:00.000Z""#;
 
-/// A client of a server that answers the next request with this.
+/// Returns a client of a server that sends this response to the next request.
 async fn client(status: &'static str, kind: &'static str, body: String) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

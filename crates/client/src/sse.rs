@@ -90,7 +90,7 @@ impl Parser {
             }
             b"event" => self.name = value.into_owned(),
             b"id" if !value.contains('\0') => self.id = value.into_owned(),
-            // Comments, which have no name, and what a later version of the standard may bring.
+            // Comments, which have no name, and fields of later versions of the standard.
             _ => (),
         }
     }
@@ -98,7 +98,7 @@ impl Parser {
     fn finish(&mut self, events: &mut VecDeque<Event>) {
         let name = std::mem::take(&mut self.name);
         let mut data = std::mem::take(&mut self.data);
-        // Every line of data added one; without any there is no event.
+        // Every line of data added a newline. Without data there is no event.
         if data.pop().is_some() {
             events.push_back(Event { name, data, id: self.id.clone() });
         }
@@ -119,11 +119,11 @@ mod tests {
         events.into()
     }
 
-    /// The standard, word by word, for a stream that is there as a whole.
+    /// The standard, implemented literally for a complete stream.
     fn model(stream: &[u8]) -> Vec<Event> {
         let stream = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
         let text = String::from_utf8_lossy(stream).replace("\r\n", "\n").replace('\r', "\n");
-        // What follows the last line end is no line.
+        // Text after the last line end is not a line.
         let Some((text, _)) = text.rsplit_once('\n') else { return Vec::new() };
         let (mut events, mut id) = (Vec::new(), String::new());
         let (mut name, mut data) = (String::new(), Vec::new());
@@ -146,7 +146,7 @@ mod tests {
         events
     }
 
-    /// Lines as a server may send them, ended in any way, with things that look like something else in between.
+    /// Lines as a server may send them, with all kinds of line ends, and lines that only resemble fields.
     fn stream() -> impl Strategy<Value = Vec<u8>> {
         let field = prop::sample::select(vec![
             &b"data"[..],
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut_it_is_what_the_standard_says(
+        fn parser_matches_the_standard(
             stream in stream(),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
@@ -216,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn an_id_alone_is_no_event_but_counts() {
+    fn id_alone_is_not_an_event() {
         let events = parse([&b"id: 1\n\nid: 2\n\ndata: x\n\n"[..]]);
         assert_eq!(events, [Event { name: String::new(), data: "x".into(), id: "2".into() }]);
     }
 
     #[test]
-    fn a_line_without_end_is_refused() {
+    fn endless_line_is_refused() {
         let mut parser = Parser::default();
         let mut events = VecDeque::new();
         let piece = vec![b'x'; 1 << 20];

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_stranger_could_point_here_are_refused() {
+    fn foreign_host_names_are_refused() {
         let policy = policy(&Access { allowed_hosts: vec!["box.example".into()], ..Access::default() });
         for host in ["127.0.0.1:7070", "localhost", "LOCALHOST:1", "[::1]:7070", "10.0.0.7", "box.example:80"]
         {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_are_refused() {
+    fn foreign_origins_are_refused() {
         let policy =
             policy(&Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
         let from = |origin| ask(&policy, &[("host", "127.0.0.1:7070"), ("origin", origin)]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_opens() {
+    fn only_the_token_authorizes() {
         let policy = policy(&Access { token: Some("secret".into()), ..Access::default() });
         let with = |name, value| ask(&policy, &[("host", "localhost"), (name, value)]);
         assert_eq!(with("authorization", "Bearer secret"), Ok(()));

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_oldest_that_was_not_admitted_goes_first() {
+    async fn oldest_unauthorized_connection_is_evicted_first() {
         let unauthorized = UnauthorizedConnections::default();
         let [admitted, first, second] = std::array::from_fn(|_| unauthorized.add(3));
         drop(unauthorized.add(3));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn tracked_connections_are_bounded() {
         let unauthorized = UnauthorizedConnections::default();
         for _ in 0..10_000 {
             drop(unauthorized.add(1));

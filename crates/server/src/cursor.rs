@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn cursors_round_trip() {
         for cursor in [Cursor { position: 0, held: [0, 0] }, Cursor { position: u64::MAX, held: [3, 1] }] {
             assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
         }

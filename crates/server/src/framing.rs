@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_requests_are_refused() {
         for (uri, headers) in [
             ("/", &[(header::TRANSFER_ENCODING, "gzip, chunked")][..]),
             ("/", &[(header::TRANSFER_ENCODING, "identity")]),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_header_is_refused_twice_whatever_its_values() {
+    fn duplicate_headers_are_refused() {
         for name in SINGLE {
             for second in ["a", "b", ""] {
                 let message = refused("/", &[(name.clone(), "a"), (name.clone(), second)]);

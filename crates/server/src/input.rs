@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_fields_are_named_as_they_came() {
+    fn unknown_fields_are_named() {
         for name in ["timeout", "`, expected `", "a.b", "`", "", "☃", "x` at line 1"] {
             let body = serde_json::json!({ "command": "true", name: 1 }).to_string();
             let error = parse::<CommandRequest>(body.as_bytes()).unwrap_err();

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_repeat_what_is_short() {
+    fn short_commands_are_echoed() {
         let args = |count| Some(vec!["é".to_owned(); count]);
         assert_eq!(echo("ls".into(), args(9)), ("ls".into(), args(9)));
         assert_eq!(echo("ls".into(), args(9_000)), ("ls".into(), None));

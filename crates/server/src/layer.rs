@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_handler_that_panics_is_answered_with_500() {
+    async fn panic_becomes_500() {
         for broken in [
             catch_panic(async { panic!("broken {}", 1) }).await,
             catch_panic(async { panic!("broken") }).await,

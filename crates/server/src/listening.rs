@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_is_private_and_goes_away() {
+    async fn socket_is_private_and_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listening = Listening::bind(&Listen::Unix(path.clone())).await.unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dead_servers_socket_is_replaced_and_a_living_ones_is_not() {
+    async fn only_sockets_of_dead_servers_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let listen = Listen::Unix(dir.path().join("s"));
         let living = Listening::bind(&listen).await.unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_socket_is_left_alone() {
+    async fn other_files_are_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "kept").unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_connects_while_it_changes_hands_waits() {
+    async fn clients_wait_while_the_socket_is_handed_over() {
         let first = Listening::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).await.unwrap();
         let Listen::Tcp(address) = first.address().clone() else { unreachable!() };
         let kept = first.share().unwrap();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_that_are_made() {
+    fn common_mistakes() {
         let known = ["command", "cwd", "env", "sessionId", "timeoutMs", "idleTimeoutMs", "user"];
         for (given, meant) in [
             ("timeout", Some("timeoutMs")),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_not_declared_is_a_bug() {
+    fn undeclared_error_becomes_internal() {
         let check = |method, route, code| check_error(&method, route, ApiError::new(code, "x")).code();
         assert_eq!(check(Method::GET, "/api/ping", Unauthorized), Unauthorized);
         assert_eq!(check(Method::HEAD, "/api/ping", Unauthorized), Unauthorized);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_queries_are_refused() {
+    fn undeclared_query_parameters_are_refused() {
         let check = |operation: &str, query: &str| {
             let (method, route) = operation.split_once(' ').unwrap();
             let uri = format!("{route}?{query}").replace(['{', '}'], "").parse().unwrap();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_ignored_is_refused() {
+    fn options_without_effect_are_refused() {
         use Route::{Execute, Start, Stream};
         for (field, value, taken, refused) in [
             ("maxOutputBytes", "1", &[Execute][..], &[Stream, Start][..]),

@@ -98,7 +98,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_faults_of_the_server_are_logged() {
+    fn only_internal_errors_are_logged() {
         let (log, _guard) = Log::capture();
         origin().log("a stream", &ApiError::no_process("x"));
         assert_eq!(log.lines().len(), 0);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_alone_until_it_is_woken_itself() {
+    fn part_is_polled_only_when_woken() {
         let (wakes, task) = task();
         let mut polls = 0;
         let mut own = SelfWaking::new(poll_fn(|_| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_wakes_itself_is_polled_again_but_not_for_ever() {
+    fn self_waking_part_is_polled_again_within_a_limit() {
         let (wakes, task) = task();
         let mut polls = 0;
         let mut own = SelfWaking::new(poll_fn(|cx| {

@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_the_same_however_it_is_cut(
+        fn text_is_independent_of_splits(
             bytes in prop_oneof![
                 proptest::collection::vec(any::<u8>(), 0..200),
                 ".{0,80}".prop_map(String::into_bytes),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_in_two_pieces_is_no_replacement() {
+    fn split_character_is_not_replaced() {
         let mut decoder = Decoder::default();
         let mut text = String::new();
         decoder.decode(&"€".as_bytes()[..2], |part| text.push_str(part));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_escaped_as_json_wants_it_wherever_it_stands() {
+    fn every_byte_is_escaped() {
         for byte in (0..=0x7f).map(char::from) {
             for place in 0..2 * WORD_BYTES {
                 let mut text = "\u{7f}x!# ]€~".repeat(2);

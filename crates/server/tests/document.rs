@@ -1,7 +1,7 @@
 //! The committed OpenAPI document is the one that the code makes.
 
 #[test]
-fn the_committed_document_is_the_codes_own() {
+fn committed_document_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../openapi.json");
     let made = sandcrab_server::openapi_json();
     if std::env::var_os("UPDATE_OPENAPI").is_some() {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{PROGRAM, Program, sandcrab};
 
-/// The line that the help gives for a shell.
+/// Returns the documented install line of a shell.
 fn install_line(shell: &str) -> String {
     let home = tempfile::tempdir().unwrap();
     let help = Program::start(sandcrab(home.path()).args(["completions", "--help"])).finish().with_code(0);
@@ -14,7 +14,7 @@ fn install_line(shell: &str) -> String {
     line.unwrap_or_else(|| panic!("no line for {shell}: {help:?}")).trim().to_owned()
 }
 
-/// A shell with this home, in whose path the program is.
+/// A shell with this home directory and the program in its path.
 fn shell(home: &Path, program: &str, args: &[&str]) -> Command {
     let bin = Path::new(PROGRAM).parent().unwrap().display();
     let mut command = Command::new(program);
@@ -54,7 +54,8 @@ fn fish_completes() {
 
 #[test]
 fn zsh_completes() {
-    // A terminal of zsh's own; Tab completes the only candidate, and Enter runs a command that prints the line.
+    // Run zsh on its own terminal. Tab completes the only candidate, and Enter runs a command that prints the
+    // line.
     let script = r#"
         zmodload zsh/zpty
         zpty shell zsh -i
@@ -65,7 +66,7 @@ fn zsh_completes() {
         print -r -- "$out"
     "#;
     let shown = complete("zsh", script);
-    // Backspaces are of the editor of zsh.
+    // The backspaces come from the line editor of zsh.
     assert!(shown.replace("\u{8} ", "").trim().ends_with("sandcrab session interrupt"), "{shown:?}");
 }
 

@@ -1,9 +1,9 @@
-//! What is said when something is wrong, and the exit code.
+//! Error messages and exit codes.
 
 use crate::support::{Program, TestServer};
 
 #[test]
-fn a_server_that_is_not_there() {
+fn missing_server() {
     let home = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", home.path().join("none").display());
     for args in [["ps"].as_slice(), &["run", "true"], &["exec", "true"], &["health"]] {
@@ -17,7 +17,7 @@ fn a_server_that_is_not_there() {
 }
 
 #[test]
-fn a_program_that_is_no_server() {
+fn not_a_sandcrab_server() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let answering = std::thread::spawn(move || {
@@ -36,7 +36,7 @@ fn a_program_that_is_no_server() {
 }
 
 #[test]
-fn a_token_that_is_missing_or_wrong() {
+fn missing_or_wrong_token() {
     let server = TestServer::new();
     for (name, value) in [("SANDCRAB_TOKEN", ""), ("SANDCRAB_TOKEN", "wrong")] {
         let finished = Program::start(server.sandcrab(&["ps"]).env(name, value)).finish().with_code(125);
@@ -54,13 +54,13 @@ fn a_token_that_is_missing_or_wrong() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn missing_ids() {
     let server = TestServer::new();
     for args in [["logs", "nope"], ["wait", "nope"], ["kill", "nope"]] {
         let finished = server.run(&args).with_code(125);
         assert!(finished.stderr.contains("hint: `sandcrab ps --all`"), "{finished:?}");
     }
-    // Not the routes of these names.
+    // These must not call the routes with these names.
     for id in ["kill-all", "list", "cleanup", "..", ""] {
         let finished = server.run(&["kill", id]).with_code(2);
         assert!(finished.stderr.starts_with("error: "), "{finished:?}");
@@ -70,7 +70,7 @@ fn what_is_not_there() {
 }
 
 #[test]
-fn errors_are_json_if_asked_for() {
+fn errors_are_json_with_json() {
     let server = TestServer::new();
     let finished = server.run(&["wait", "nope", "--json"]).with_code(125);
     let error: serde_json::Value = serde_json::from_str(&finished.stderr).unwrap();
@@ -81,7 +81,7 @@ fn errors_are_json_if_asked_for() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense() {
+fn invalid_usage() {
     let home = tempfile::tempdir().unwrap();
     for args in [
         ["run"].as_slice(),
@@ -107,8 +107,8 @@ fn a_command_line_that_makes_no_sense() {
 }
 
 #[test]
-fn the_token_of_this_machine_stays_here() {
-    // A name that is not ours gets no token; it does not matter whether a server answers there.
+fn local_token_is_not_sent_elsewhere() {
+    // Another host gets no token, whether or not a server answers there.
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("token"), "secret").unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -125,13 +125,13 @@ fn the_token_of_this_machine_stays_here() {
         String::from_utf8_lossy(&request[..length]).to_ascii_lowercase()
     };
     assert!(heard("127.0.0.1").contains("authorization: bearer secret"));
-    // The same machine by an address that could be any machine's.
+    // The same machine, by an address that could belong to another one.
     assert!(!heard("0.0.0.0").contains("authorization"));
 }
 
-/// An option that does not exist is no command.
+/// An unknown option is not taken as a command.
 #[test]
-fn a_mistyped_option_is_not_run() {
+fn mistyped_option_is_not_run() {
     let home = tempfile::tempdir().unwrap();
     for name in ["exec", "run"] {
         let mut command = crate::support::sandcrab(home.path());

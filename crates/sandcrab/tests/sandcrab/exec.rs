@@ -36,13 +36,13 @@ fn json_has_every_field() {
     for field in ["stderr", "command", "duration", "timestamp", "executionId", "usage"] {
         assert!(!result[field].is_null(), "{field}: {result}");
     }
-    // The options of all commands go before the command as well as before the subcommand.
+    // Global options are accepted before and after the subcommand.
     assert_eq!(server.run(&["--json", "exec", "true"]).with_code(0).json()["exitCode"], 0);
 }
 
-/// The id of a finished command can be used again, also by the same command.
+/// The id of a finished command can be reused, also by the same command.
 #[test]
-fn an_id_is_used_again() {
+fn id_is_reused() {
     let server = TestServer::new();
     let run = || server.run(&["exec", "--id", "again", "date +%N"]).with_code(0).text().to_owned();
     assert_ne!(run(), run());
@@ -62,7 +62,7 @@ fn large_output_arrives() {
     assert!(finished.stderr == numbers(1_000));
 }
 
-/// A server that dropped some of the output: what was written is not what the command wrote, so this is not a success.
+/// If the server dropped output, the printed output is incomplete, so the exit code is not 0.
 #[test]
 fn missing_output_is_a_failure() {
     use std::io::{BufRead, BufReader, Write};

@@ -1,10 +1,10 @@
-//! What is printed on standard error about how a command ended.
+//! Notes on standard error about how a command ended.
 
 use rustix::process::Signal;
 
 use crate::support::{TestServer, is_alive};
 
-/// Runs a command that ends with this code; standard error.
+/// Runs a command that ends with this code. Returns standard error.
 #[track_caller]
 fn note(server: &TestServer, code: i32, args: &[&str]) -> String {
     server.run(args).with_code(code).stderr
@@ -22,7 +22,7 @@ fn timeouts_and_limits() {
     );
     let said = note(&server, 137, &["exec", "--limit", "output=1k", "yes"]);
     assert_eq!(said, "note: the command exceeded its output limit and was ended (limit: 1 KiB)\n");
-    // The result has the same in JSON.
+    // The JSON result contains the same.
     assert_eq!(note(&server, 124, &["exec", "--json", "--timeout", "100ms", "sleep 600"]), "");
 }
 
@@ -31,7 +31,7 @@ fn a_timeout_of_the_session_is_reported() {
     let server = TestServer::new();
     server.run(&["session", "create", "s", "--timeout", "100ms"]).with_code(0);
     let said = note(&server, 124, &["session", "exec", "s", "sleep 600"]);
-    // The shell may report the end of its child before.
+    // The shell may report the end of its child first.
     assert!(said.ends_with("note: the command exceeded its timeout and was ended\n"), "{said}");
 }
 

@@ -1,9 +1,10 @@
-//! The default server is found by its state directory, over TCP and a socket, and `run` uses it while it is there.
+//! The default server is found through its state directory, over TCP and a socket, and `run` uses it while it
+//! is running.
 
 use crate::support::{Finished, Program, sandcrab};
 use crate::support::{Serve, TestDir};
 
-/// Runs the program, which knows nothing but the state directory.
+/// Runs the program with only the state directory configured.
 fn run(place: &TestDir, args: &[&str]) -> Finished {
     let mut command = sandcrab(&place.file("home"));
     Program::start(command.env("SANDCRAB_STATE_DIR", place.state()).args(args)).finish()
@@ -25,7 +26,7 @@ fn over_tcp_and_over_a_socket() {
 }
 
 #[test]
-fn one_that_was_killed_is_not_used() {
+fn killed_server_is_not_used() {
     let place = TestDir::new();
     let mut serve = place.serve(&[]);
     serve.child.kill().unwrap();
@@ -35,7 +36,7 @@ fn one_that_was_killed_is_not_used() {
 }
 
 #[test]
-fn a_restart_of_the_server_is_not_noticed() {
+fn server_restart_is_transparent() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     let mut command = sandcrab(&place.file("home"));
@@ -49,9 +50,10 @@ fn a_restart_of_the_server_is_not_noticed() {
     serve.stop();
 }
 
-/// The address file is not asked when a server was named: one that another user can change is no reason to fail.
+/// With an explicit server, the address file is not read, so one that another user can change is not an
+/// error.
 #[test]
-fn a_server_that_is_named_needs_no_address_file() {
+fn explicit_server_needs_no_address_file() {
     use std::os::unix::fs::PermissionsExt;
     let (place, other) = (TestDir::new(), TestDir::new());
     let serve = place.serve(&[]);

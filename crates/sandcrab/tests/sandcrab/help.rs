@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::support::Program;
 
-/// Every subcommand that the program itself lists, and theirs.
+/// All subcommands that the program lists, recursively.
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     collect(&[], &mut pages);
@@ -32,7 +32,7 @@ fn collect(path: &[&str], pages: &mut Vec<(String, String)>) {
 fn help(path: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let mut command = crate::support::sandcrab(home.path());
-    // The help shows what variables are set to.
+    // The help shows the values of variables.
     command.env_remove("SANDCRAB_STATE_DIR");
     let finished = Program::start(command.args(path).arg("--help")).finish().with_code(0);
     finished.text().to_owned()
@@ -74,7 +74,7 @@ const COMMANDS: [(&str, &str); 27] = [
 fn every_operation_of_the_api_has_a_command() {
     let document = include_str!("../../../../openapi.json");
     let document: serde_json::Value = serde_json::from_str(document).unwrap();
-    // The others are for programs: `/ws`, `/metrics`, `/openapi.json`.
+    // The remaining operations are for programs: `/ws`, `/metrics`, `/openapi.json`.
     let paths = document["paths"].as_object().unwrap().iter().filter(|(path, _)| path.starts_with("/api/"));
     let operations = paths.flat_map(|(_, path)| path.as_object().unwrap().values());
     let operations: Vec<_> = operations.filter_map(|operation| operation["operationId"].as_str()).collect();
@@ -91,7 +91,7 @@ fn every_operation_of_the_api_has_a_command() {
 }
 
 #[test]
-fn the_document_is_made_of_it() {
+fn document_matches_the_help() {
     let mut document = String::from(
         "# Command line reference\n\n<!-- Generated from `--help`; see crates/sandcrab/tests/sandcrab/help.rs. -->\n",
     );

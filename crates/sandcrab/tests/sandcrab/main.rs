@@ -1,4 +1,4 @@
-//! The program as people use it: real servers, real commands, real signals.
+//! End-to-end tests of the program, with real servers, commands and signals.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod background;

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::{Finished, PROGRAM, Program, TestServer, sandcrab};
 
 #[test]
-fn a_relative_working_directory_is_that_of_the_caller() {
+fn relative_working_directory() {
     let server = TestServer::new();
     let sub = server.file("sub");
     std::fs::create_dir(&sub).unwrap();
@@ -32,7 +32,7 @@ fn a_relative_working_directory_is_that_of_the_caller() {
 }
 
 #[test]
-fn a_variable_without_a_value_is_that_of_the_caller() {
+fn variable_without_a_value() {
     let server = TestServer::new();
     let args = [
         "exec",
@@ -78,13 +78,13 @@ fn programs_that_cannot_be_executed_or_found() {
         assert!(server.run(&[command, "--", "/"]).with_code(126).stderr.contains("error: "));
     }
     server.run(&["run", "--standalone", "--", file]).with_code(126);
-    // In a shell and in a session the shell reports it.
+    // With a shell or a session, the shell reports it.
     server.run(&["session", "create", "s"]).with_code(0);
     for session in [&["exec"][..], &["session", "exec", "s"]] {
         server.run(&[session, &["no-such-program-at-all"]].concat()).with_code(127);
         server.run(&[session, &[file]].concat()).with_code(126);
     }
-    // Not about the program: the working directory.
+    // Not about the program, but about the working directory.
     server.run(&["exec", "-C", file, "true"]).with_code(125);
 }
 
@@ -150,7 +150,7 @@ fn options_without_effect_are_rejected() {
         assert!(finished.stderr.contains("has no effect with `sandcrab "), "{args:?}: {finished:?}");
         assert!(finished.stdout.is_empty());
     }
-    // A variable is meant for other commands.
+    // A variable may be meant for other commands.
     let mut command = sandcrab(home.path());
     command.env("SANDCRAB_URL", "http://127.0.0.1:1").args(["run", "--standalone", "echo works"]);
     assert_eq!(Program::start(&mut command).finish().with_code(0).text(), "works\n");

@@ -8,7 +8,7 @@ fn start(server: &TestServer, id: &str, command: &str) {
 }
 
 #[test]
-fn ps_lists_what_runs_and_what_has_ended() {
+fn ps_lists_running_and_ended_processes() {
     let server = TestServer::new();
     start(&server, "long", "sleep 600");
     start(&server, "short", "exit 3");
@@ -29,7 +29,7 @@ fn ps_lists_what_runs_and_what_has_ended() {
 }
 
 #[test]
-fn commands_of_others_cannot_write_to_the_terminal() {
+fn control_characters_are_not_printed() {
     let server = TestServer::new();
     start(&server, "evil", "sleep 600 # \x1b[2J\n# second line");
     let shown = server.run(&["ps"]).with_code(0);
@@ -56,7 +56,7 @@ fn logs_show_both_streams_exactly() {
 }
 
 #[test]
-fn logs_in_json_say_where_to_go_on() {
+fn json_logs_have_cursors() {
     let server = TestServer::new();
     start(&server, "p", "echo one; echo two >&2; exit 4");
     server.run(&["wait", "p"]).with_code(4);
@@ -92,7 +92,7 @@ fn logs_follow_until_the_end() {
     assert_eq!(tailing.finish().with_code(0).text(), "begun\nover\n");
 }
 
-/// Whether a process and its parent have both become this program.
+/// Returns whether a process and its parent both run this program.
 fn are_both(pid: &str, program: &str) -> bool {
     let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |status: &str, name: &str| {

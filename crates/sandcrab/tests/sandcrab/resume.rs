@@ -1,4 +1,4 @@
-//! Connections that are cut and servers that are killed: nothing is missing, and nothing comes twice.
+//! Lost connections and killed servers: no output is missing or duplicated.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 
 use crate::support::TestServer;
 
-/// A command that writes numbered lines for long enough to be cut off in between.
+/// A command that writes numbered lines for long enough to be interrupted.
 const SLOW_LINES: &str = "for i in $(seq 1 400); do echo line $i; echo $i >&2; sleep 0.005; done; exit 5";
 
-/// The most bytes that a connection lasts: more than the longest event, or nothing would ever arrive.
+/// Maximum number of bytes per connection: more than the longest event, so that there is progress.
 const MOST_BYTES: usize = 900_000;
 
 fn lines(prefix: &str) -> String {
@@ -22,7 +22,7 @@ fn lines(prefix: &str) -> String {
 }
 
 #[test]
-fn exec_goes_on_after_the_server_was_killed() {
+fn exec_continues_after_a_server_kill() {
     let mut server = TestServer::new();
     let program = server.spawn(&["exec", SLOW_LINES]);
     for mark in ["line 50\n", "line 200\n"] {
@@ -36,7 +36,7 @@ fn exec_goes_on_after_the_server_was_killed() {
 }
 
 #[test]
-fn a_session_goes_on_after_the_server_was_killed() {
+fn session_continues_after_a_server_kill() {
     let mut server = TestServer::new();
     server.run(&["session", "create", "s"]).with_code(0);
     let program = server.spawn(&["exec", "-s", "s", &format!("X=kept; ({SLOW_LINES})")]);
@@ -48,7 +48,7 @@ fn a_session_goes_on_after_the_server_was_killed() {
 }
 
 #[test]
-fn logs_and_wait_go_on_after_the_server_was_killed() {
+fn logs_and_wait_continue_after_a_server_kill() {
     let mut server = TestServer::new();
     let program = server.spawn(&["exec", SLOW_LINES]);
     program.wait_for("line 1\n");
@@ -64,9 +64,9 @@ fn logs_and_wait_go_on_after_the_server_was_killed() {
     program.finish().with_code(5);
 }
 
-/// More than a journal holds, read by a program that takes its time: the command waits for it.
+/// The command writes more than a journal holds, and the reader is slow. The command waits for it.
 #[test]
-fn a_slow_reader_gets_every_byte() {
+fn slow_reader_gets_every_byte() {
     use std::io::Read;
     let mut server = TestServer::new();
     let last = 12_000_000_u64;
@@ -74,10 +74,10 @@ fn a_slow_reader_gets_every_byte() {
     let mut child =
         command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // The journal, which has 64 MiB, is full: from now on the command waits.
+    // The journal of 64 MiB is full, so the command waits from now on.
     crate::support::eventually("the journal is full", || {
         let last = server.run(&["logs", "--json", "-n", "1", "seq"]);
-        // It has not started before.
+        // The command must not have started before.
         (last.code == Some(0) && last.json()["cursor"].as_u64()? >= 60 << 20).then_some(())
     });
     let (mut next, mut line, mut read) = (1_u64, 0_u64, 0_usize);
@@ -106,7 +106,7 @@ fn a_slow_reader_gets_every_byte() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Passes connections on, and cuts each after some bytes of the answer.
+/// Forwards connections, and closes each after some bytes of the response.
 async fn cutting_proxy(
     to: SocketAddr,
     mut cut_after: impl FnMut() -> usize + Send + 'static,
@@ -143,12 +143,12 @@ async fn pass(mut client: TcpStream, to: SocketAddr, limit: usize) {
     }
 }
 
-/// Runs a command through connections that are cut again and again; what came on standard output, and how often it was
-/// cut.
+/// Runs a command through connections that are closed repeatedly. Returns standard output and the number of
+/// disconnects.
 async fn cut_and_read(server: &TestServer, command: &str, encoding: Encoding) -> (Vec<u8>, usize) {
     let cuts = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counter = std::sync::Arc::clone(&cuts);
-    // Another length each time, some within the head of the answer.
+    // A different length each time, sometimes within the head of the response.
     let cut_after = move || {
         let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         50 + (n * 279_193) % MOST_BYTES
@@ -175,7 +175,7 @@ async fn cut_and_read(server: &TestServer, command: &str, encoding: Encoding) ->
 }
 
 #[tokio::test]
-async fn bytes_are_exact_however_often_the_connection_is_cut() {
+async fn bytes_are_exact_across_disconnects() {
     let server = TestServer::new();
     let copy = server.file("copy");
     let command = format!("head -c 4000000 /dev/urandom | tee {}; exit 3", copy.display());
@@ -185,9 +185,9 @@ async fn bytes_are_exact_however_often_the_connection_is_cut() {
 }
 
 #[tokio::test]
-async fn text_is_exact_however_often_the_connection_is_cut() {
+async fn text_is_exact_across_disconnects() {
     let server = TestServer::new();
-    // Characters of two, three and four bytes, cut by the pieces they are written in.
+    // Characters of two, three and four bytes, split between writes.
     let command = "for i in $(seq 1 200000); do echo -n 'aü€🦀'; done | dd bs=7 status=none; exit 3";
     let (output, cuts) = cut_and_read(&server, command, Encoding::Utf8).await;
     assert!(String::from_utf8(output).unwrap() == "aü€🦀".repeat(200_000));
@@ -196,7 +196,7 @@ async fn text_is_exact_however_often_the_connection_is_cut() {
 
 /// The response is lost twice: the request is repeated, and the process is started once.
 #[tokio::test]
-async fn a_process_is_started_once() {
+async fn process_is_started_once() {
     let server = TestServer::new();
     let mut connections = 0;
     let cut_after = move || {

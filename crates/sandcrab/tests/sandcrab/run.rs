@@ -1,4 +1,4 @@
-//! `sandcrab run` without a server: one is started for it, and nothing of it is left.
+//! `sandcrab run` without a server: a temporary one is started and removed.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::support::{Finished, Program, TestServer, eventually, is_alive};
 
-/// A home that has no server, and a folder for what is temporary.
+/// A home directory without a server, and a directory for temporary files.
 struct Alone {
     dir: tempfile::TempDir,
 }
@@ -20,7 +20,7 @@ impl Alone {
 
     fn sandcrab(&self, args: &[&str]) -> Command {
         let mut command = crate::support::sandcrab(self.dir.path());
-        // An address without a listener: on the default one another server may run.
+        // An address without a listener, because another server may use the default one.
         std::fs::create_dir_all(self.dir.path().join("state")).unwrap();
         std::fs::write(self.dir.path().join("state/address"), "unix:/nonexistent\n").unwrap();
         command.env("SANDCRAB_STATE_DIR", self.dir.path().join("state"));
@@ -72,7 +72,7 @@ fn standard_input_passes_through() {
     let input: Vec<u8> = (0..600_000_u32).flat_map(u32::to_le_bytes).collect();
     let finished = Program::fed(&mut alone.sandcrab(&["run", "cat"]), &input).finish().with_code(0);
     assert!(finished.stdout == input);
-    // A command that does not want it is no error.
+    // A command that does not read its input is not an error.
     let finished =
         Program::fed(&mut alone.sandcrab(&["run", "head -c 1 >/dev/null; echo done"]), &input).finish();
     assert_eq!(finished.with_code(0).text(), "done\n");
@@ -80,7 +80,7 @@ fn standard_input_passes_through() {
 }
 
 #[test]
-fn standard_input_that_stays_open_holds_nothing_up() {
+fn open_standard_input_does_not_delay() {
     let alone = Alone::new();
     let mut program =
         Program::start(alone.sandcrab(&["run", "echo done"]).stdin(std::process::Stdio::piped()));
@@ -90,7 +90,7 @@ fn standard_input_that_stays_open_holds_nothing_up() {
 }
 
 #[test]
-fn folder_and_environment_are_ours() {
+fn working_directory_and_environment_of_the_caller() {
     let alone = Alone::new();
     let here = alone.dir.path().canonicalize().unwrap();
     let finished = Program::start(alone.sandcrab(&["run", "pwd; echo $OURS"]).env("OURS", "yes")).finish();
@@ -102,23 +102,23 @@ fn folder_and_environment_are_ours() {
 }
 
 #[test]
-fn a_timeout_ends_it() {
+fn timeout_ends_the_command() {
     let finished = Alone::new().run(&["run", "--timeout", "2s", "echo begun; sleep 600"]).with_code(124);
     assert_eq!(finished.text(), "begun\n");
 }
 
 #[test]
-fn what_it_leaves_running_ends_with_it() {
+fn leftovers_are_ended() {
     let alone = Alone::new();
     let finished = alone.run(&["run", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]).with_code(0);
     assert!(!is_alive(finished.text()));
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error() {
+fn missing_program_is_an_error() {
     let finished = Alone::new().run(&["run", "--", "no-such-program-at-all"]).with_code(127);
     assert!(finished.stderr.starts_with("error: "), "{finished:?}");
-    // For a shell it is a command that fails.
+    // In a shell, this is a failing command.
     assert_eq!(Alone::new().run(&["run", "no-such-program-at-all"]).code, Some(127));
 }
 
@@ -132,7 +132,7 @@ fn json_is_one_document() {
 }
 
 #[test]
-fn a_server_that_is_there_is_used() {
+fn running_server_is_used() {
     let server = TestServer::new();
     let state = server.file("default");
     std::fs::create_dir(&state).unwrap();

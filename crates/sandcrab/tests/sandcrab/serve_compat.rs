@@ -1,10 +1,10 @@
-//! `serve --compat sandbox-sdk`: what it implies, and the variables of the reference.
+//! `serve --compat sandbox-sdk`: implied options, and the variables of the reference.
 
 use std::process::Command;
 
 use crate::support::{Serve, TestDir, ask};
 
-/// A server of this mode on a free port, started by a command that may be changed.
+/// A server in this mode on a free port. Its command can be changed before the start.
 fn serve(place: &TestDir, change: impl FnOnce(&mut Command)) -> Serve {
     let mut command = place.command();
     command.env("SANDCRAB_COMPAT", "sandbox-sdk").env("SANDCRAB_LISTEN", "0.0.0.0:0");
@@ -19,7 +19,7 @@ fn version(serve: &Serve, token: &str) -> String {
 }
 
 #[test]
-fn no_token_is_required_and_the_log_warns_of_it() {
+fn no_token_is_required_and_a_warning_is_logged() {
     let place = TestDir::new();
     let serve = serve(&place, |_| {});
     assert!(version(&serve, "").contains("\"version\":\"0.12.7\""));
@@ -28,7 +28,7 @@ fn no_token_is_required_and_the_log_warns_of_it() {
 }
 
 #[test]
-fn a_token_is_required_where_that_is_asked_for() {
+fn token_is_required_if_configured() {
     let place = TestDir::new();
     let token_file = place.file("own-token");
     let options =
@@ -47,7 +47,7 @@ fn a_token_is_required_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_variables_of_the_reference_are_honoured() {
+fn variables_of_the_reference() {
     let place = TestDir::new();
     let serve = serve(&place, |command| {
         command

@@ -1,10 +1,10 @@
-//! What counts before what: option, variable, file.
+//! Precedence of options, variables and the configuration file.
 
 use std::process::Command;
 
 use crate::support::{Serve, TestDir};
 
-/// A command whose configuration file, variable and option each may name a socket.
+/// A command for which the configuration file, a variable and an option can each set a socket.
 fn command(place: &TestDir, file: Option<&str>, variable: Option<&str>, option: Option<&str>) -> Command {
     let socket = |name: &str| format!("unix:{}", place.file(name).display());
     let mut command = place.command();
@@ -24,7 +24,7 @@ fn command(place: &TestDir, file: Option<&str>, variable: Option<&str>, option: 
 }
 
 #[test]
-fn an_option_counts_before_a_variable_and_that_before_the_file() {
+fn precedence_of_option_variable_and_file() {
     let place = TestDir::new();
     for (variable, option, expected) in [
         (None, None, "file"),
@@ -38,7 +38,7 @@ fn an_option_counts_before_a_variable_and_that_before_the_file() {
 }
 
 #[test]
-fn a_named_file_counts_and_has_to_be_there() {
+fn explicit_file_must_exist() {
     let place = TestDir::new();
     let named = place.file("named.toml");
     std::fs::write(&named, format!("listen = \"unix:{}\"\n", place.file("named").display())).unwrap();
@@ -70,7 +70,7 @@ fn an_unknown_variable_is_reported() {
 }
 
 #[test]
-fn what_means_nothing_is_refused() {
+fn invalid_values_are_refused() {
     let place = TestDir::new();
     let file = place.file("bad.toml");
     std::fs::write(&file, "listens = \"127.0.0.1:0\"\n").unwrap();

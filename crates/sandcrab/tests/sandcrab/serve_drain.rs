@@ -1,4 +1,4 @@
-//! Requests that are under way when a server stops or is killed.
+//! Running requests when a server stops or is killed.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::support::{Serve, TestDir, ended, eventually, send};
 
-/// A command that says that it has begun, and ends when it is told to.
+/// A command that reports its start, and ends on request.
 const WAITS: &str =
     r#"{"command": "touch begun; until [ -e go ]; do sleep 0.01; done; echo done", "executionId": "waits"}"#;
 
@@ -23,7 +23,7 @@ fn stopping(serve: &Serve) {
 }
 
 #[test]
-fn the_token_opens_and_nothing_else_does() {
+fn only_the_token_authorizes() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     let body = r#"{"command": "echo hello"}"#;
@@ -35,7 +35,7 @@ fn the_token_opens_and_nothing_else_does() {
 }
 
 #[test]
-fn what_runs_is_answered_and_what_is_new_is_refused() {
+fn running_requests_finish_and_new_ones_are_refused() {
     let place = TestDir::new();
     let mut serve = place.serve(&["--drain-window", "1h"]);
     thread::scope(|scope| {
@@ -53,7 +53,7 @@ fn what_runs_is_answered_and_what_is_new_is_refused() {
 }
 
 #[test]
-fn after_the_window_it_does_not_wait_and_the_next_has_the_answer() {
+fn drain_window_ends_and_the_next_server_has_the_result() {
     let place = TestDir::new();
     let mut serve = place.serve(&["--drain-window", "100ms"]);
     thread::scope(|scope| {
@@ -73,7 +73,7 @@ fn after_the_window_it_does_not_wait_and_the_next_has_the_answer() {
 }
 
 #[test]
-fn a_command_outlives_the_server_that_started_it() {
+fn command_outlives_its_server() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     thread::scope(|scope| {

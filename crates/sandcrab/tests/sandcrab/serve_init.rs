@@ -8,10 +8,10 @@ use sandcrab_engine::EndReason;
 
 use crate::support::{PROGRAM, Serve, TestDir, children, ended, eventually, id, send};
 
-/// Says in the environment of this test program that it is to begin an execution, and where.
+/// Environment variable that makes this test program start an execution, with the path for it.
 const BEGIN: &str = "SANDCRAB_TEST_BEGIN";
 
-/// A test only in name: the other one has this program run it in a pid namespace, before the server.
+/// Not a real test: the other test runs it in a PID namespace before the server starts.
 #[test]
 fn begins_an_execution() {
     let Some(state) = std::env::var_os(BEGIN) else { return };
@@ -33,7 +33,7 @@ fn begins_an_execution() {
     });
 }
 
-/// A server that is the first process of a pid namespace, and its number out here.
+/// A server that is the first process of a PID namespace, and its process id outside of it.
 fn serve_as_init(place: &TestDir, words: &str) -> (Serve, u32) {
     let own = std::env::current_exe().unwrap();
     let script = format!(
@@ -49,7 +49,7 @@ fn serve_as_init(place: &TestDir, words: &str) -> (Serve, u32) {
 }
 
 #[test]
-fn it_restarts_its_server_reaps_and_ends_what_runs() {
+fn init_restarts_reaps_and_ends_executions() {
     let place = TestDir::new();
     let (mut serve, init) = serve_as_init(&place, "--stop-grace 500ms");
     let is_server = |pid: &u32| {
@@ -63,7 +63,7 @@ fn it_restarts_its_server_reaps_and_ends_what_runs() {
     assert!(serve.log().contains("running=2"), "{}", serve.log());
     send(init, Signal::TERM);
     assert_eq!(ended(&mut serve.child).code(), Some(0), "{}", serve.log());
-    // Of another pid namespace, so nothing is taken over; what was written counts.
+    // The execution belongs to another PID namespace, so it is not adopted. Its recorded output is kept.
     place.with_engine(async |engine| {
         let polite = engine.execution(&id("polite")).unwrap();
         assert_eq!(polite.wait().await.unwrap().exit_code, Some(3));

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::support::{Serve, TestDir, ended, eventually, send};
 
-/// Writes its process id to `pid` and the signals that it gets to `signals`.
+/// Writes its process id to `pid` and received signals to `signals`.
 const WATCHER: &str = "for s in TERM INT HUP USR2 QUIT; do trap \"echo $s >> signals\" $s; done; echo $$ > pid.new; \
                        mv pid.new pid; while :; do sleep 0.01; done";
 
@@ -29,7 +29,7 @@ fn is_gone(pid: u32) -> bool {
 }
 
 #[test]
-fn its_streams_arguments_and_environment_are_passed_through() {
+fn streams_arguments_and_environment_pass_through() {
     let place = TestDir::new();
     let mut command = place.command();
     command.env("MARK", "m").args([
@@ -45,13 +45,13 @@ fn its_streams_arguments_and_environment_are_passed_through() {
     assert!(serve.line().starts_with("token in"));
     assert_eq!(serve.line(), "out m a b --help --");
     eventually("standard error", || serve.log().lines().any(|line| line == "err").then_some(()));
-    // It has succeeded, and the server stays.
+    // The program succeeded, so the server stays.
     assert!(serve.answers());
     serve.stop();
 }
 
 #[test]
-fn nothing_after_the_dashes_is_no_program() {
+fn no_words_after_the_dashes() {
     let place = TestDir::new();
     let serve = place.serve(&["--"]);
     assert!(serve.answers());
@@ -59,7 +59,7 @@ fn nothing_after_the_dashes_is_no_program() {
 }
 
 #[test]
-fn a_failure_stops_the_server_with_its_code() {
+fn failure_stops_the_server_with_its_code() {
     for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137), ("sleep 0.2; exit 3", 3)] {
         let place = TestDir::new();
         let mut serve = serve(&place, script);
@@ -70,7 +70,7 @@ fn a_failure_stops_the_server_with_its_code() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_a_failure() {
+fn unstartable_program_is_a_failure() {
     let place = TestDir::new();
     for (program, code) in [("/not/there", 127), ("/dev/null", 126)] {
         let mut serve = place.serve(&["--", program]);
@@ -80,7 +80,7 @@ fn a_program_that_cannot_be_started_is_a_failure() {
 }
 
 #[test]
-fn signals_reach_it_and_its_end_is_not_a_failure_then() {
+fn stop_signals_are_forwarded() {
     let place = TestDir::new();
     let mut serve = serve(&place, WATCHER);
     let program = pid(&place);
@@ -88,13 +88,13 @@ fn signals_reach_it_and_its_end_is_not_a_failure_then() {
         serve.signal(signal);
         eventually(name, || lines(&place, "signals").contains(&name.to_owned()).then_some(()));
     }
-    // That one is the server's own.
+    // This signal is for the server alone.
     serve.signal(Signal::USR1);
     eventually("the server logs its state", || serve.log().contains("as it is").then_some(()));
     assert!(serve.answers() && !is_gone(program));
     serve.signal(Signal::INT);
     eventually("INT", || lines(&place, "signals").contains(&"INT".to_owned()).then_some(()));
-    // It ignores everything, so the second one ends it.
+    // The program ignores all signals, so the second one ends it.
     eventually("the server has ended", || (!serve.answers()).then_some(()));
     serve.signal(Signal::TERM);
     assert_eq!(ended(&mut serve.child).code(), Some(0), "{}", serve.log());
@@ -102,7 +102,7 @@ fn signals_reach_it_and_its_end_is_not_a_failure_then() {
 }
 
 #[test]
-fn a_program_that_ends_when_it_is_told_to_is_waited_for() {
+fn stopped_program_is_waited_for() {
     let place = TestDir::new();
     let script =
         "trap 'sleep 0.3; echo done > done; exit 9' TERM; echo $$ > pid; while :; do sleep 0.01; done";
@@ -114,7 +114,7 @@ fn a_program_that_ends_when_it_is_told_to_is_waited_for() {
 }
 
 #[test]
-fn a_crash_of_the_server_does_not_touch_it() {
+fn server_crash_does_not_affect_it() {
     let place = TestDir::new();
     let serve = serve(&place, "echo $$ >> pid; exec sleep 300");
     let program = pid(&place);

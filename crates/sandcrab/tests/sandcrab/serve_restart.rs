@@ -1,4 +1,4 @@
-//! Servers and parents that are killed.
+//! Killed servers and parents.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use sandcrab_engine::EndReason;
 use crate::support::{TestDir, children, ended, eventually, id, is_alive, send, stat};
 
 #[test]
-fn a_killed_server_is_back_within_two_seconds_and_nothing_is_lost() {
+fn killed_server_is_back_within_two_seconds() {
     let place = TestDir::new();
     let go = place.file("go");
     place.begin("long", "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 7");
@@ -33,7 +33,7 @@ fn a_killed_server_is_back_within_two_seconds_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_server_that_crashes_again_and_again_is_given_up() {
+fn repeated_crashes_are_given_up() {
     let place = TestDir::new();
     let mut serve = place.serve(&[]);
     let mut last = 0;
@@ -54,12 +54,12 @@ fn a_server_that_crashes_again_and_again_is_given_up() {
     assert!(log.contains("was ended by signal 9, for the 8th time within a minute; giving up"), "{log}");
 }
 
-/// A machine that is out of something has it again later; the parent tries on, and keeps the address.
+/// A lack of resources may be temporary: the parent keeps retrying, and keeps the address.
 #[test]
-fn a_server_that_cannot_be_started_again_is_tried_on() {
+fn failed_restart_is_retried() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
-    // Once without trouble: then the parent is sure to have the address.
+    // Once without a failure, so that the parent has the listening socket.
     send(serve.server(), Signal::KILL);
     assert!(serve.answers());
     let parent = Pid::from_raw(i32::try_from(serve.child.id()).unwrap());
@@ -73,7 +73,7 @@ fn a_server_that_cannot_be_started_again_is_tried_on() {
 }
 
 #[test]
-fn when_the_parent_is_killed_the_server_goes_and_the_work_stays() {
+fn killed_parent_ends_the_server_but_not_executions() {
     let place = TestDir::new();
     place.begin("long", "echo begun; exec sleep 300");
     let mut serve = place.serve(&["--stop-executions"]);
@@ -88,12 +88,12 @@ fn when_the_parent_is_killed_the_server_goes_and_the_work_stays() {
 }
 
 #[test]
-fn what_a_crashed_server_leaves_is_reaped() {
+fn orphans_of_a_crashed_server_are_reaped() {
     let place = TestDir::new();
     place.begin("long", "echo begun; exec sleep 300");
     let serve = place.serve(&[]);
     let parent = serve.child.id();
-    // Started by a server of its own, and so below the parent when that is killed.
+    // Started by the server, so it becomes a child of the parent when the server is killed.
     send(serve.server(), Signal::KILL);
     assert!(serve.answers());
     let is_clean = || {
@@ -106,11 +106,11 @@ fn what_a_crashed_server_leaves_is_reaped() {
 }
 
 #[test]
-fn a_wish_to_stop_between_two_servers_is_not_lost() {
+fn stop_signal_between_two_servers_is_not_lost() {
     let place = TestDir::new();
     place.begin("polite", "trap 'echo bye; exit 3' TERM; echo begun; while :; do sleep 0.01; done");
     let mut serve = place.serve(&["--stop-executions"]);
-    // Stopped, so that the parent is sure to find both.
+    // Stopped, so that the parent finds both.
     serve.signal(Signal::STOP);
     send(serve.server(), Signal::KILL);
     serve.signal(Signal::TERM);

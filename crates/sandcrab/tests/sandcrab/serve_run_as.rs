@@ -19,7 +19,7 @@ fn user_of_a_command(place: &TestDir, serve: &Serve) -> String {
 }
 
 #[test]
-fn root_an_option_a_variable_and_the_file_name_the_user() {
+fn root_option_variable_and_file_set_the_user() {
     let place = TestDir::new();
     let folder = place.file("config/sandcrab");
     fs::create_dir_all(&folder).unwrap();
@@ -28,7 +28,7 @@ fn root_an_option_a_variable_and_the_file_name_the_user() {
         [(None, None, "54321"), (Some("54322:1"), None, "54322"), (Some("54322:1"), Some("nobody"), "65534")]
     {
         let mut command = place.command();
-        // The file has one that every user may enter.
+        // A directory that every user may enter.
         command.env_remove("SANDCRAB_WORKSPACE");
         command.envs(variable.map(|user| ("SANDCRAB_RUN_AS", user)));
         command.args(option.into_iter().flat_map(|user| ["--run-as", user]));
@@ -39,7 +39,7 @@ fn root_an_option_a_variable_and_the_file_name_the_user() {
 }
 
 #[test]
-fn a_user_that_commands_cannot_run_as_is_refused() {
+fn invalid_user_is_refused() {
     let place = TestDir::new();
     let refused = |options: &[&str]| {
         let (code, said) = place.refused(place.command().args(options));

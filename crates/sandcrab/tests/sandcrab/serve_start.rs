@@ -1,4 +1,4 @@
-//! How `sandcrab serve` starts, and when it does not.
+//! Starting `sandcrab serve`, and refused starts.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::support::{Serve, TestDir, ended, eventually, is_alive, mode, ping};
 
 #[test]
-fn it_says_where_it_listens_and_keeps_the_token_to_itself() {
+fn address_is_printed_and_the_token_is_not() {
     let place = TestDir::new();
     let serve = place.serve(&["--log", "trace"]);
     assert!(serve.address.starts_with("http://127.0.0.1:"), "{}", serve.address);
@@ -22,13 +22,13 @@ fn it_says_where_it_listens_and_keeps_the_token_to_itself() {
     eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
     assert!(!serve.log().contains(token.trim()));
     serve.stop();
-    // The next start has the same.
+    // The token is the same after a restart.
     place.serve(&[]).stop();
     assert_eq!(std::fs::read_to_string(&token_file).unwrap(), token);
 }
 
 #[test]
-fn a_log_in_json_is_json() {
+fn json_log() {
     let place = TestDir::new();
     let serve = place.serve(&["--log-format", "json"]);
     serve.signal(Signal::USR1);
@@ -40,14 +40,14 @@ fn a_log_in_json_is_json() {
 }
 
 #[test]
-fn a_unix_socket_is_private_replaced_when_dead_and_removed_in_the_end() {
+fn unix_socket_is_private_replaced_and_removed() {
     let place = TestDir::new();
     let (path, listen) = (place.file("s"), format!("unix:{}", place.file("s").display()));
     let mut serve = place.serve(&["--listen", &listen]);
     assert_eq!(serve.address, listen);
     assert!(serve.answers());
     assert_eq!(mode(&path), 0o600);
-    // With another state directory, the socket is what is in the way.
+    // With another state directory, the conflict is about the socket.
     let mut second = place.command();
     second.args(["--listen", &listen, "--state-dir"]).arg(place.file("other"));
     let (code, said) = place.refused(&mut second);
@@ -65,7 +65,7 @@ fn a_unix_socket_is_private_replaced_when_dead_and_removed_in_the_end() {
 }
 
 #[test]
-fn a_second_one_on_the_same_state_directory_is_refused() {
+fn second_server_on_a_state_directory_is_refused() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     let (code, said) = place.refused(&mut place.command());
@@ -79,7 +79,7 @@ fn a_second_one_on_the_same_state_directory_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_refused() {
+fn used_port_is_refused() {
     let (place, other) = (TestDir::new(), TestDir::new());
     let serve = other.serve(&[]);
     let address = serve.address.strip_prefix("http://").unwrap();
@@ -90,7 +90,7 @@ fn a_port_that_is_taken_is_refused() {
 }
 
 #[test]
-fn a_token_that_others_can_read_is_refused() {
+fn readable_token_is_refused() {
     let place = TestDir::new();
     let token = place.file("secret");
     std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
@@ -105,7 +105,7 @@ fn a_token_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn without_a_token_it_says_so_and_not_to_the_world() {
+fn no_auth_requires_a_private_address() {
     let place = TestDir::new();
     let (code, said) = place.refused(place.command().args(["--no-auth", "--listen", "0.0.0.0:0"]));
     assert!(code == Some(2) && said.contains("--trust-network"), "{said}");
@@ -116,7 +116,7 @@ fn without_a_token_it_says_so_and_not_to_the_world() {
 }
 
 #[test]
-fn the_parent_is_one_thread() {
+fn parent_has_one_thread() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     let tasks = std::fs::read_dir(format!("/proc/{}/task", serve.child.id())).unwrap();

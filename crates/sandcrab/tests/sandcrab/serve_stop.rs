@@ -7,13 +7,13 @@ use sandcrab_engine::EndReason;
 
 use crate::support::{TestDir, children, ended, eventually, id, ping};
 
-/// Says so when it is told to end, and does.
+/// Reports SIGTERM and exits.
 const POLITE: &str = "trap 'echo bye; exit 3' TERM; echo begun; while :; do sleep 0.01; done";
-/// Hears nothing but SIGKILL.
+/// Ignores everything but SIGKILL.
 const STUBBORN: &str = "trap '' TERM; echo begun; while :; do sleep 0.01; done";
 
 #[test]
-fn it_ends_well_and_what_runs_goes_on() {
+fn stop_leaves_executions_running() {
     let place = TestDir::new();
     place.begin("long", "echo begun; exec sleep 300");
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
@@ -26,7 +26,7 @@ fn it_ends_well_and_what_runs_goes_on() {
 }
 
 #[test]
-fn what_runs_is_ended_where_that_is_asked_for() {
+fn stop_executions_ends_them() {
     let place = TestDir::new();
     place.begin("polite", POLITE);
     place.begin("stubborn", STUBBORN);
@@ -42,7 +42,7 @@ fn what_runs_is_ended_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_second_signal_does_not_wait() {
+fn second_signal_stops_at_once() {
     let place = TestDir::new();
     place.begin("stubborn", STUBBORN);
     let mut serve = place.serve(&["--stop-executions", "--stop-grace", "1h"]);
@@ -60,14 +60,14 @@ fn a_second_signal_does_not_wait() {
 }
 
 #[test]
-fn what_was_ignored_when_it_started_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let place = TestDir::new();
     let mut command = std::process::Command::new("nohup");
     place.prepare(&mut command);
     command.args([crate::support::PROGRAM, "serve"]);
     let serve = crate::support::Serve::start(&place, &mut command);
     serve.signal(Signal::HUP);
-    // The parent answers signals in order, and this one it does not ignore.
+    // The parent handles signals in order, and does not ignore this one.
     serve.signal(Signal::USR1);
     eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
     assert!(!serve.log().contains("stopping"));

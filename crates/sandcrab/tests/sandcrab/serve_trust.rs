@@ -1,4 +1,5 @@
-//! What another user owns or can change is not used: that user would run commands as the server's user.
+//! Files that another user owns or can change are refused, because that user could run commands as the
+//! server's user.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use crate::support::TestDir;
 
-/// A user that is not this one.
+/// The id of another user.
 const OTHER: u32 = 54_321;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -23,7 +24,7 @@ fn give(path: &Path) {
     chown(path, Some(OTHER), Some(OTHER)).unwrap();
 }
 
-/// A server refuses to start, and names the file.
+/// Checks that a server refuses to start, and names the file.
 #[track_caller]
 fn refused(place: &TestDir, name: &Path, why: &str) {
     let (code, said) = place.refused(&mut place.command());
@@ -33,7 +34,7 @@ fn refused(place: &TestDir, name: &Path, why: &str) {
 }
 
 #[test]
-fn root_a_state_directory_of_another_user_is_refused_with_its_token() {
+fn root_state_directory_of_another_user_is_refused() {
     let place = TestDir::new();
     let state = place.state();
     fs::create_dir(&state).unwrap();
@@ -42,7 +43,7 @@ fn root_a_state_directory_of_another_user_is_refused_with_its_token() {
     give(&state);
     give(&state.join("token"));
     refused(&place, &state, "belongs to user 54321");
-    // Its owner gives away the token only, or keeps it.
+    // Only the token, or only the directory, belongs to another user.
     chown(&state, Some(0), Some(0)).unwrap();
     refused(&place, &state.join("token"), "belongs to user 54321");
     chown(state.join("token"), Some(0), Some(0)).unwrap();
@@ -53,7 +54,7 @@ fn root_a_state_directory_of_another_user_is_refused_with_its_token() {
 }
 
 #[test]
-fn root_every_file_and_folder_of_a_state_directory_must_be_the_servers() {
+fn root_files_of_another_user_are_refused() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
     assert!(serve.ask(&place, "POST /api/env", r#"{"vars":{"A":"1"}}"#).unwrap().contains("200 OK"));
@@ -105,7 +106,7 @@ fn links_in_a_state_directory_are_not_followed() {
 }
 
 #[test]
-fn a_state_directory_below_a_folder_that_others_can_write_to_is_refused() {
+fn state_directory_in_a_writable_directory_is_refused() {
     let place = TestDir::new();
     let parent = place.file("shared");
     fs::create_dir(&parent).unwrap();
@@ -122,7 +123,7 @@ fn a_state_directory_below_a_folder_that_others_can_write_to_is_refused() {
 }
 
 #[test]
-fn a_configuration_file_that_another_user_can_change_is_refused() {
+fn writable_configuration_file_is_refused() {
     let place = TestDir::new();
     let folder = place.file("config/sandcrab");
     fs::create_dir_all(&folder).unwrap();
@@ -142,7 +143,7 @@ fn a_configuration_file_that_another_user_can_change_is_refused() {
 }
 
 #[test]
-fn root_a_client_does_not_follow_an_address_of_another_user() {
+fn root_address_file_of_another_user_is_refused() {
     let place = TestDir::new();
     let state = place.state();
     fs::create_dir(&state).unwrap();

@@ -3,7 +3,7 @@
 use crate::support::TestServer;
 
 #[test]
-fn a_session_keeps_its_state() {
+fn session_keeps_its_state() {
     let server = TestServer::new();
     let create = ["session", "create", "s", "--name", "mine", "-e", "A=1", "--cwd", "/"];
     assert_eq!(server.run(&create).with_code(0).text(), "s\n");
@@ -53,7 +53,7 @@ fn interrupt_ends_the_command_and_keeps_the_shell() {
     assert_eq!(server.run(&["session", "exec", "s", "echo $X"]).with_code(0).text(), "kept\n");
 }
 
-/// `exit 3` is exit code 3, and a note says that the shell is restored.
+/// `exit 3` gives exit code 3, and a note that the shell is restored.
 #[test]
 fn exit_in_a_session_is_the_exit_code() {
     let server = TestServer::new();

@@ -7,7 +7,7 @@ fn start(server: &TestServer, id: &str, command: &str) {
 }
 
 #[test]
-fn wait_exits_with_the_first_code_that_is_not_zero() {
+fn wait_returns_the_first_failure() {
     let server = TestServer::new();
     for (id, command) in [("a", "true"), ("b", "exit 3"), ("c", "exit 4")] {
         start(&server, id, command);
@@ -23,7 +23,7 @@ fn wait_exits_with_the_first_code_that_is_not_zero() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["exitCode"].as_i64())
         .collect();
     assert_eq!(codes, [Some(0), Some(4)]);
-    // One that does not exist does not keep the others from being waited for.
+    // A missing id does not prevent waiting for the others.
     let waited = server.run(&["wait", "nope", "c"]).with_code(125);
     assert!(waited.text().starts_with("c exited") && waited.stderr.contains("nope"), "{waited:?}");
 }
@@ -76,7 +76,7 @@ fn kill_all_ends_everything_that_ps_lists() {
 }
 
 #[test]
-fn logs_of_several_have_the_id_before_each_line() {
+fn logs_of_several_ids_are_prefixed() {
     let server = TestServer::new();
     start(&server, "a", "echo one; echo error >&2; printf two");
     start(&server, "long", "echo three");

@@ -1,4 +1,4 @@
-//! Ctrl-C and its like, and readers that go away.
+//! Ctrl-C and other signals, and closed output pipes.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::support::{Program, TestServer, eventually, is_alive};
 
-/// Less than the command has after a first Ctrl-C.
+/// Shorter than the grace period after the first Ctrl-C.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
 #[test]
@@ -41,7 +41,7 @@ fn ctrl_c_ends_the_whole_tree_of_an_embedded_server() {
 }
 
 #[test]
-fn a_second_ctrl_c_kills_at_once() {
+fn second_ctrl_c_kills_at_once() {
     let server = TestServer::new();
     let program = server.spawn(&["exec", "trap 'echo caught' INT; echo $$; while :; do sleep 0.05; done"]);
     program.wait_for("\n");
@@ -56,7 +56,7 @@ fn a_second_ctrl_c_kills_at_once() {
 }
 
 #[test]
-fn ctrl_c_without_a_server_is_heard() {
+fn ctrl_c_without_a_server() {
     let mut server = TestServer::new();
     let program = server.spawn(&["exec", "echo begun; sleep 600"]);
     program.wait_for("begun\n");
@@ -72,7 +72,7 @@ fn ctrl_c_without_a_server_is_heard() {
 }
 
 #[test]
-fn sigterm_is_passed_on() {
+fn sigterm_is_forwarded() {
     let server = TestServer::new();
     let program =
         server.spawn(&["exec", "trap 'echo term; exit' TERM; echo ready; while :; do sleep 0.05; done"]);
@@ -98,7 +98,7 @@ fn ctrl_c_ends_a_command_that_waits_for_its_turn() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_command_quietly() {
+fn closed_pipe_ends_the_command_silently() {
     let server = TestServer::new();
     let mut command = server.sandcrab(&["exec", "echo $$; exec yes"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -114,7 +114,7 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
 }
 
 #[test]
-fn a_list_whose_reader_has_gone_ends_quietly() {
+fn closed_pipe_of_a_list_is_silent() {
     let server = TestServer::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -125,7 +125,7 @@ fn a_list_whose_reader_has_gone_ends_quietly() {
 }
 
 #[test]
-fn a_signal_that_we_were_started_to_ignore_is_ignored() {
+fn ignored_signals_stay_ignored() {
     let server = TestServer::new();
     let go = server.file("go");
     let line = format!(

@@ -1,10 +1,10 @@
-//! What is different on a terminal: colours, and indented JSON.
+//! Output on a terminal: colours and indented JSON.
 
 use std::process::{Command, Stdio};
 
 use crate::support::{Program, TestServer};
 
-/// Runs the program on a terminal of its own.
+/// Runs the program on a terminal.
 fn on_terminal(server: &TestServer, arguments: &str, no_colour: &str) -> String {
     let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_sandcrab"));
     let mut command = Command::new("script");
@@ -15,7 +15,7 @@ fn on_terminal(server: &TestServer, arguments: &str, no_colour: &str) -> String 
 }
 
 #[test]
-fn colours_are_for_terminals_and_can_be_refused() {
+fn colours_only_on_terminals() {
     let server = TestServer::new();
     server.run(&["exec", "exit 1"]).with_code(1);
     assert!(on_terminal(&server, "ps --all", "").contains("\x1b["));

@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_passes_is_waited_for_and_not_for_ever() {
+    async fn temporary_errors_are_retried() {
         let of = |failures| body(FailsAtFirst(failures), Outgoing::new(100), origin()).collect();
         assert_eq!(of(100).await.unwrap().to_bytes(), "piece");
         assert!(of(100_000).await.is_err());
     }
 
     #[tokio::test]
-    async fn a_body_that_breaks_off_is_logged_with_its_ids() {
+    async fn incomplete_body_is_logged_with_its_ids() {
         let failures: [Fail; 2] = [|| Err(std::fmt::Error), || panic!("broken")];
         for fail in failures {
             let (log, _guard) = Log::capture();

@@ -117,7 +117,7 @@ async fn answer(stream: &mut TcpStream, word: &str) {
 }
 
 #[tokio::test]
-async fn what_runs_finishes_and_what_idles_is_closed() {
+async fn running_requests_finish_and_idle_connections_close() {
     let mut scene = Scene::new(100, LONG).await;
     let mut idle = scene.ask("/quick").await;
     answer(&mut idle, "quick").await;
@@ -134,7 +134,7 @@ async fn what_runs_finishes_and_what_idles_is_closed() {
 }
 
 #[tokio::test]
-async fn who_comes_while_it_drains_is_answered_once() {
+async fn new_connections_get_one_response_during_drain() {
     let mut scene = Scene::new(100, LONG).await;
     let mut busy = scene.ask("/slow").await;
     scene.is_open(1).await;
@@ -150,7 +150,7 @@ async fn who_comes_while_it_drains_is_answered_once() {
 }
 
 #[tokio::test]
-async fn after_the_window_what_runs_is_cut_off() {
+async fn requests_are_cut_off_after_the_drain_window() {
     let mut scene = Scene::new(100, Duration::from_millis(50)).await;
     let mut busy = scene.ask("/slow").await;
     scene.is_open(1).await;
@@ -161,7 +161,7 @@ async fn after_the_window_what_runs_is_cut_off() {
 }
 
 #[tokio::test]
-async fn in_a_hurry_nothing_is_waited_for() {
+async fn second_signal_does_not_wait() {
     let mut scene = Scene::new(100, LONG).await;
     let mut busy = scene.ask("/slow").await;
     scene.is_open(1).await;
@@ -174,7 +174,7 @@ async fn in_a_hurry_nothing_is_waited_for() {
 }
 
 #[tokio::test]
-async fn beyond_the_bound_clients_wait_for_a_place() {
+async fn clients_wait_for_a_slot() {
     let scene = Scene::new(2, LONG).await;
     let mut first = scene.ask("/quick").await;
     answer(&mut first, "quick").await;
@@ -190,7 +190,7 @@ async fn beyond_the_bound_clients_wait_for_a_place() {
 }
 
 #[tokio::test]
-async fn http2_with_prior_knowledge_is_understood() {
+async fn http2_with_prior_knowledge() {
     let mut scene = Scene::new(2, LONG).await;
     let mut stream = TcpStream::connect(scene.address).await.unwrap();
     // The preface and an empty SETTINGS frame; the server's own first frame is SETTINGS, too.
@@ -205,7 +205,7 @@ async fn http2_with_prior_knowledge_is_understood() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_never_asks_is_let_go() {
+async fn connections_without_a_request_are_closed() {
     let scene = Scene::new(2, LONG).await;
     // Half of what may become either version.
     let mut stream = TcpStream::connect(scene.address).await.unwrap();

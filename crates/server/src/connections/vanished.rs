@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_silence_in_spite_of_questions_counts() {
+    fn only_unanswered_probes_count() {
         let silence = |seconds, unanswered| PeerSilence { time: Duration::from_secs(seconds), unanswered };
         // A pager that was left overnight: the kernel probes it every two minutes.
         assert!(!has_vanished(silence(119, 0)) && !has_vanished(silence(120, 1)));

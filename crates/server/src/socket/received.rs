@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_end_where_they_end(
+        fn frame_boundaries(
             frames in proptest::collection::vec((any::<bool>(), any::<bool>(), 0usize..70_000), 1..6),
             cut in 1usize..40_000,
         ) {

@@ -15,7 +15,7 @@ pub(crate) use serve::{Serve, ask, ended, ping};
 pub(crate) use test_dir::{TestDir, id};
 pub(crate) use test_server::TestServer;
 
-/// The longest wait for something that takes milliseconds on an idle machine.
+/// Timeout of operations that take milliseconds on an idle machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(2);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sandcrab");
@@ -38,28 +38,28 @@ pub(crate) fn send(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// The children of a process, those included that were not reaped.
+/// Returns the children of a process, including zombies.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| stat(*pid).is_some_and(|(_, above)| above == parent)).collect()
 }
 
-/// Whether a process runs; a zombie does not. The process id may be a line of output.
+/// Returns whether a process runs. A zombie does not. The process id may be a line of output.
 #[track_caller]
 pub(crate) fn is_alive(pid: impl ToString + Copy) -> bool {
     let pid = pid.to_string().trim().parse().unwrap();
     stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 
-/// The state of a process, and its parent.
+/// Returns the state of a process, and its parent.
 pub(crate) fn stat(pid: u32) -> Option<(char, u32)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// The permissions of a file.
+/// Returns the permissions of a file.
 pub(crate) fn mode(path: &Path) -> u32 {
     std::os::unix::fs::PermissionsExt::mode(&std::fs::symlink_metadata(path).unwrap().permissions()) & 0o777
 }

@@ -1,4 +1,4 @@
-//! [`Program`]: `sandcrab`, started, fed, signalled and waited for.
+//! [`Program`]: a running `sandcrab`.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{AGAIN, PROGRAM, TEST_TIMEOUT, eventually};
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -20,14 +20,14 @@ pub(crate) struct Program {
     stderr: Gathered,
 }
 
-/// What a program did.
+/// The result of a program.
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
 }
 
-/// As text, and not all of a long output.
+/// As text. Long output is truncated.
 impl std::fmt::Debug for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Finished")
@@ -39,18 +39,18 @@ impl std::fmt::Debug for Finished {
 }
 
 impl Finished {
-    /// What it wrote to standard output, as text.
+    /// Returns standard output as text.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).unwrap()
     }
 
-    /// What it wrote to standard output, as one JSON document.
+    /// Returns standard output as one JSON document.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// Fails the test unless it ended with this code.
+    /// Fails the test unless the exit code is this.
     #[track_caller]
     pub(crate) fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -58,7 +58,7 @@ impl Finished {
     }
 }
 
-/// Bytes as they come.
+/// Collects bytes as they arrive.
 #[derive(Default)]
 struct Gathered {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -101,7 +101,7 @@ impl Gathered {
     }
 }
 
-/// The program, in an environment that has nothing of the tester's.
+/// The program, in a clean environment.
 pub(crate) fn sandcrab(home: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.env_clear().stdin(Stdio::null());
@@ -128,25 +128,25 @@ impl Program {
         let mut stdin = program.stdin.take().unwrap();
         let input = input.to_vec();
         std::thread::spawn(move || {
-            // It may not want to read all of it.
+            // The program may not read all of it.
             drop(stdin.write_all(&input));
         });
         program
     }
 
-    /// Waits until it has written something to standard error.
+    /// Waits until it has written this to standard error.
     #[track_caller]
     pub(crate) fn wait_for_error(&self, text: &str) {
         let has_come = || String::from_utf8_lossy(&self.stderr.so_far()).contains(text);
         eventually(text, || has_come().then_some(()));
     }
 
-    /// What it has written to standard output so far.
+    /// Returns the standard output so far.
     pub(crate) fn so_far(&self) -> Vec<u8> {
         self.stdout.so_far()
     }
 
-    /// Waits until it has written something.
+    /// Waits until it has written this to standard output.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) {
         let has_come = || self.so_far().windows(text.len()).any(|part| part == text.as_bytes());
@@ -157,7 +157,7 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Its standard input, to be kept open.
+    /// Returns its standard input, to keep it open.
     pub(crate) fn take_stdin(&mut self) -> ChildStdin {
         self.stdin.take().unwrap()
     }
@@ -180,7 +180,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has ended, unless the test has failed.
+        // The program has ended, unless the test has failed.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -19,18 +19,18 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
     eventually("it ends", || child.try_wait().unwrap())
 }
 
-/// A `sandcrab serve` that listens. It is killed when it goes.
+/// A listening `sandcrab serve`. It is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Serve {
     pub(crate) child: Child,
     pub(crate) address: String,
-    /// Behind a lock, so that requests can be sent from other threads.
+    /// Locked, so that requests can be sent from other threads.
     lines: Mutex<Receiver<String>>,
     log: PathBuf,
 }
 
 impl Serve {
-    /// Starts it, and waits until it says where it listens.
+    /// Starts it, and waits until it prints its address.
     #[track_caller]
     pub(crate) fn start(place: &TestDir, command: &mut Command) -> Self {
         let log = place.file("serve.log");
@@ -46,14 +46,14 @@ impl Serve {
         serve
     }
 
-    /// The next line of its standard output.
+    /// Returns the next line of its standard output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
         let line = self.lines.lock().unwrap().recv_timeout(TEST_TIMEOUT);
         line.unwrap_or_else(|_| panic!("it says nothing: {}", self.log()))
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -62,7 +62,7 @@ impl Serve {
         send(self.child.id(), signal);
     }
 
-    /// The process of the server itself.
+    /// Returns the process id of the server itself.
     #[track_caller]
     pub(crate) fn server(&self) -> u32 {
         let is_server = |pid: &u32| {
@@ -72,7 +72,7 @@ impl Serve {
         eventually("there is a server", || children(self.child.id()).into_iter().find(is_server))
     }
 
-    /// Stops it; it has to end well.
+    /// Stops it, and checks its exit code.
     #[track_caller]
     pub(crate) fn stop(mut self) {
         self.signal(Signal::TERM);
@@ -80,13 +80,13 @@ impl Serve {
         assert_eq!(status.code(), Some(0), "{}", self.log());
     }
 
-    /// Sends a request with the token, and waits for all of its answer.
+    /// Sends a request with the token, and returns the whole response.
     pub(crate) fn ask(&self, place: &TestDir, what: &str, body: &str) -> Option<String> {
         let token = std::fs::read_to_string(place.state().join("token")).unwrap();
         ask(&self.address, what, token.trim(), body)
     }
 
-    /// Whether it answers.
+    /// Returns whether it answers.
     pub(crate) fn answers(&self) -> bool {
         ping(&self.address).is_some_and(|answer| answer.starts_with("HTTP/1.1 "))
     }
@@ -94,18 +94,18 @@ impl Serve {
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        // Its server follows it.
+        // The server ends with its parent.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Asks for a sign of life; `None` if the connection fails.
+/// Sends a ping. Returns `None` if the connection fails.
 pub(crate) fn ping(address: &str) -> Option<String> {
     ask(address, "GET /api/ping", "", "")
 }
 
-/// Sends a request and waits for all of its answer; `None` if the connection fails.
+/// Sends a request and returns the whole response, or `None` if the connection fails.
 pub(crate) fn ask(address: &str, what: &str, token: &str, body: &str) -> Option<String> {
     let request = format!(
         "{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\

@@ -9,8 +9,8 @@ use sandcrab_engine::{CommandSpec, Engine, EngineConfig, ExecutionId, OpenError,
 
 use super::{AGAIN, PROGRAM, Serve, TEST_TIMEOUT, ended};
 
-/// A temporary directory with a state directory in it. Dropping it ends everything that was started on that state
-/// directory.
+/// A temporary directory with a state directory in it. Dropping it ends everything that was started on that
+/// state directory.
 #[derive(Debug)]
 pub(crate) struct TestDir {
     dir: tempfile::TempDir,
@@ -34,7 +34,7 @@ impl TestDir {
         self.file("state")
     }
 
-    /// `sandcrab serve` with this state directory and nothing from outside.
+    /// `sandcrab serve` with this state directory and a clean environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(PROGRAM);
         self.prepare(&mut command);
@@ -65,7 +65,7 @@ impl TestDir {
         Serve::start(self, &mut command)
     }
 
-    /// Runs a server that is not to start; its code and what it says.
+    /// Runs a server that must refuse to start. Returns its exit code and its message.
     pub(crate) fn refused(&self, command: &mut Command) -> (Option<i32>, String) {
         let log = self.file("refused.log");
         let (out, err) = (File::create(&log).unwrap(), File::options().append(true).open(&log).unwrap());
@@ -74,7 +74,7 @@ impl TestDir {
         (status.code(), std::fs::read_to_string(&log).unwrap())
     }
 
-    /// An engine of the test's own on the state directory, for as long as there is no server.
+    /// Opens an engine on the state directory while there is no server.
     pub(crate) fn with_engine<T>(&self, work: impl AsyncFnOnce(&Engine) -> T) -> T {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
@@ -96,7 +96,7 @@ impl TestDir {
         })
     }
 
-    /// Starts a command that a server then takes over, and waits until it has written a line.
+    /// Starts a command that a server later adopts, and waits until it has written a line.
     pub(crate) fn begin(&self, name: &str, text: &str) {
         self.with_engine(async |engine| {
             let execution = engine.start(CommandSpec::shell(text).id(id(name))).await.unwrap();
@@ -110,14 +110,14 @@ impl TestDir {
 impl Drop for TestDir {
     fn drop(&mut self) {
         if self.state().join("lock").exists() {
-            // On a thread of its own: the test may be inside a runtime.
+            // On a separate thread, because the test may be inside a runtime.
             let stop = || self.with_engine(async |engine| engine.stop_all(9, Duration::ZERO).await);
             drop(std::thread::scope(|scope| scope.spawn(stop).join()));
         }
     }
 }
 
-/// An id of an execution.
+/// Returns the id of an execution.
 pub(crate) fn id(text: &str) -> ExecutionId {
     text.parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! [`TestServer`]: a `sandcrab serve` that can be killed and started again, and the program to use it with.
+//! [`TestServer`]: a `sandcrab serve` that can be killed and restarted, and the program to use it with.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::{Finished, Program, Serve, TestDir, eventually, is_alive, sandcrab, send};
 
-/// A server on a state directory of its own. Dropping it ends the server and everything it runs.
+/// A server on its own state directory. Dropping it ends the server and everything it runs.
 #[derive(Debug)]
 pub(crate) struct TestServer {
     /// `None` after [`TestServer::kill`].
@@ -23,7 +23,7 @@ impl TestServer {
         Self::with_options(&[])
     }
 
-    /// A server with these options of `serve`.
+    /// Starts a server with these options of `serve`.
     pub(crate) fn with_options(options: &[&str]) -> Self {
         let dir = TestDir::new();
         let (serve, address) = serve(&dir, "127.0.0.1:0", options);
@@ -36,12 +36,12 @@ impl TestServer {
         self.serve = Some(serve(&self.dir, &self.address.to_string(), &[]).0);
     }
 
-    /// Kills the server and its parent with SIGKILL; what they run goes on.
+    /// Kills the server and its parent with SIGKILL. Executions continue.
     pub(crate) fn kill(&mut self) {
         let mut serve = self.serve.take().unwrap();
         let server = serve.server();
         serve.child.kill().unwrap();
-        // The server may have followed its parent already.
+        // The server may have ended with its parent.
         if is_alive(server) {
             send(server, Signal::KILL);
         }
@@ -67,12 +67,12 @@ impl TestServer {
         self.dir.file(name)
     }
 
-    /// The server's workspace, which the program runs in too.
+    /// The server's workspace, in which the program runs too.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The program with the server's address and token, and nothing else, in its environment.
+    /// The program with only the server's address and token in its environment.
     pub(crate) fn sandcrab(&self, args: &[&str]) -> Command {
         let mut command = sandcrab(self.dir());
         command.env("SANDCRAB_URL", format!("http://{}", self.address)).env("SANDCRAB_TOKEN", &self.token);
