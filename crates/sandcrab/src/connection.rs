@@ -7,8 +7,8 @@ use sandcrab_client::{Address, Client};
 use sandcrab_engine::trusted::{Secrecy, read_trusted};
 
 use crate::address_file::AddressFile;
+use crate::default_paths;
 use crate::failure::Failure;
-use crate::places;
 
 /// The variable that holds a token.
 pub(crate) const TOKEN_VARIABLE: &str = "SANDCRAB_TOKEN";
@@ -77,7 +77,7 @@ impl Connection<'_> {
 /// The state directory of the default server.
 fn state_dir() -> Option<PathBuf> {
     let given = std::env::var_os(STATE_DIR_VARIABLE).filter(|dir| !dir.is_empty());
-    given.map(PathBuf::from).or_else(places::state_dir)
+    given.map(PathBuf::from).or_else(default_paths::state_dir)
 }
 
 /// The token in a state directory, if there is one.

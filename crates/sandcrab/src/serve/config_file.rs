@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use sandcrab_engine::trusted::{Secrecy, TrustError, read_trusted};
 
 use crate::commands::serve::ServeArgs;
-use crate::places;
+use crate::default_paths;
 
 /// Maximum size of a configuration file.
 const MAX_BYTES: u64 = 1 << 20;
@@ -30,7 +30,7 @@ pub(super) fn read(named: Option<&Path>) -> Result<ServeArgs, FileError> {
     if let Some(path) = named {
         return parse(path, &text_of(path)?);
     }
-    for path in places::config_files() {
+    for path in default_paths::config_files() {
         // The file or its directory does not exist; the owners of parent directories do not matter then.
         if path.symlink_metadata().is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)

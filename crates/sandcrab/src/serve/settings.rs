@@ -19,7 +19,7 @@ use super::token::{self, TokenError};
 use crate::cli::Cli;
 use crate::commands::serve::ServeArgs;
 use crate::connection::TOKEN_VARIABLE;
-use crate::places;
+use crate::default_paths;
 use crate::quantity::{Size, Span};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
@@ -79,8 +79,9 @@ impl Settings {
         let log = log::filter(args.log.as_deref().unwrap_or(DEFAULT_LOG)).map_err(SettingsError::Log)?;
         let log_format = args.log_format.unwrap_or_default();
         check_exposed(&listen, &args)?;
-        let state_dir =
-            absolute(args.state_dir.clone().or_else(places::state_dir).ok_or(SettingsError::NoStateDir)?);
+        let state_dir = absolute(
+            args.state_dir.clone().or_else(default_paths::state_dir).ok_or(SettingsError::NoStateDir)?,
+        );
         let workspace = workspace(args.workspace.clone())?;
         let defaults = defaults(&args)?;
         TrustedDir::open_private(&state_dir).map_err(OpenError::from)?;
@@ -146,7 +147,7 @@ fn absolute(path: PathBuf) -> PathBuf {
 }
 
 fn workspace(given: Option<PathBuf>) -> Result<PathBuf, SettingsError> {
-    let path = absolute(given.or_else(places::workspace).unwrap_or_else(|| "/".into()));
+    let path = absolute(given.or_else(default_paths::workspace).unwrap_or_else(|| "/".into()));
     let refused = |why: String| SettingsError::Workspace { path: path.clone(), why };
     let found = std::fs::metadata(&path).map_err(|error| refused(error.to_string()))?;
     if found.is_dir() { Ok(path) } else { Err(refused("it is not a directory".into())) }
