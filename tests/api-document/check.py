@@ -15,7 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import TypeAdapter
 
 METHODS = ("get", "put", "post", "delete")
-# Numbers whose names say what they count, or come from the reference.
+# Numbers whose names state what they count, or come from the reference.
 UNITLESS = {
     "count", "cursor", "duration", "executions", "exitCode", "from", "httpStatus", "connections", "openFiles", "pid",
     "processes", "queued", "restarts", "running", "sessions", "signal", "status", "to", "written", "lostSupervisors",
@@ -30,13 +30,13 @@ problems = []
 
 
 def check(holds, what):
-    """Notes a rule that does not hold."""
+    """Records a violated rule."""
     if not holds:
         problems.append(what)
 
 
 def operations():
-    """Every operation: its name and what it is."""
+    """All operations: name and definition."""
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
@@ -44,11 +44,11 @@ def operations():
 
 
 def walk(value, at="#"):
-    """Every object of the document, and where it stands."""
+    """All objects of the document, with their paths."""
     if isinstance(value, dict):
         yield at, value
         for key, inner in value.items():
-            # What an example holds is not a schema.
+            # The content of an example is not a schema.
             if key not in ("example", "examples"):
                 yield from walk(inner, f"{at}/{key}")
     elif isinstance(value, list):
@@ -57,15 +57,15 @@ def walk(value, at="#"):
 
 
 def fits(schema, example, where):
-    """Holds an example against its schema."""
-    # The document is the root, so that references are found.
+    """Validates an example against its schema."""
+    # The document is the root, so that references can be resolved.
     validator = Draft202012Validator({**schema, "components": document["components"]})
     for error in validator.iter_errors(example):
         problems.append(f"{where}: the example does not fit: {error.message}")
 
 
 def check_examples(name, operation):
-    """Every body of an operation has an example that fits."""
+    """Checks that every body of an operation has a valid example."""
     bodies = [("request", operation["requestBody"])] if "requestBody" in operation else []
     bodies += [(status, body) for status, body in operation["responses"].items() if status.startswith("2")]
     for what, body in bodies:
@@ -78,7 +78,7 @@ def check_examples(name, operation):
 
 
 def check_document():
-    """The rules of the document itself."""
+    """Checks the rules of the document itself."""
     for error in OpenAPIV31SpecValidator(document).iter_errors():
         problems.append(f"not valid OpenAPI 3.1: {error.message}")
     check("/ws" in document["paths"], "/ws is missing")
@@ -97,7 +97,7 @@ def check_document():
     for where, schema in walk(document):
         if "oneOf" in schema:
             names = [inner.get("$ref", inner) for inner in schema["oneOf"]]
-            # `null` or something is no union to tell apart.
+            # `null` or a type needs no discriminator.
             if {"type": "null"} not in names:
                 check("discriminator" in schema, f"{where}: a union without a discriminator")
         if isinstance(schema.get("enum"), list) and "description" in schema:
@@ -109,7 +109,7 @@ def check_document():
 
 
 def unions():
-    """The unions that are told apart by `type`: their names, tags and variants."""
+    """The unions with the discriminator `type`: names, tags and variants."""
     for name, schema in schemas.items():
         if schema.get("discriminator", {}).get("propertyName") == "type":
             mapping = schema["discriminator"]["mapping"]
@@ -127,7 +127,7 @@ def errors():
 
 
 def check_types():
-    """Each variant is a named schema with its tag as a constant."""
+    """Checks that each variant is a named schema with its tag as a constant."""
     check({name for name, _ in unions()} >= {"ExecuteEvent", "ProcessEvent", "ServerEvent", "ServerFrame"}, "unions are missing")
     for union, variants in unions():
         for tag, name in variants.items():
@@ -137,7 +137,7 @@ def check_types():
 
 
 def typescript():
-    """Code that compiles only if the generated types are what they should be."""
+    """Code that compiles only if the generated types are as expected."""
     lines = [
         'import type { components, operations } from "./types";',
         'type S = components["schemas"];',
@@ -170,7 +170,7 @@ def typescript():
 
 
 def python():
-    """The generated models can be imported, and read the examples as the types that they should be."""
+    """Checks that the generated models can be imported, and parse the examples as the expected types."""
     subprocess.run(
         [Path(sys.executable).parent / "datamodel-codegen", "--input", source, "--input-file-type", "openapi",
          "--output", "models.py", "--output-model-type", "pydantic_v2.BaseModel", "--target-python-version", "3.11",
@@ -201,7 +201,7 @@ def python():
 
 
 def report():
-    """Ends the check if something does not hold."""
+    """Exits if a rule was violated."""
     if problems:
         print("\n".join(problems))
         sys.exit(1)
@@ -209,7 +209,7 @@ def report():
 
 check_document()
 check_types()
-# What is wrong with the document would only confuse the generators.
+# The generators are only run on a valid document.
 report()
 typescript()
 python()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what scripts do in a plain bash and through a running server. See README.md."""
+"""Compares the results of scripts in a plain bash and through a running server. See README.md."""
 
 import argparse
 import os
@@ -16,17 +16,17 @@ from threading import local
 from runs import Failed, Plain, Server, fresh
 
 HERE = Path(__file__).parent
-# Two runs of the same bash may differ, by when a job ends. So a difference counts if it is seen this often.
+# Two runs of the same bash may differ in when a job ends. So a difference counts if it occurs this often.
 TRIES = 3
 
-# What may differ, and what stands for it.
+# Text that may differ, and its replacement.
 PROCESS = re.compile(rb"(line \d+: +|pid |job \d+\[|^ {4,})\d+\b", re.M)
 TIMES = re.compile(rb"^((?:real|user|sys)[\t ]+)[\dm.,]+s?$", re.M)
 LINE = re.compile(rb"\bline \d+:")
 
 
 def normal(result, lines=False):
-    """What is compared: without process numbers and times, and for sequences without the numbers of lines."""
+    """The text to compare: without process ids and times, and for sequences without line numbers."""
     stderr = TIMES.sub(rb"\1TIME", PROCESS.sub(rb"\1PID", result.stderr))
     if lines:
         stderr = LINE.sub(b"line N:", stderr)
@@ -35,7 +35,7 @@ def normal(result, lines=False):
 
 @dataclass
 class Case:
-    """A script, or the lines of a sequence; where it is from, and what came of it."""
+    """A script, or the lines of a sequence, with its origin and its results."""
 
     group: str
     name: str
@@ -89,7 +89,7 @@ def difference(ours, theirs):
 
 
 class Comparison:
-    """Runs cases in folders of its own."""
+    """Runs cases in separate directories."""
 
     def __init__(self, arguments, env):
         self.arguments = arguments
@@ -98,7 +98,7 @@ class Comparison:
 
     def start_thread(self):
         self.each.server = Server(self.arguments.url, self.arguments.token, self.env)
-        # A program finds its own path in `_`; there it is that of the program that has listed the environment.
+        # `_` is the path of the program itself, here of the one that printed the environment.
         environment = self.each.server.environment() | {"_": self.arguments.bash}
         self.each.plain = Plain(self.arguments.bash, environment)
         self.each.folder = os.path.join(self.arguments.folder, f"case-{os.urandom(4).hex()}", "work")
@@ -118,7 +118,7 @@ class Comparison:
         return case
 
     def fresh(self, case):
-        """Every run begins with the same files, the script itself among them."""
+        """Prepares the same files for every run, including the script."""
         fresh(self.each.folder)
         if case.group == "bash's own suite":
             shutil.copytree(self.arguments.suite, self.each.folder, symlinks=True, dirs_exist_ok=True)
@@ -131,8 +131,8 @@ class Comparison:
         return difference(ours, theirs)
 
     def session(self, case):
-        """A session is a bash that reads its commands from its input, but its commands have an input of their own.
-        So it has to do what one of two does: a bash that reads the script from its input, or from a file."""
+        """A session is a bash that reads its commands from its input, but its commands have a separate input.
+        So it must behave like a bash that reads the script from its input, or like one that reads it from a file."""
         with self.each.server.session(self.fresh(case)) as session:
             ours = normal(session.run(case.text))
         found = difference(ours, normal(self.each.plain.from_input(case.text, self.fresh(case))))
@@ -141,7 +141,7 @@ class Comparison:
         return None
 
     def sequence(self, case):
-        """After each line the session has to have done what a bash does whose input ends there."""
+        """After each line, the session must have the result of a bash whose input ends there."""
         wanted = [self.each.plain.from_pipe(case.lines[: i + 1], self.fresh(case)) for i in range(len(case.lines))]
         stdout = stderr = b""
         with self.each.server.session(self.fresh(case)) as session:
@@ -193,7 +193,7 @@ def main():
         wanted = re.compile(arguments.only)
         cases = [case for case in cases if wanted.search(case.group) or wanted.search(case.name)]
 
-    # A background job of a shell ignores the first two, and one under nohup the last. The plain bash would ignore them, too.
+    # A background job of a shell ignores the first two signals, and one under nohup the last. The plain bash would inherit this.
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     begun = time.monotonic()

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-# Longer than any script takes, on a machine with other work.
+# Longer than any script takes, even on a busy machine.
 PATIENCE = 180
 # A session expands aliases by default.
 ALIASES = ["bash", "-O", "expand_aliases"]
@@ -19,7 +19,7 @@ STDIN = b"first line\nsecond line\nthird\n"
 
 @dataclass(frozen=True)
 class Result:
-    """What a script did."""
+    """The result of a script."""
 
     code: int
     stdout: bytes
@@ -27,12 +27,12 @@ class Result:
 
 
 class Failed(Exception):
-    """The server refused, or a script did not end."""
+    """The server refused a request, or a script did not end."""
 
 
 def fresh(folder):
-    """Makes an empty folder."""
-    # A script may have taken the permission to empty its folder away.
+    """Creates an empty directory."""
+    # A script may have removed the permission to empty its directory.
     subprocess.run(["chmod", "-R", "u+rwX", folder], check=False, stderr=subprocess.DEVNULL)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

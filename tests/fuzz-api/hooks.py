@@ -13,13 +13,13 @@ URL, TOKEN = os.environ["FUZZ_URL"], os.environ["FUZZ_TOKEN"]
 # How often each operation that takes input is tried at least.
 EXAMPLES = 200
 
-# The streams that go on for as long as somebody listens.
+# Streams that do not end while a client is connected.
 ENDLESS = {"/api/events"}
 
-# The events that may come last in the others.
+# The last events of other streams.
 LAST_EVENTS = {"complete", "error", "exit", "caught_up"}
 
-# What commands are replaced by: short, harmless, and of every kind of end.
+# Replacements of generated commands: short and harmless, with every kind of end.
 TEXTS = [
     "true",
     "false",
@@ -46,62 +46,62 @@ TEXTS = [
     "cat <<END",
     "# nothing",
 ]
-# A command whose input stays open waits for it, but not for long.
+# A command whose input stays open waits for it, with a short timeout.
 WAITING, WAITING_MS = "cat", 100
 PROGRAMS = ["true", "false", "echo", "printf", "/no/such/program", "/etc/passwd"]
-# The fields and headers of a command that are right only by chance.
+# Fields and headers of a command whose generated values are valid only by chance.
 CHANCY = {
     "cwd", "limits", "env", "user", "background", "maxOutputBytes", "onDisconnect", "onSessionEnd", "overflow", "stdinEncoding",
     "executionId",
 }
 CHANCY_HEADERS = ["X-Session-Id", "Idempotency-Key"]
 MAKES_SESSION = {"createSession", "forkSession"}
-# Names of signals are not found by chance.
+# Generated text is never a signal name.
 SIGNALS = ["TERM", "SIGKILL", "usr1", "15", "INT"]
 
 
 def number(text):
-    """A number that is the same for the same text."""
+    """A number that depends only on the text."""
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def harmless(command, args):
-    """The text that is run in place of `command`."""
-    # What the server has to refuse is left as it is.
+    """The text that replaces `command`."""
+    # Invalid commands are unchanged: the server must refuse them.
     if not isinstance(command, str) or not command or "\0" in command:
         return command
     chosen = number(command)
     if isinstance(args, list):
         return PROGRAMS[chosen % len(PROGRAMS)]
-    # Now and then the text itself, as a word that is printed.
+    # Sometimes the text itself, as a quoted word that is printed.
     if chosen % 4 == 0:
         return f"printf %s {shlex.quote(command)}"
     return TEXTS[chosen % len(TEXTS)]
 
 
-# The sessions that were made so far: made-up names are not there.
+# The sessions created so far: generated names do not exist.
 sessions = set()
 
 
 def plausible(body):
-    """The same request without what is there only by chance."""
+    """Removes fields that are valid only by chance."""
     body = {name: value for name, value in body.items() if name not in CHANCY}
     if body.get("sessionId") not in tuple(sessions):
         body.pop("sessionId", None)
     for name, value in body.items():
-        # To JSON 3.0 is as much an integer as 3 is; to most programs it is not.
+        # In JSON Schema 3.0 is an integer; for most programs it is not.
         if isinstance(value, float) and value.is_integer():
             body[name] = int(value)
     return body
 
 
-# What went wrong outside of an answer. Schemathesis does not fail a run for some of it: a timeout or a
+# Failures outside of a response. Schemathesis does not fail a run for some of it: a timeout or a
 # broken hook within a sequence only ends the sequence.
 troubles = []
 
 
 def ask(path, body, accepted=(200,)):
-    """Asks the server for something that a made-up request needs."""
+    """Sends a request that prepares a generated one."""
     headers = {"Authorization": f"Bearer {TOKEN}"} if TOKEN else {}
     try:
         answer = requests.post(URL + path, json=body, headers=headers, timeout=10)
@@ -115,25 +115,25 @@ def ask(path, body, accepted=(200,)):
 
 @schemathesis.hook
 def after_network_error(context, case, request):
-    """A request without an answer is a hang or a crash, in every phase."""
+    """Fails on a request without a response, which is a hang or a crash."""
     troubles.append(f"{request.method} {request.url} {request.body!r}: no answer")
 
 
 def living(path):
-    """The id of something that is there, for a path that takes one."""
+    """The id of an existing object, for a path parameter."""
     if path.startswith("/api/process/{id}"):
         waiting = {"command": WAITING, "keepStdinOpen": True, "timeoutMs": WAITING_MS}
         return ask("/api/process/start", waiting)["processId"]
     if path.startswith("/api/session/{id}"):
         name = f"kept-{number(path) % 4}"
-        # The second time it is there already, or it was deleted meanwhile.
+        # It may exist already, or may have been deleted meanwhile.
         ask("/api/session/create", {"id": name}, accepted=(200, 409))
         return name
     return None
 
 
 def run_nothing(body):
-    """The same body with a harmless command."""
+    """Replaces the command in a body by a harmless one."""
     body["command"] = harmless(body["command"], body.get("args"))
     if body.get("keepStdinOpen") is True and isinstance(body["command"], str):
         body["command"], body["args"], body["timeoutMs"] = WAITING, None, WAITING_MS
@@ -141,7 +141,7 @@ def run_nothing(body):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Nothing that was made up is run, in no phase; and every other valid request could succeed."""
+    """Makes requests harmless in every phase, and every second valid request able to succeed."""
     lucky = case.meta.generation.mode.is_positive and number(repr((case.path_parameters, case.body))) % 2
     if lucky and (name := living(case.operation.path)):
         case.path_parameters = {"id": name}
@@ -164,14 +164,14 @@ def before_call(context, case, kwargs):
 
 @schemathesis.hook
 def after_call(context, case, response):
-    """Remembers the sessions that were made."""
+    """Records created sessions."""
     if response.status_code == 200 and case.operation.definition.raw.get("operationId") in MAKES_SESSION:
         sessions.add(response.json()["data"]["id"])
 
 
 def events_of(content):
-    """What the events of a stream carry. The last one may be cut off, where the stream is left."""
-    # Not splitlines(): to Python a JSON string may hold other ends of lines.
+    """The data of the events of a stream. The last event may be incomplete if the stream was closed by the client."""
+    # Not splitlines(), which also splits at other characters that a JSON string may contain.
     events = content.decode().split("\n\n")[:-1]
     lines = [line for event in events for line in event.split("\n") if line.startswith("data:")]
     return [json.loads(line[5:]) for line in lines]
@@ -179,13 +179,13 @@ def events_of(content):
 
 @schemathesis.deserializer("text/event-stream")
 def read_events(context, response):
-    """Each event is held against the schema of the stream, which is that of its `data`."""
+    """Validates each event against the schema of the stream, which describes its `data`."""
     return events_of(response.content)
 
 
 @schemathesis.check
 def every_stream_ends(ctx, response, case):
-    """A stream of events is over within the timeout, and says how."""
+    """Checks that an event stream ends within the timeout, with a last event."""
     content_type = (response.headers.get("content-type") or [""])[0]
     if case.operation.path in ENDLESS or not content_type.startswith("text/event-stream"):
         return
@@ -198,7 +198,7 @@ def every_stream_ends(ctx, response, case):
 
 @schemathesis.check
 class EveryOperationIsReached:
-    """Each operation was tried often, and succeeded at least once: a suite that is only refused tries nothing."""
+    """Checks that each operation was called often enough, and succeeded at least once."""
 
     def __init__(self):
         self.tried = {}
@@ -208,11 +208,11 @@ class EveryOperationIsReached:
     def after_response(self, ctx, response, case):
         label = case.operation.label
         self.tried.setdefault(label, set()).add(case.id)
-        # Without any there is only one request to make. Every operation takes a request id.
+        # An operation without parameters has only one possible request. Every operation accepts a request id.
         definition = case.operation.definition.raw
         if len(definition.get("parameters", [])) > 1 or "requestBody" in definition:
             self.with_input.add(label)
-        # A WebSocket is not opened with made-up headers.
+        # A WebSocket cannot be opened with generated headers.
         if response.status_code < 300 or (response.status_code == 426 and "x-websocket" in definition):
             self.reached.add(label)
 
@@ -222,7 +222,7 @@ class EveryOperationIsReached:
             counts[label] = counts.get(label, 0) + count
         with open("examples.json", "w", encoding="utf-8") as file:
             json.dump(counts, file, indent=2, sort_keys=True)
-        # For scripts/fuzz-api, which tries these again.
+        # For scripts/fuzz-api, which repeats these.
         with open("few", "w", encoding="utf-8") as file:
             file.writelines(f"{label}\n" for label in sorted(self.with_input) if counts[label] < EXAMPLES)
         missed = sorted(self.tried.keys() - self.reached)
@@ -230,7 +230,7 @@ class EveryOperationIsReached:
 
 
 def earlier(name):
-    """What an earlier pass has counted."""
+    """The counts of an earlier pass."""
     if not os.path.exists(name):
         return {}
     with open(name, encoding="utf-8") as file:
@@ -239,7 +239,7 @@ def earlier(name):
 
 @schemathesis.check
 class NothingGoesUnseen:
-    """No request went without an answer, and nothing that the requests needed was refused."""
+    """Checks that every request got a response, and that no preparing request was refused."""
 
     def after_run(self, ctx):
         some = "\n".join(troubles[:5])

@@ -3,14 +3,14 @@ import { expect, test } from "bun:test";
 import { isExecResult } from "@cloudflare/sandbox";
 import { failure, overBothTransports, unique, withSession } from "./support";
 
-/** What a timed-out command answers with, as timeout(1) does. */
+/** Exit code of a command that timed out, as with timeout(1). */
 const TIMED_OUT = 124;
 
 overBothTransports("commands", (client) => {
   const run = (command: string, session?: string, options?: object) =>
     client().commands.execute(command, session as string, options);
 
-  test("answers with both streams, byte for byte", async () => {
+  test("returns both streams, byte for byte", async () => {
     const result = await run("printf 'out\\n\\n'; printf 'err' >&2");
     expect(result).toMatchObject({ success: true, exitCode: 0, stdout: "out\n\n", stderr: "err" });
     expect(result.command).toBe("printf 'out\\n\\n'; printf 'err' >&2");
@@ -18,7 +18,7 @@ overBothTransports("commands", (client) => {
     expect(new Date(result.timestamp).getTime()).toBeGreaterThan(0);
   });
 
-  test("a failing command is an answer, not an error", async () => {
+  test("a failing command is a result, not an error", async () => {
     expect(await run("echo no >&2; exit 7")).toMatchObject({ success: false, exitCode: 7, stderr: "no\n" });
     expect(await run("no-such-command-anywhere")).toMatchObject({ success: false, exitCode: 127 });
     expect(await run("kill -9 $$")).toMatchObject({ success: false, exitCode: 137 });
@@ -30,7 +30,7 @@ overBothTransports("commands", (client) => {
     expect(result.stderr).not.toBe("");
   });
 
-  test("stateless commands know nothing of each other", async () => {
+  test("stateless commands share no state", async () => {
     await run("cd /; LEFT=behind");
     expect((await run('echo "[$LEFT]"')).stdout).toBe("[]\n");
     const token = await run("echo stateless", "__DISABLE_SESSION__");
@@ -51,7 +51,7 @@ overBothTransports("commands", (client) => {
     expect((await run("echo fine", undefined, { origin: "user" })).stdout).toBe("fine\n");
   });
 
-  test("a timeout ends the command and keeps what it wrote", async () => {
+  test("a timeout ends the command and keeps its output", async () => {
     const start = Date.now();
     const result = await run("echo before; sleep 600; echo after", undefined, { timeoutMs: 300 });
     expect(result).toMatchObject({ success: false, exitCode: TIMED_OUT, stdout: "before\n" });
@@ -66,14 +66,14 @@ overBothTransports("commands", (client) => {
     expect(long.stdout.endsWith("199999\n200000\n")).toBe(true);
   });
 
-  test("bytes that are no UTF-8 do not break the answer", async () => {
+  test("invalid UTF-8 does not break the response", async () => {
     const result = await run("printf 'a\\377\\376z\\000'");
     expect(result.exitCode).toBe(0);
     expect(result.stdout.startsWith("a")).toBe(true);
     expect(result.stdout).toContain("z");
   });
 
-  test("a hundred at a time", async () => {
+  test("a hundred concurrent commands", async () => {
     const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => run(`echo ${n}`)));
     expect(answers.map((answer) => answer.stdout)).toEqual(Array.from({ length: 100 }, (_, n) => `${n}\n`));
   });
@@ -86,7 +86,7 @@ overBothTransports("commands", (client) => {
     });
   });
 
-  test("env and cwd of one command do not stay in the session", async () => {
+  test("env and cwd of one command do not affect the session", async () => {
     await withSession(client(), async (id) => {
       const once = await run('echo "$ONCE"; pwd', id, { env: { ONCE: "1" }, cwd: "/" });
       expect(once.stdout).toBe("1\n/\n");
@@ -118,7 +118,7 @@ overBothTransports("commands", (client) => {
     expect(error).toMatchObject({ code: "SESSION_NOT_FOUND", httpStatus: 404 });
   });
 
-  test("a command that is no text names the field", async () => {
+  test("a command that is not a string names the field", async () => {
     const error = await failure(run(42 as unknown as string));
     expect(error.name).toBe("ValidationFailedError");
     expect(error).toMatchObject({ code: "VALIDATION_FAILED", httpStatus: 400 });
@@ -126,13 +126,13 @@ overBothTransports("commands", (client) => {
     expect(new Date(error.timestamp).getTime()).toBeGreaterThan(0);
   });
 
-  test("a timeout that is no number names the field", async () => {
+  test("a timeout that is not a number names the field", async () => {
     const error = await failure(run("true", undefined, { timeoutMs: "soon" }));
     expect(error.name).toBe("ValidationFailedError");
     expect(error.message).toContain("timeoutMs");
   });
 
-  test("a directory that does not exist is an error that says so", async () => {
+  test("a missing working directory is reported", async () => {
     const missing = `/${unique("missing")}`;
     const error = await failure(run("true", undefined, { cwd: missing }));
     expect(error.httpStatus).toBe(400);

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { isProcess, isProcessStatus, parseSSEStream, type LogEvent, type SandboxClient } from "@cloudflare/sandbox";
 import { failure, logEvents, overBothTransports, refusal, text, unique, withSession } from "./support";
 
-/** A process that has ended: its stream is over then. */
+/** Waits for the end of a process: its stream ends then. */
 async function ended(client: SandboxClient, id: string) {
   await logEvents(await client.processes.streamProcessLogs(id));
   return (await client.processes.getProcess(id)).process;
@@ -13,7 +13,7 @@ overBothTransports("processes", (client, transport) => {
   const start = (command: string, session?: string, options?: object) =>
     client().processes.startProcess(command, session as string, options);
 
-  test("start, look, end", async () => {
+  test("start, get, kill", async () => {
     const id = unique("process");
     const started = await start("echo up; exec sleep 600", undefined, { processId: id });
     expect(started).toMatchObject({ success: true, processId: id, command: "echo up; exec sleep 600" });
@@ -33,11 +33,11 @@ overBothTransports("processes", (client, transport) => {
     const gone = (await client().processes.getProcess(id)).process;
     expect(gone.status).toBe("killed");
     expect(new Date(gone.endTime as string) >= new Date(gone.startTime)).toBe(true);
-    // Ending what has ended is no error.
+    // Ending a finished process is not an error.
     expect(await client().processes.killProcess(id)).toMatchObject({ success: true, processId: id });
   });
 
-  test("an id of the server's own", async () => {
+  test("a generated id", async () => {
     const first = await start("true");
     const second = await start("true");
     expect(first.processId).not.toBe("");
@@ -59,26 +59,26 @@ overBothTransports("processes", (client, transport) => {
     });
   });
 
-  test("logs of long output are whole", async () => {
+  test("logs of long output are complete", async () => {
     const { processId } = await start("seq 1 15000");
     await ended(client(), processId);
     const { stdout } = await client().processes.getProcessLogs(processId);
     expect(stdout).toBe(Array.from({ length: 15_000 }, (_, n) => `${n + 1}\n`).join(""));
   });
 
-  test("the stream has what was written before it and what comes later, then the exit", async () => {
+  test("a stream has earlier output, live output, then the exit", async () => {
     const { processId } = await start("echo early; sleep 0.3; echo late; exit 4");
     const events = await logEvents(await client().processes.streamProcessLogs(processId));
     expect(events[0]).toMatchObject({ type: "process_info", processId });
     expect(text(events, "stdout")).toBe("early\nlate\n");
     expect(events.at(-1)).toMatchObject({ type: "exit", processId, exitCode: 4 });
-    // Once more, after the end: the same.
+    // The same after the end.
     const again = await logEvents(await client().processes.streamProcessLogs(processId));
     expect(text(again, "stdout")).toBe("early\nlate\n");
     expect(again.at(-1)).toMatchObject({ type: "exit", exitCode: 4 });
   });
 
-  test("a reader waits for a line, and the process is ended under it", async () => {
+  test("a process is killed while a client reads its stream", async () => {
     const { processId } = await start("sleep 0.1; echo ready; sleep 600");
     const events: LogEvent[] = [];
     for await (const event of parseSSEStream<LogEvent>(await client().processes.streamProcessLogs(processId))) {
@@ -113,7 +113,7 @@ overBothTransports("processes", (client, transport) => {
     expect((await client().processes.getProcessLogs(processId)).stdout).toBe("given\n/usr\n");
   });
 
-  test("a process of a session starts from its state and leaves it as it was", async () => {
+  test("a process of a session starts from its state and does not change it", async () => {
     await withSession(client(), async (id) => {
       await client().commands.execute("cd /usr; WORD=kept; greet() { echo hello; }", id);
       const { processId } = await start('greet; echo "$WORD"; pwd; WORD=changed; cd /', id);
@@ -123,7 +123,7 @@ overBothTransports("processes", (client, transport) => {
     });
   });
 
-  test("a process does not hold its session up, and goes with it", async () => {
+  test("a process does not block its session, and ends with it", async () => {
     const id = unique("session");
     await client().utils.createSession({ id });
     const { processId } = await start("sleep 600", id);
@@ -132,7 +132,7 @@ overBothTransports("processes", (client, transport) => {
     expect((await client().processes.getProcess(processId)).process.status).not.toBe("running");
   });
 
-  test("killAll counts what it ended", async () => {
+  test("killAll returns the number of ended processes", async () => {
     const started = await Promise.all([start("sleep 600"), start("sleep 600"), start("sleep 600")]);
     const { cleanedCount } = await client().processes.killAllProcesses();
     expect(cleanedCount).toBeGreaterThanOrEqual(3);
@@ -142,7 +142,7 @@ overBothTransports("processes", (client, transport) => {
     expect((await client().processes.killAllProcesses()).cleanedCount).toBe(0);
   });
 
-  test("an id that is taken by a running process is refused, a finished one's is not", async () => {
+  test("an id can be reused only after its process has ended", async () => {
     const processId = unique("process");
     await start("sleep 600", undefined, { processId });
     const error = await failure(start("true", undefined, { processId }));
@@ -153,7 +153,7 @@ overBothTransports("processes", (client, transport) => {
     expect((await client().processes.getProcessLogs(processId)).stdout).toBe("again\n");
   });
 
-  test("an unknown process is not found, by every call", async () => {
+  test("every call reports an unknown process", async () => {
     const id = unique("nobody");
     const { processes } = client();
     for (const call of [() => processes.getProcess(id), () => processes.killProcess(id), () => processes.getProcessLogs(id)]) {

@@ -11,7 +11,7 @@ beforeAll(() => {
   sandbox = new Sandbox(durableObjectState(unique("sandbox")) as never, {} as never);
 });
 
-test("a session of its own: state, environment, processes", async () => {
+test("the default session: state, environment, processes", async () => {
   const session = await sandbox.createSession({ id: unique("session"), cwd: "/usr", env: { WORD: "given" } });
   expect(await session.exec('echo "$WORD"; pwd')).toMatchObject({ success: true, stdout: "given\n/usr\n" });
   await session.setEnvVars({ WORD: "it's new", OTHER: "too" });
@@ -34,7 +34,7 @@ test("exec with callbacks streams", async () => {
   expect(heard.toSorted()).toEqual(["stderr: err\n", "stdout: out\n"]);
 });
 
-test("a streamed command that ends its shell tells why", async () => {
+test("a streamed command that ends its shell reports the reason", async () => {
   const session = await sandbox.createSession({ id: unique("session") });
   const error = await failure(session.exec("exit 3", { stream: true, onOutput: () => {} }));
   // The class takes the sentence from the event's `data`, and has a bare one for when there is none.
@@ -42,7 +42,7 @@ test("a streamed command that ends its shell tells why", async () => {
   await sandbox.deleteSession(session.id);
 });
 
-test("waitForLog finds what was written and what will be", async () => {
+test("waitForLog finds earlier and later output", async () => {
   const process = await sandbox.startProcess("echo booting; sleep 0.3; echo 'listening on 8080'; sleep 600", {}, STATELESS);
   expect(process.pid).toBeGreaterThan(1);
   expect(await process.waitForLog("booting", 10_000)).toMatchObject({ line: "booting" });
@@ -54,7 +54,7 @@ test("waitForLog finds what was written and what will be", async () => {
   expect(await process.getStatus()).toBe("killed");
 });
 
-test("waitForLog and waitForExit say when it is too late", async () => {
+test("waitForLog and waitForExit time out", async () => {
   const short = await sandbox.startProcess("echo bye; exit 6", {}, STATELESS);
   const error = await failure(short.waitForLog("never", 10_000));
   expect(error).toBeInstanceOf(ProcessExitedBeforeReadyError);

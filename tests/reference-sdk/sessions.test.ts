@@ -1,4 +1,4 @@
-// The client's sessions: create, delete, and how a shell that ends is told.
+// The client's sessions: create, delete, and shells that end.
 import { expect, test } from "bun:test";
 import { SessionTerminatedError } from "@cloudflare/sandbox";
 import { failure, overBothTransports, unique, withSession } from "./support";
@@ -7,20 +7,20 @@ overBothTransports("sessions", (client) => {
   const run = (command: string, session: string, options?: object) =>
     client().commands.execute(command, session, options);
 
-  test("create answers with the id, delete frees it", async () => {
+  test("create returns the id, delete frees it", async () => {
     const id = unique("session");
     const created = await client().utils.createSession({ id });
     expect(created).toMatchObject({ success: true, id });
     expect(new Date(created.timestamp).getTime()).toBeGreaterThan(0);
     expect(await client().utils.deleteSession(id)).toMatchObject({ success: true, sessionId: id });
     expect(await failure(run("true", id))).toMatchObject({ httpStatus: 404, code: "SESSION_NOT_FOUND" });
-    // The id may be used again at once.
+    // The id can be reused at once.
     await client().utils.createSession({ id });
     expect((await run("echo again", id)).stdout).toBe("again\n");
     await client().utils.deleteSession(id);
   });
 
-  test("env and cwd hold for every command", async () => {
+  test("env and cwd apply to every command", async () => {
     const env = { WORD: "it's $HOME", EMPTY: "" };
     await withSession(client(), async (id) => {
       for (let n = 0; n < 2; n += 1) {
@@ -37,14 +37,14 @@ overBothTransports("sessions", (client) => {
     await client().utils.deleteSession(id);
   });
 
-  test("commandTimeoutMs bounds every command of the session", async () => {
+  test("commandTimeoutMs applies to every command of the session", async () => {
     await withSession(client(), async (id) => {
       expect((await run("sleep 600", id)).exitCode).toBe(124);
       expect((await run("echo alive", id)).stdout).toBe("alive\n");
     }, { commandTimeoutMs: 300 });
   });
 
-  test("an id that is taken is refused", async () => {
+  test("an existing id is refused", async () => {
     await withSession(client(), async (id) => {
       const error = await failure(client().utils.createSession({ id }));
       expect(error.name).toBe("SessionAlreadyExistsError");
@@ -52,7 +52,7 @@ overBothTransports("sessions", (client) => {
     });
   });
 
-  test("what cannot be created or deleted is told", async () => {
+  test("invalid creations and deletions are errors", async () => {
     const missing = `/${unique("missing")}`;
     const create = await failure(client().utils.createSession({ id: unique("session"), cwd: missing }));
     expect(create.httpStatus).toBe(400);
@@ -67,7 +67,7 @@ overBothTransports("sessions", (client) => {
     expect(long).toMatchObject({ code: "NAME_TOO_LONG", httpStatus: 400 });
   });
 
-  test("a command that ends its shell says so, and the next finds the state restored", async () => {
+  test("a command that ends its shell is an error, and the state is restored", async () => {
     await withSession(client(), async (id) => {
       await run("cd /usr; WORD=kept", id);
       const error = await failure(run("echo last words; exit 3", id));
@@ -79,12 +79,12 @@ overBothTransports("sessions", (client) => {
     });
   });
 
-  test("a session is deleted at once, whatever runs in it", async () => {
+  test("a session is deleted at once, even if a command runs", async () => {
     const id = unique("session");
     await client().utils.createSession({ id });
     const mark = `/tmp/${unique("mark")}`;
     const running = failure(run(`echo > ${mark}; sleep 600`, id));
-    // Nothing waits in the queue: the command has begun when its file is there.
+    // The command has started when its file exists.
     await client().commands.execute(`until [ -e ${mark} ]; do sleep 0.01; done; rm ${mark}`, undefined as never);
     const start = Date.now();
     await client().utils.deleteSession(id);

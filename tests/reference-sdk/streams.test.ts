@@ -1,4 +1,4 @@
-// commands.executeStream: the events, their order, and what ends them.
+// commands.executeStream: events, their order, and ends.
 import { expect, test } from "bun:test";
 import { parseSSEStream, type ExecEvent } from "@cloudflare/sandbox";
 import { execEvents, failure, overBothTransports, refusal, text, unique, withSession } from "./support";
@@ -16,7 +16,7 @@ overBothTransports("streamed commands", (client, transport) => {
     for (const event of events) expect(new Date(event.timestamp).getTime()).toBeGreaterThan(0);
   });
 
-  test("output comes while the command runs", async () => {
+  test("output arrives while the command runs", async () => {
     const session = unique("session");
     await client().utils.createSession({ id: session });
     const reader = parseSSEStream<ExecEvent>(await stream("echo first; sleep 600", session));
@@ -25,7 +25,7 @@ overBothTransports("streamed commands", (client, transport) => {
       if (event.type === "stdout") seen += event.data;
       if (seen === "first\n") break;
     }
-    // Nobody waits for the ten minutes: the session goes, running command or not.
+    // The test does not wait ten minutes: it deletes the session with its running command.
     expect(await client().utils.deleteSession(session)).toMatchObject({ success: true, sessionId: session });
     expect(seen).toBe("first\n");
   });
@@ -39,7 +39,7 @@ overBothTransports("streamed commands", (client, transport) => {
     expect(events.at(-1)).toMatchObject({ type: "complete", exitCode: 0 });
   });
 
-  test("newlines, quotes and control characters arrive as they were", async () => {
+  test("newlines, quotes and control characters are unchanged", async () => {
     const events = await execEvents(await stream("printf 'a\\r\\nb\\n\\n\"c\"\\t\\\\ data: x\\n\\ndata: y\\n'"));
     expect(text(events, "stdout")).toBe('a\r\nb\n\n"c"\t\\ data: x\n\ndata: y\n');
   });
@@ -64,7 +64,7 @@ overBothTransports("streamed commands", (client, transport) => {
     });
   });
 
-  test("a command that ends its shell: its output, then the error", async () => {
+  test("a command that ends its shell: output, then an error", async () => {
     await withSession(client(), async (id) => {
       const events = await execEvents(await stream("echo last words; exit 3", id));
       expect(text(events, "stdout")).toBe("last words\n");
@@ -76,20 +76,20 @@ overBothTransports("streamed commands", (client, transport) => {
     });
   });
 
-  test("a reader that goes away does not end the command", async () => {
+  test("a disconnect does not end the command", async () => {
     await withSession(client(), async (id) => {
       const mark = `/tmp/${unique("mark")}`;
       const events = await stream(`echo started; sleep 0.3; echo done > ${mark}`, id);
       const reader = events.getReader();
       await reader.read();
       await reader.cancel();
-      // The next command of the session comes after it.
+      // The next command of the session runs after it.
       const after = await client().commands.execute(`cat ${mark}; rm ${mark}`, id);
       expect(after.stdout).toBe("done\n");
     });
   });
 
-  test("fifty streams at once", async () => {
+  test("fifty concurrent streams", async () => {
     const all = await Promise.all(
       Array.from({ length: 50 }, async (_, n) => execEvents(await stream(`echo ${n}; sleep 0.05; echo ${n}`))),
     );

@@ -1,18 +1,17 @@
-// What every test of the suite starts from: the unmodified client, once over HTTP and once over its
-// WebSocket transport.
+// Shared setup: the unmodified client, over HTTP and over its WebSocket transport.
 import { afterAll, beforeAll, describe } from "bun:test";
 import { parseSSEStream, SandboxClient, type ExecEvent, type LogEvent } from "@cloudflare/sandbox";
 
 export type Transport = "http" | "websocket";
 
-/** Where the server under test listens. */
+/** Address of the server under test. */
 export const baseUrl = (() => {
   const url = process.env.SANDCRAB_URL;
   if (!url) throw new Error("Set SANDCRAB_URL to the server's base URL, or use scripts/reference-sdk.");
   return url.replace(/\/$/, "");
 })();
 
-/** A client that gives up at once on 503, which it would otherwise try again for two minutes. */
+/** A client that does not retry after 503, which it does for two minutes by default. */
 export function connect(transport: Transport): SandboxClient {
   return new SandboxClient({
     baseUrl,
@@ -37,13 +36,13 @@ export function overBothTransports(name: string, tests: (client: () => SandboxCl
 }
 
 let count = 0;
-/** An id nobody else has. */
+/** A unique id. */
 export function unique(word: string): string {
   count += 1;
   return `${word}-${process.pid}-${Date.now().toString(36)}-${count}`;
 }
 
-/** A session that is gone after the body. */
+/** A session that is deleted after the body. */
 export async function withSession<T>(
   client: SandboxClient,
   body: (id: string) => Promise<T>,
@@ -68,12 +67,12 @@ export async function logEvents(stream: ReadableStream<Uint8Array>): Promise<Log
   return Array.fromAsync(parseSSEStream<LogEvent>(stream));
 }
 
-/** What the events of one kind say, put together. */
+/** The concatenated data of the events of a type. */
 export function text(events: { type: string; data?: string }[], type: string): string {
   return events.filter((event) => event.type === type).map((event) => event.data ?? "").join("");
 }
 
-/** The fields of the client's errors that tests look at. */
+/** The fields of the client's errors that tests check. */
 export interface Failure extends Error {
   code: string;
   httpStatus: number;
@@ -82,7 +81,7 @@ export interface Failure extends Error {
   [field: string]: unknown;
 }
 
-/** The error that a call ends with; a call that succeeds fails the test. */
+/** The error of a call. A successful call fails the test. */
 export async function failure(call: Promise<unknown>): Promise<Failure> {
   const answer = await call.then(
     (value) => ({ value }),
@@ -92,7 +91,7 @@ export async function failure(call: Promise<unknown>): Promise<Failure> {
   throw new Error(`The call should have failed, and answered ${JSON.stringify(answer.value)}.`);
 }
 
-/** A refused stream: over HTTP the error has its class, over the WebSocket it is text with the body. */
+/** The error of a refused stream: over HTTP it has a class, over the WebSocket it is text with the body. */
 export function refusal(error: Failure, transport: Transport): { code: string; httpStatus: number } {
   if (transport === "http") return error;
   const [, status, body] = /^Stream error: (\d+) - (.*)$/s.exec(error.message) ?? [];

@@ -9,20 +9,20 @@ overBothTransports("utilities", (client, transport) => {
     expect(await client().utils.getVersion()).toMatch(/^\d+\.\d+\.\d+/);
   });
 
-  test("a route that is not there is an error of the usual form", async () => {
-    // The client asks for /api/commands, which the reference's own server does not have either.
+  test("an unknown route is an error of the usual form", async () => {
+    // The client requests /api/commands, which the server of the reference does not have either.
     const error = await failure(client().utils.getCommands());
     expect(error.httpStatus).toBe(404);
     expect(error.message).not.toBe("");
     expect(error.message).not.toBe("HTTP error! status: 404");
   });
 
-  test("the client knows its transport", () => {
+  test("the client reports its transport", () => {
     expect(client().getTransportMode()).toBe(transport);
   });
 });
 
-test("the client's hooks hear of commands and errors", async () => {
+test("the client's hooks are called for commands and errors", async () => {
   const heard: unknown[] = [];
   const client = new SandboxClient({
     baseUrl,

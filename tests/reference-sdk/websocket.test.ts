@@ -1,4 +1,4 @@
-// What only the WebSocket transport does: many requests on one socket, leaving and coming back.
+// The WebSocket transport: many requests on one socket, closing and reopening.
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { parseSSEStream, type ExecEvent, type SandboxClient } from "@cloudflare/sandbox";
 import { connect, unique } from "./support";
@@ -15,7 +15,7 @@ test("the first request opens the socket", async () => {
   expect(client.isWebSocketConnected()).toBe(true);
 });
 
-test("a long command holds nobody up on the same socket", async () => {
+test("a long command does not delay others on the same socket", async () => {
   await client.connect();
   const pipe = `/tmp/${unique("pipe")}`;
   const long = client.commands.execute(`mkfifo ${pipe}; cat ${pipe}; rm ${pipe}`, undefined as never);
@@ -24,7 +24,7 @@ test("a long command holds nobody up on the same socket", async () => {
   expect((await long).stdout).toBe("through\n");
 });
 
-test("a closed socket ends nothing, and the next request opens another", async () => {
+test("closing the socket does not end commands, and the next request opens another", async () => {
   const { processId } = await client.processes.startProcess("sleep 0.5; echo survived", undefined as never);
   client.disconnect();
   expect(client.isWebSocketConnected()).toBe(false);
@@ -33,7 +33,7 @@ test("a closed socket ends nothing, and the next request opens another", async (
   expect(events.map((event) => event.data ?? "").join("")).toContain("survived\n");
 });
 
-test("an idle client leaves by itself", async () => {
+test("an idle client closes its socket", async () => {
   await client.utils.ping();
   const deadline = Date.now() + 10_000;
   while (client.isWebSocketConnected() && Date.now() < deadline) await Bun.sleep(50);
@@ -41,7 +41,7 @@ test("an idle client leaves by itself", async () => {
   expect(await client.utils.ping()).toBe("pong");
 });
 
-test("a cancelled stream frees its place and disturbs no other", async () => {
+test("a cancelled stream frees its slot and does not affect others", async () => {
   await client.connect();
   for (let n = 0; n < 20; n += 1) {
     const stream = await client.commands.executeStream("yes | head -c 5000000", undefined as never);
