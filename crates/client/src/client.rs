@@ -1,12 +1,12 @@
 //! [`Client`]: a connection pool to one server, and how requests are sent.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, Url};
 use sandcrab_api::ErrorBody;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +41,9 @@ pub struct Client {
 
 struct Inner {
     http: reqwest::Client,
+    /// For WebSockets, created for the first one.
+    http1: OnceLock<reqwest::Client>,
+    headers: HeaderMap,
     base: Url,
     address: Address,
 }
@@ -61,20 +64,9 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let mut builder = reqwest::Client::builder()
-            .default_headers(headers)
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A Sandcrab server does not redirect, and the token must not go to another address.
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy();
-        if let Some(socket) = address.socket() {
-            builder = builder.unix_socket(socket);
-        }
-        let http = builder.build().map_err(|e| ClientError::InvalidResponse {
-            address: address.to_string(),
-            why: format!("failed to create the client: {e}"),
-        })?;
-        Ok(Self { inner: Arc::new(Inner { http, base: address.base(), address }) })
+        let http = build(builder(&address, &headers), &address)?;
+        let base = address.base();
+        Ok(Self { inner: Arc::new(Inner { http, http1: OnceLock::new(), headers, base, address }) })
     }
 
     /// The address of the server.
@@ -94,6 +86,26 @@ impl Client {
         path: &[&str],
         query: &[(&str, Option<String>)],
     ) -> Result<RequestBuilder, ClientError> {
+        Ok(self.inner.http.request(method, self.url(path, query)?))
+    }
+
+    /// The same over HTTP/1.1 only, which a WebSocket needs.
+    pub(crate) fn http1_query(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, Option<String>)],
+    ) -> Result<RequestBuilder, ClientError> {
+        let url = self.url(path, query)?;
+        if let Some(http1) = self.inner.http1.get() {
+            return Ok(http1.request(method, url));
+        }
+        let address = &self.inner.address;
+        let http1 = build(builder(address, &self.inner.headers).http1_only(), address)?;
+        Ok(self.inner.http1.get_or_init(|| http1).request(method, url))
+    }
+
+    fn url(&self, path: &[&str], query: &[(&str, Option<String>)]) -> Result<Url, ClientError> {
         let mut url = self.inner.base.clone();
         // URL normalisation would remove such a segment, and the request would go to another route.
         if let Some(wrong) = path.iter().find(|segment| matches!(**segment, "" | "." | "..")) {
@@ -107,7 +119,7 @@ impl Client {
                 url.query_pairs_mut().append_pair(name, value);
             }
         }
-        Ok(self.inner.http.request(method, url))
+        Ok(url)
     }
 
     /// Sends a request without a body.
@@ -134,6 +146,11 @@ impl Client {
     /// Sends a request; an error status is an error.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|e| self.failed(&e))?;
+        self.checked(response).await
+    }
+
+    /// A response; an error status is an error.
+    pub(crate) async fn checked(&self, response: Response) -> Result<Response, ClientError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -178,6 +195,26 @@ impl Client {
     pub(crate) fn connection_lost(&self, why: &str) -> ClientError {
         ClientError::ConnectionLost { address: self.inner.address.to_string(), source: why.into() }
     }
+}
+
+fn builder(address: &Address, headers: &HeaderMap) -> ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .default_headers(headers.clone())
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A Sandcrab server does not redirect, and the token must not go to another address.
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy();
+    match address.socket() {
+        Some(socket) => builder.unix_socket(socket),
+        None => builder,
+    }
+}
+
+fn build(builder: ClientBuilder, address: &Address) -> Result<reqwest::Client, ClientError> {
+    builder.build().map_err(|e| ClientError::InvalidResponse {
+        address: address.to_string(),
+        why: format!("failed to create the client: {e}"),
+    })
 }
 
 impl fmt::Debug for Client {

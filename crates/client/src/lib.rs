@@ -3,7 +3,7 @@
 //! # What
 //!
 //! A [`Client`] has one method for each route, in one module for each resource: commands (`execute`), processes (`process`),
-//! sessions (`session`), the server (`service`). Requests and responses are the types of [`api`], which the server uses too.
+//! sessions (`session`), terminals (`terminal`), the server (`service`). Requests and responses are the types of [`api`], which the server uses too.
 //!
 //! # Usage
 //!
@@ -47,6 +47,9 @@
 //! command and a started process have an idempotency key, so a repeated request finds the same execution. A connection
 //! without data, and without the server's heartbeat, counts as lost.
 //!
+//! A viewer of a terminal ([`Attachment`]) is a WebSocket, and outlives its connection in the same way: it resumes after the
+//! last byte that it has received, or with a repaint of the screen.
+//!
 //! All errors are [`ClientError`]s: errors of the server with their code, and errors of the connection.
 //! [`ClientError::hint`] has advice.
 //!
@@ -68,6 +71,7 @@ mod service;
 mod session;
 mod sse;
 mod stream;
+mod terminal;
 
 pub use address::{Address, AddressError};
 pub use client::Client;
@@ -76,3 +80,6 @@ pub use process::{FollowOptions, KillOptions, LogOptions, OutputStream, ProcessF
 pub use retry::RESUME_WINDOW;
 pub use sandcrab_api as api;
 pub use stream::{Events, StreamEvent};
+pub use terminal::{
+    AttachOptions, Attachment, MAX_QUEUED_INPUT_BYTES, Recording, ScreenOptions, TerminalEvent,
+};

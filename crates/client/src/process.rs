@@ -85,7 +85,7 @@ impl RawOutput {
     }
 }
 
-fn checked(id: &str) -> Result<&str, ClientError> {
+pub(crate) fn checked(id: &str) -> Result<&str, ClientError> {
     if RESERVED.contains(&id) { Err(ClientError::Id(id.to_owned())) } else { Ok(id) }
 }
 
@@ -94,7 +94,7 @@ fn milliseconds(duration: Duration) -> String {
 }
 
 /// An enum value as in JSON.
-fn word<T: serde::Serialize>(value: T) -> Option<String> {
+pub(crate) fn word<T: serde::Serialize>(value: T) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }
 

@@ -1,0 +1,377 @@
+//! [`Attachment`]: a viewer of a terminal that reconnects and resumes.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Sink, Stream};
+use sandcrab_api::terminal::{
+    TerminalClientFrame, TerminalClientFrameKind, TerminalErrorFrame, TerminalExitFrame, TerminalFrame,
+};
+use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
+use serde::Deserialize;
+use tokio::time::{Instant, sleep_until};
+use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
+
+use super::connect::Socket;
+use super::routes::checked_terminal;
+use crate::retry::Retry;
+use crate::{Client, ClientError};
+
+/// The most input that waits to be sent.
+pub const MAX_QUEUED_INPUT_BYTES: usize = 64 << 10;
+/// A ping is sent after this silence of the server.
+const PING_AFTER: Duration = Duration::from_secs(10);
+/// A connection that is silent for longer is lost.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+/// How long the end of a connection may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The types of frames. Others come from a newer server, and are skipped.
+const FRAME_TYPES: [&str; 5] = ["repaint", "ready", "resize", "exit", "error"];
+
+/// How to attach to a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AttachOptions {
+    /// Columns and rows of the viewer. The terminal gets this size. `None`: the terminal keeps its size.
+    pub size: Option<(u16, u16)>,
+    /// Resume after this cursor. `None`: begin with a repaint of the screen. A new terminal has the cursor 0.
+    pub since: Option<u64>,
+    /// Only watch: send no input and no size. Queries of the program are answered by the server or by another viewer.
+    pub read_only: bool,
+}
+
+/// What a viewer receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TerminalEvent {
+    /// Bytes to show, as they are.
+    Output(Bytes),
+    /// Bytes that show the whole screen. They replace everything that was shown before.
+    Repaint(Bytes),
+    /// Everything that was missed has been received.
+    Ready,
+    /// The size of the terminal was changed by another client.
+    Resized {
+        /// Columns.
+        cols: u16,
+        /// Rows.
+        rows: u16,
+    },
+    /// The program has ended. The last event.
+    Exit(TerminalExitFrame),
+    /// Something failed, such as input that the program does not read. The viewer stays attached.
+    Failed(TerminalErrorFrame),
+    /// The connection was lost. The viewer reconnects.
+    Disconnected,
+}
+
+/// A viewer of a terminal. After a lost connection it reconnects and continues with the output that it missed, or with a
+/// repaint of the screen. It fails when the server is unreachable for [`crate::RESUME_WINDOW`].
+///
+/// Input that was sent to a lost connection is not repeated: it may have arrived.
+///
+/// ```no_run
+/// # use sandcrab_client::{AttachOptions, Client, ClientError, TerminalEvent};
+/// # use sandcrab_client::api::terminal::TerminalRequest;
+/// # async fn example(client: Client) -> Result<(), ClientError> {
+/// let terminal = client.create_terminal(&TerminalRequest::default()).await?;
+/// let mut viewer = client.attach(&terminal.id, &AttachOptions::default()).await?;
+/// viewer.send("echo hello; exit\r");
+/// while let Some(event) = viewer.next().await? {
+///     match event {
+///         TerminalEvent::Output(bytes) | TerminalEvent::Repaint(bytes) => println!("{bytes:?}"),
+///         TerminalEvent::Exit(exit) => println!("exit code {}", exit.exit_code),
+///         _ => (),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Attachment {
+    client: Client,
+    id: String,
+    size: Option<(u16, u16)>,
+    read_only: bool,
+    /// The cursor of the next output; `None` until the first frame with one.
+    cursor: Option<u64>,
+    link: Link,
+    /// Whether the next binary message is a repaint.
+    is_repaint: bool,
+    outgoing: VecDeque<Message>,
+    queued_input: usize,
+    heard: Instant,
+    is_pinged: bool,
+    retry: Retry,
+    has_ended: bool,
+}
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Socket, ClientError>> + Send>>;
+
+enum Link {
+    Connected(Box<Socket>),
+    Connecting(Connecting),
+    /// Until the next attempt.
+    Waiting,
+}
+
+impl Client {
+    /// Attaches to a terminal. A server that cannot be reached, or refuses the request, is an error at once.
+    pub async fn attach(&self, id: &str, options: &AttachOptions) -> Result<Attachment, ClientError> {
+        let mut attachment = Attachment {
+            client: self.clone(),
+            id: checked_terminal(id)?.to_owned(),
+            size: options.size,
+            read_only: options.read_only,
+            cursor: options.since,
+            link: Link::Waiting,
+            is_repaint: false,
+            outgoing: VecDeque::new(),
+            queued_input: 0,
+            heard: Instant::now(),
+            is_pinged: false,
+            retry: Retry::default(),
+            has_ended: false,
+        };
+        let socket = attachment.connect().await?;
+        attachment.link = Link::Connected(Box::new(socket));
+        Ok(attachment)
+    }
+}
+
+impl Attachment {
+    /// The id of the terminal.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The cursor after the last output; `None` before it is known.
+    pub fn cursor(&self) -> Option<u64> {
+        self.cursor
+    }
+
+    /// Whether [`Attachment::send`] accepts this number of bytes.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.queued_input + bytes <= MAX_QUEUED_INPUT_BYTES
+    }
+
+    /// Queues input, which [`Attachment::next`] sends. Returns whether it was accepted: not if more than
+    /// [`MAX_QUEUED_INPUT_BYTES`] wait.
+    pub fn send(&mut self, input: impl Into<Bytes>) -> bool {
+        let input = input.into();
+        if !self.has_room(input.len()) {
+            return false;
+        }
+        self.queued_input += input.len();
+        self.outgoing.push_back(Message::Binary(input));
+        true
+    }
+
+    /// Changes the size of the viewer, and of the terminal.
+    pub fn resize(&mut self, cols: u16, rows: u16) {
+        self.size = Some((cols, rows));
+        if !self.read_only {
+            let frame = TerminalClientFrame { kind: TerminalClientFrameKind::Resize, cols, rows };
+            let text = serde_json::to_string(&frame).unwrap_or_default();
+            // Only the last size matters, and the queue stays bounded.
+            self.outgoing.retain(|message| !message.is_text());
+            self.outgoing.push_back(Message::text(text));
+        }
+    }
+
+    /// Connects again, and begins with a repaint of the whole screen.
+    pub fn repaint(&mut self) {
+        self.cursor = None;
+        self.link = Link::Waiting;
+        self.retry.works();
+    }
+
+    /// The next event; `None` after [`TerminalEvent::Exit`]. Sends queued input meanwhile. Cancel safe.
+    pub async fn next(&mut self) -> Result<Option<TerminalEvent>, ClientError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        loop {
+            match &mut self.link {
+                Link::Waiting => {
+                    self.retry.pause().await;
+                    self.link = Link::Connecting(self.connect());
+                }
+                Link::Connecting(connecting) => match connecting.await {
+                    Ok(socket) => {
+                        self.link = Link::Connected(Box::new(socket));
+                        (self.heard, self.is_pinged, self.is_repaint) = (Instant::now(), false, false);
+                        // The request had the size.
+                        self.outgoing.retain(|message| !message.is_text());
+                    }
+                    Err(error) => {
+                        self.link = Link::Waiting;
+                        self.retry.failed(error)?;
+                    }
+                },
+                Link::Connected(_) => match self.exchange().await {
+                    Ok(Some(event)) => return Ok(Some(event)),
+                    Ok(None) => (),
+                    Err(error) => {
+                        self.link = Link::Waiting;
+                        self.retry.failed(error)?;
+                        return Ok(Some(TerminalEvent::Disconnected));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Ends the connection. The terminal continues.
+    pub async fn detach(mut self) {
+        let Link::Connected(socket) = &mut self.link else { return };
+        let sent = async {
+            // Keys that were typed before are still sent. A failure to say goodbye changes nothing.
+            drop(
+                std::future::poll_fn(|cx| poll_send(socket, &mut self.outgoing, &mut self.queued_input, cx))
+                    .await,
+            );
+            drop(socket.close(None).await);
+        };
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, sent).await);
+    }
+
+    fn connect(&self) -> Connecting {
+        let size = self.size.filter(|_| !self.read_only);
+        let query = [
+            ("terminalId", Some(self.id.clone())),
+            ("cols", size.map(|(cols, _)| cols.to_string())),
+            ("rows", size.map(|(_, rows)| rows.to_string())),
+            ("since", self.cursor.map(|cursor| cursor.to_string())),
+            ("readOnly", self.read_only.then(|| "true".to_owned())),
+        ];
+        let client = self.client.clone();
+        Box::pin(async move { client.open_terminal(&query).await })
+    }
+
+    /// Sends what is queued and receives a message. `None`: one that is not an event. The error is temporary if the
+    /// connection was lost.
+    async fn exchange(&mut self) -> Result<Option<TerminalEvent>, ClientError> {
+        let Link::Connected(socket) = &mut self.link else { return Ok(None) };
+        let deadline = self.heard + if self.is_pinged { LONGEST_SILENCE } else { PING_AFTER };
+        let received = tokio::select! {
+            received = std::future::poll_fn(|cx| {
+                let sent = poll_send(socket, &mut self.outgoing, &mut self.queued_input, cx);
+                if let Poll::Ready(Err(error)) = sent {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Pin::new(&mut **socket).poll_next(cx)
+            }) => received,
+            () = sleep_until(deadline) => {
+                if self.is_pinged {
+                    return Err(self.client.connection_lost("the server does not respond"));
+                }
+                self.is_pinged = true;
+                self.outgoing.push_front(Message::Ping(Bytes::new()));
+                return Ok(None);
+            }
+        };
+        (self.heard, self.is_pinged) = (Instant::now(), false);
+        match received {
+            None | Some(Ok(Message::Close(_))) => Err(self.client.connection_lost("the server closed it")),
+            Some(Err(error)) => Err(self.client.connection_lost(&error.to_string())),
+            Some(Ok(Message::Binary(bytes))) => {
+                if std::mem::take(&mut self.is_repaint) {
+                    return Ok(Some(TerminalEvent::Repaint(bytes)));
+                }
+                let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                self.cursor = self.cursor.map(|cursor| cursor.saturating_add(length));
+                Ok(Some(TerminalEvent::Output(bytes)))
+            }
+            Some(Ok(Message::Text(text))) => self.control(text.as_str()),
+            Some(Ok(_)) => Ok(None),
+        }
+    }
+
+    fn control(&mut self, text: &str) -> Result<Option<TerminalEvent>, ClientError> {
+        let frame = match serde_json::from_str(text) {
+            Ok(frame) => frame,
+            Err(_) if is_of_another_type(text) => return Ok(None),
+            Err(e) => return Err(self.client.invalid_response(format!("a frame is invalid: {e}"))),
+        };
+        Ok(Some(match frame {
+            TerminalFrame::Repaint(frame) => {
+                (self.is_repaint, self.cursor) = (true, Some(frame.cursor));
+                return Ok(None);
+            }
+            TerminalFrame::Ready(frame) => {
+                self.retry.works();
+                self.cursor = Some(frame.cursor);
+                TerminalEvent::Ready
+            }
+            TerminalFrame::Resize(frame) => TerminalEvent::Resized { cols: frame.cols, rows: frame.rows },
+            TerminalFrame::Exit(frame) => {
+                self.has_ended = true;
+                TerminalEvent::Exit(frame)
+            }
+            TerminalFrame::Error(frame) if is_fatal(frame.code) => {
+                return Err(ClientError::Api(Box::new(body_of(frame))));
+            }
+            TerminalFrame::Error(frame) => TerminalEvent::Failed(frame),
+        }))
+    }
+}
+
+/// Whether a viewer with this error is detached. A stopping server is temporary.
+fn is_fatal(code: ErrorCode) -> bool {
+    !matches!(code, ErrorCode::TerminalInputFull | ErrorCode::ValidationFailed | ErrorCode::ProcessEnded)
+}
+
+/// The error as other requests have it.
+fn body_of(frame: TerminalErrorFrame) -> ErrorBody {
+    ErrorBody {
+        code: frame.code,
+        message: frame.message,
+        context: serde_json::Map::new(),
+        http_status: frame.code.status(),
+        timestamp: Timestamp::now(),
+        request_id: String::new(),
+        operation: None,
+        suggestion: None,
+    }
+}
+
+/// Sends what is queued. Ready when everything is sent.
+fn poll_send(
+    socket: &mut Socket,
+    outgoing: &mut VecDeque<Message>,
+    queued_input: &mut usize,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), SocketError>> {
+    let mut socket = Pin::new(socket);
+    while !outgoing.is_empty() {
+        std::task::ready!(socket.as_mut().poll_ready(cx))?;
+        if let Some(message) = outgoing.pop_front() {
+            if message.is_binary() {
+                *queued_input = queued_input.saturating_sub(message.len());
+            }
+            socket.as_mut().start_send(message)?;
+        }
+    }
+    socket.as_mut().poll_flush(cx)
+}
+
+fn is_of_another_type(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Tag<'a> {
+        r#type: &'a str,
+    }
+    serde_json::from_str(text).is_ok_and(|Tag { r#type }| !FRAME_TYPES.contains(&r#type))
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the queue: it holds what was typed.
+        f.debug_struct("Attachment")
+            .field("id", &self.id)
+            .field("cursor", &self.cursor)
+            .field("has_ended", &self.has_ended)
+            .finish_non_exhaustive()
+    }
+}

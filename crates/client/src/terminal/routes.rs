@@ -1,0 +1,168 @@
+//! The routes of terminals.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::{Method, Response};
+use sandcrab_api::terminal::{
+    ResizeRequest, ResizeResponse, ScreenFormat, ScreenResponse, Terminal, TerminalCreated, TerminalDeleted,
+    TerminalInputRequest, TerminalInputResponse, TerminalList, TerminalRequest, TerminalResponse,
+    TerminalWaitRequest, TerminalWaitResponse,
+};
+
+use crate::key::new_terminal_id;
+use crate::process::{checked, word};
+use crate::retry::Retry;
+use crate::{Client, ClientError};
+
+/// Names of routes, which are not ids.
+const RESERVED: [&str; 2] = ["list", "create"];
+
+/// Which part of a screen to return, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScreenOptions {
+    /// Text only, or cells with colours and attributes.
+    pub format: Option<ScreenFormat>,
+    /// Lines of the scrollback before the screen.
+    pub scrollback: Option<u32>,
+}
+
+/// A recording, as it is received.
+#[derive(Debug)]
+pub struct Recording {
+    client: Client,
+    response: Response,
+}
+
+impl Recording {
+    /// The next bytes; `None` after the last.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+        self.response.chunk().await.map_err(|e| self.client.failed(&e))
+    }
+}
+
+pub(super) fn checked_terminal(id: &str) -> Result<&str, ClientError> {
+    if RESERVED.contains(&id) { Err(ClientError::Id(id.to_owned())) } else { Ok(id) }
+}
+
+impl Client {
+    /// Creates a terminal; returns when its program runs. If a terminal with the id of the request is running, returns that
+    /// one. After a lost connection the request is repeated, and still creates one terminal.
+    pub async fn create_terminal(&self, request: &TerminalRequest) -> Result<TerminalCreated, ClientError> {
+        // With an id, a repeated request finds the terminal of the first one.
+        let id = request.id.clone().unwrap_or_else(new_terminal_id);
+        let request = TerminalRequest { id: Some(id), ..request.clone() };
+        let mut retry = Retry::default();
+        let mut was_reached = false;
+        loop {
+            match self.post::<TerminalCreated>(&["api", "terminal", "create"], &request).await {
+                Err(error @ ClientError::ConnectionLost { .. }) => retry.failed(error)?,
+                Err(error @ ClientError::Unreachable { .. }) if was_reached => retry.failed(error)?,
+                Ok(created) => return Ok(created),
+                Err(error) => return Err(error),
+            }
+            was_reached = true;
+            retry.pause().await;
+        }
+    }
+
+    /// Lists terminals, the oldest first.
+    pub async fn terminals(&self) -> Result<TerminalList, ClientError> {
+        self.get(&["api", "terminal", "list"]).await
+    }
+
+    /// One terminal.
+    pub async fn terminal(&self, id: &str) -> Result<Terminal, ClientError> {
+        let answer: TerminalResponse = self.get(&["api", "terminal", checked_terminal(id)?]).await?;
+        Ok(answer.terminal)
+    }
+
+    /// Deletes a terminal with everything that it started.
+    pub async fn delete_terminal(&self, id: &str) -> Result<TerminalDeleted, ClientError> {
+        self.ask(self.request(Method::DELETE, &["api", "terminal", checked_terminal(id)?])?).await
+    }
+
+    /// Changes the size of a terminal.
+    pub async fn resize_terminal(
+        &self,
+        id: &str,
+        cols: u16,
+        rows: u16,
+    ) -> Result<ResizeResponse, ClientError> {
+        let body = ResizeRequest { cols, rows };
+        self.post(&["api", "terminal", checked_terminal(id)?, "resize"], &body).await
+    }
+
+    /// Types text and then keys, given by name.
+    pub async fn type_into_terminal(
+        &self,
+        id: &str,
+        input: &TerminalInputRequest,
+    ) -> Result<TerminalInputResponse, ClientError> {
+        self.post(&["api", "terminal", checked_terminal(id)?, "input"], input).await
+    }
+
+    /// Writes raw bytes. If the program does not read, the error is
+    /// [`sandcrab_api::ErrorCode::TerminalInputFull`], and its context has the number of accepted bytes (`written`).
+    pub async fn write_terminal(
+        &self,
+        id: &str,
+        bytes: impl Into<Bytes>,
+    ) -> Result<TerminalInputResponse, ClientError> {
+        let request = self.request(Method::POST, &["api", "terminal", checked_terminal(id)?, "input"])?;
+        let request = request.header(reqwest::header::CONTENT_TYPE, "application/octet-stream");
+        self.ask(request.body(bytes.into())).await
+    }
+
+    /// The present screen of a terminal.
+    pub async fn screen(&self, id: &str, options: &ScreenOptions) -> Result<ScreenResponse, ClientError> {
+        let query = [
+            ("format", options.format.and_then(word)),
+            ("scrollback", options.scrollback.map(|lines| lines.to_string())),
+        ];
+        self.ask(self.query(Method::GET, &["api", "terminal", checked_terminal(id)?, "screen"], &query)?)
+            .await
+    }
+
+    /// Waits for something on the screen, also across a restart of the server. After the timeout the error is
+    /// [`sandcrab_api::ErrorCode::WaitTimeout`].
+    pub async fn wait_for_screen(
+        &self,
+        id: &str,
+        request: &TerminalWaitRequest,
+    ) -> Result<TerminalWaitResponse, ClientError> {
+        let timeout = request.timeout_ms.map(Duration::from_millis);
+        let deadline = timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
+        let mut retry = Retry::default();
+        let mut was_reached = false;
+        let mut request = request.clone();
+        loop {
+            if let Some(deadline) = deadline {
+                let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+                request.timeout_ms = Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            }
+            match self.post(&["api", "terminal", checked_terminal(id)?, "wait"], &request).await {
+                Ok(answer) => return Ok(answer),
+                Err(error @ ClientError::Unreachable { .. }) if !was_reached => return Err(error),
+                Err(error) => retry.failed(error)?,
+            }
+            was_reached = true;
+            retry.pause().await;
+        }
+    }
+
+    /// The recording of a terminal as asciicast, version 2: what its journal still has.
+    pub async fn terminal_recording(&self, id: &str) -> Result<Recording, ClientError> {
+        self.recording(&["api", "terminal", checked_terminal(id)?, "recording"]).await
+    }
+
+    /// The recording of a process as asciicast, version 2: what its journal still has.
+    pub async fn process_recording(&self, id: &str) -> Result<Recording, ClientError> {
+        self.recording(&["api", "process", checked(id)?, "recording"]).await
+    }
+
+    async fn recording(&self, path: &[&str]) -> Result<Recording, ClientError> {
+        let response = self.send(self.request(Method::GET, path)?).await?;
+        Ok(Recording { client: self.clone(), response })
+    }
+}

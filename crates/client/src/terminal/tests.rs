@@ -1,0 +1,193 @@
+//! Attachments against a server that says what a test tells it to.
+
+use futures_util::{SinkExt, StreamExt};
+use sandcrab_api::ErrorCode;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+
+use super::{AttachOptions, Attachment, MAX_QUEUED_INPUT_BYTES, TerminalEvent};
+use crate::{Client, ClientError};
+
+const EXIT: &str = r#"{"type":"exit","exitCode":7,"code":7,"end":{"reason":"exited"}}"#;
+
+fn ready(cursor: u64) -> Message {
+    Message::text(format!(r#"{{"type":"ready","id":"t","cursor":{cursor},"cols":80,"rows":24}}"#))
+}
+
+/// The answer of a server that refuses a request.
+fn refusal(code: &str, status: u16) -> String {
+    let body = format!(
+        r#"{{"code":"{code}","message":"no","context":{{}},"httpStatus":{status},"timestamp":"2026-01-01T00:00:00Z","requestId":"r"}}"#
+    );
+    format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Accepts a WebSocket; also returns the path and the token of its request.
+#[expect(clippy::result_large_err, reason = "the type is that of the library")]
+async fn accept<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> (WebSocketStream<S>, String) {
+    let mut line = String::new();
+    let read = |request: &Request, response: Response| {
+        let token = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+        line = format!("{} {}", request.uri(), token.unwrap_or("-"));
+        Ok(response)
+    };
+    let socket = tokio_tungstenite::accept_hdr_async(stream, read).await.unwrap();
+    (socket, line)
+}
+
+async fn server() -> (TcpListener, Client) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client =
+        Client::connect(&format!("http://{}", listener.local_addr().unwrap()), Some("secret")).unwrap();
+    (listener, client)
+}
+
+async fn next_connection(listener: &TcpListener) -> (WebSocketStream<TcpStream>, String) {
+    accept(listener.accept().await.unwrap().0).await
+}
+
+async fn events(mut attached: Attachment) -> Vec<TerminalEvent> {
+    let mut events = Vec::new();
+    while let Some(event) = attached.next().await.unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+fn output(text: &'static str) -> TerminalEvent {
+    TerminalEvent::Output(text.into())
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_resumed_after_the_last_byte() {
+    let (listener, client) = server().await;
+    let serve = async {
+        let (mut socket, line) = next_connection(&listener).await;
+        assert_eq!(line, "/ws/terminal?terminalId=t&cols=100&rows=30&since=0 Bearer secret");
+        socket.send(ready(0)).await.unwrap();
+        socket.send(Message::binary("hello")).await.unwrap();
+        drop(socket);
+        // The server is away for a moment: a connection is refused with 503.
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        stream.write_all(refusal("SHUTTING_DOWN", 503).as_bytes()).await.unwrap();
+        drop(stream);
+        let (mut socket, line) = next_connection(&listener).await;
+        assert_eq!(line, "/ws/terminal?terminalId=t&cols=100&rows=30&since=5 Bearer secret");
+        // Too much was missed: the screen as it is at cursor 100.
+        let repaint = r#"{"type":"repaint","cursor":100,"cols":100,"rows":30}"#;
+        socket.send(Message::text(repaint)).await.unwrap();
+        socket.send(Message::binary("a repaint")).await.unwrap();
+        socket.send(ready(100)).await.unwrap();
+        socket.send(Message::binary("xyz")).await.unwrap();
+        socket.close(None).await.unwrap();
+        let (mut socket, line) = next_connection(&listener).await;
+        assert!(line.contains("since=103"), "{line}");
+        socket.send(Message::text(r#"{"type":"of the future"}"#)).await.unwrap();
+        socket.send(Message::text(EXIT)).await.unwrap();
+    };
+    let options = AttachOptions { size: Some((100, 30)), since: Some(0), read_only: false };
+    let (events, ()) =
+        tokio::join!(async { events(client.attach("t", &options).await.unwrap()).await }, serve);
+    let [before @ .., last] = &events[..] else { panic!("no events") };
+    assert!(matches!(last, TerminalEvent::Exit(exit) if exit.exit_code == 7), "{last:?}");
+    let expected = [
+        TerminalEvent::Ready,
+        output("hello"),
+        TerminalEvent::Disconnected,
+        TerminalEvent::Repaint("a repaint".into()),
+        TerminalEvent::Ready,
+        output("xyz"),
+        TerminalEvent::Disconnected,
+    ];
+    assert_eq!(before, expected);
+}
+
+#[tokio::test]
+async fn input_and_sizes_are_sent_in_order() {
+    let dir = std::env::temp_dir().join(format!("sandcrab-client-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let client = Client::connect(&format!("unix:{}", path.display()), None).unwrap();
+    let serve = async {
+        let (mut socket, line) = accept(listener.accept().await.unwrap().0).await;
+        assert_eq!(line, "/ws/terminal?terminalId=t -");
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("ls\r"));
+        let resize = r#"{"type":"resize","cols":90,"rows":20}"#;
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::text(resize));
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("more"));
+        socket.send(Message::text(EXIT)).await.unwrap();
+        // Until the client has read it.
+        while let Some(Ok(_)) = socket.next().await {}
+    };
+    let attach = async {
+        let mut attached = client.attach("t", &AttachOptions::default()).await.unwrap();
+        assert!(attached.send("ls\r"));
+        attached.resize(80, 20);
+        attached.resize(90, 20);
+        assert!(attached.send("more"));
+        assert!(!attached.send(vec![b'x'; MAX_QUEUED_INPUT_BYTES]), "the queue is bounded");
+        events(attached).await
+    };
+    let (events, ()) = tokio::join!(attach, serve);
+    assert!(matches!(events[..], [TerminalEvent::Exit(_)]), "{events:?}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[tokio::test]
+async fn a_viewer_that_only_watches_says_so() {
+    let (listener, client) = server().await;
+    let serve = async {
+        let (mut socket, line) = next_connection(&listener).await;
+        assert!(line.starts_with("/ws/terminal?terminalId=t&readOnly=true "), "{line}");
+        let full = r#"{"type":"error","code":"TERMINAL_INPUT_FULL","message":"full"}"#;
+        socket.send(Message::text(full)).await.unwrap();
+        let gone = r#"{"type":"error","code":"TERMINAL_NOT_FOUND","message":"gone"}"#;
+        socket.send(Message::text(gone)).await.unwrap();
+    };
+    let options = AttachOptions { size: Some((80, 24)), since: None, read_only: true };
+    let attach = async {
+        let mut attached = client.attach("t", &options).await.unwrap();
+        let failed = attached.next().await.unwrap().unwrap();
+        assert!(matches!(failed, TerminalEvent::Failed(frame) if frame.code == ErrorCode::TerminalInputFull));
+        let error = attached.next().await.unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::TerminalNotFound));
+    };
+    tokio::join!(attach, serve);
+}
+
+#[tokio::test]
+async fn refusals_and_wrong_answers_are_errors() {
+    let (listener, client) = server().await;
+    let refusals = [
+        refusal("TERMINAL_NOT_FOUND", 404),
+        "HTTP/1.1 200 X\r\ncontent-length: 2\r\n\r\nhi".to_owned(),
+        "HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: x\r\n\r\n"
+            .to_owned(),
+    ];
+    let serve = async {
+        for refusal in &refusals {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            stream.write_all(refusal.as_bytes()).await.unwrap();
+        }
+    };
+    let attach = async {
+        let mut errors = Vec::new();
+        for _ in &refusals {
+            errors.push(client.attach("t", &AttachOptions::default()).await.unwrap_err());
+        }
+        errors
+    };
+    let (errors, ()) = tokio::join!(attach, serve);
+    assert_eq!(errors[0].code(), Some(ErrorCode::TerminalNotFound));
+    assert!(matches!(errors[1], ClientError::InvalidResponse { .. }), "{:?}", errors[1]);
+    assert!(matches!(errors[2], ClientError::InvalidResponse { .. }), "{:?}", errors[2]);
+    assert!(matches!(client.attach("list", &AttachOptions::default()).await, Err(ClientError::Id(_))));
+}
