@@ -15,7 +15,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Run commands, background processes and shell sessions on a server that records everything.
+/// Run commands, background processes, shell sessions and terminals on a server that records everything.
 ///
 /// `sandcrab serve` starts a server, and the other commands use it. `sandcrab run` also works without one.
 #[derive(Debug, Parser)]
@@ -80,6 +80,12 @@ pub(crate) enum Command {
     Signal(commands::signal::SignalArgs),
     Stdin(commands::stdin::StdinArgs),
     Cleanup(commands::cleanup::CleanupArgs),
+    // Terminals.
+    Shell(commands::shell::ShellArgs),
+    Attach(commands::attach::AttachArgs),
+    Terminal(commands::terminal::TerminalArgs),
+    Record(commands::record::RecordArgs),
+    Play(commands::play::PlayArgs),
     // Sessions and the environment.
     Session(commands::session::SessionArgs),
     Env(commands::env::EnvArgs),
@@ -93,7 +99,7 @@ pub(crate) enum Command {
 }
 
 /// Commands that use no server, and so reject the global options.
-const WITHOUT_SERVER: [&str; 3] = ["serve", "completions", "man"];
+const WITHOUT_SERVER: [&str; 4] = ["serve", "play", "completions", "man"];
 const GLOBAL_OPTIONS: [(&str, &str); 3] =
     [("url", "--url"), ("token_file", "--token-file"), ("json", "--json")];
 

@@ -7,7 +7,6 @@ use sandcrab_api::execute::{CommandRequest, Leftovers, Variables};
 use sandcrab_client::{Address, Client};
 
 use crate::failure::Failure;
-use crate::interactive;
 use crate::limit::LimitArgs;
 use crate::quantity::Span;
 
@@ -25,16 +24,13 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "DURATION")]
     idle_timeout: Option<Span>,
     /// Grace period between SIGTERM at a timeout and SIGKILL [default: 1s].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", conflicts_with = "tty")]
     timeout_grace: Option<Span>,
     #[command(flatten)]
     limits: LimitArgs,
     /// User to run the command as: a name, a user id or UID:GID. The server must run as root.
     #[arg(short, long)]
     user: Option<String>,
-    /// Allocate a terminal. Not available yet.
-    #[arg(short = 't', long, hide = true)]
-    tty: bool,
     #[command(flatten)]
     words: Words,
 }
@@ -82,7 +78,7 @@ pub(crate) struct RecordArgs {
     pub(crate) id: Option<String>,
     /// What happens to processes that the command leaves running: keep them, kill them, or adopt each as a listed process
     /// [default: keep].
-    #[arg(long, value_name = "ACTION")]
+    #[arg(long, value_name = "ACTION", conflicts_with = "tty")]
     pub(crate) leftovers: Option<LeftoversArg>,
 }
 
@@ -140,9 +136,6 @@ impl CommandArgs {
     /// The request that runs the command on a server.
     pub(crate) fn request(self, client: &Client) -> Result<CommandRequest, Failure> {
         let mut request = self.words.request();
-        if self.tty {
-            return Err(interactive::no_terminal("--tty is not available yet"));
-        }
         request.env = self.env.variables();
         request.cwd = self.cwd.resolve(client.address())?;
         request.user = self.user;
@@ -167,7 +160,7 @@ impl Words {
 
 /// Whether the last words of the command line come after a `--`. The parser removes it and does not report it. The
 /// command's words are the last ones, so it can only be directly before the first of them.
-fn follows_dashes(words: usize) -> bool {
+pub(crate) fn follows_dashes(words: usize) -> bool {
     let line: Vec<_> = std::env::args_os().collect();
     let before = line.len().checked_sub(words + 1);
     before.is_some_and(|at| line[at] == "--")

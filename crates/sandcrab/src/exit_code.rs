@@ -24,9 +24,10 @@ const TEMPORARY: u8 = 75;
 /// The summary in `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  run, exec, session exec and wait exit with the exit code of the command: its own, or 128 + n if
-  signal n ended it. In addition:
-    1    some processes could not be ended (kill, session interrupt, session delete)
+  run, exec, session exec, shell, attach, record and wait exit with the exit code of the command:
+  its own, or 128 + n if signal n ended it. In addition:
+    0    also: detached from a terminal, which continues
+    1    some processes could not be ended (kill, session interrupt, session delete, terminal delete)
     2    invalid usage
     74   I/O error, or output of the command is missing
     75   temporary failure, such as a timeout of wait or a limit of the server: try again later
@@ -46,6 +47,7 @@ pub(crate) fn of_error(code: ErrorCode, is_program: bool) -> u8 {
         ErrorCode::WaitTimeout
         | ErrorCode::LimitExceeded
         | ErrorCode::NoSpace
+        | ErrorCode::TerminalInputFull
         | ErrorCode::ExecutionLost
         | ErrorCode::RequestCancelled => TEMPORARY,
         _ => FAILED,

@@ -85,6 +85,22 @@ impl Failure {
         Self::io(format!("failed to read standard input: {error}"))
     }
 
+    /// The local terminal cannot be used.
+    pub(crate) fn terminal(error: &io::Error) -> Self {
+        Self::io(format!("failed to use the terminal: {error}"))
+    }
+
+    /// A recording that cannot be played.
+    pub(crate) fn recording(path: &Path, error: impl std::fmt::Display) -> Self {
+        let hint = "play a file of `sandcrab record`, or another asciicast of version 2 or 3";
+        Self::local(format!("failed to play {}: {error}", path.display()), hint)
+    }
+
+    /// A file that must not be replaced, or cannot be written.
+    pub(crate) fn output_file(path: &Path, why: impl std::fmt::Display) -> Self {
+        Self::local(format!("failed to write {}: {why}", path.display()), "give another file with --output")
+    }
+
     fn io(message: String) -> Self {
         Self::Local { code: "IO_ERROR", message, hint: None, exit_code: exit_code::IO }
     }
@@ -149,6 +165,8 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::Unauthorized => "give the server's token with --token-file or SANDCRAB_TOKEN",
         ErrorCode::ProcessNotFound => "`sandcrab ps --all` lists all processes",
         ErrorCode::SessionNotFound => "`sandcrab session list` lists all sessions",
+        ErrorCode::TerminalNotFound => "`sandcrab terminal list` lists all terminals",
+        ErrorCode::TerminalInputFull => "the program does not read its input; try again later",
         ErrorCode::WaitTimeout => "the process is still running; `sandcrab kill` ends it",
         ErrorCode::StdinNotOpen => {
             "start the process with `sandcrab start -i` to keep its standard input open"

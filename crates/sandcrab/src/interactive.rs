@@ -80,15 +80,9 @@ fn name(path: &str) -> &str {
 
 /// The error for a program that needs a terminal.
 pub(crate) fn needs_terminal(program: &str) -> Failure {
-    no_terminal(format!("{program} needs a terminal, which is not available yet"))
-}
-
-/// An error because terminals are not available yet.
-pub(crate) fn no_terminal(message: impl Into<String>) -> Failure {
     Failure::usage(
-        message,
-        "use -i to pass standard input line by line; for a shell that keeps its state use `sandcrab session create` and \
-         `sandcrab session exec ID COMMAND`",
+        format!("{program} needs a terminal"),
+        "add -it, or use `sandcrab shell`; -i alone passes standard input line by line",
     )
 }
 

@@ -10,6 +10,9 @@
 //! `run`, `exec` and `session exec` share `relay`: output, standard input, signals and the exit code of a command pass
 //! through this program as if the command ran here. `embedded` is the temporary server of `run`.
 //!
+//! `shell`, `exec -t`, `run -t` and `record` share `tty`, which shows a terminal of the server in the local one through
+//! `terminal`.
+//!
 //! A client uses one thread; only an embedded server gets more.
 
 mod address_file;
@@ -30,6 +33,9 @@ mod relay;
 mod serve;
 mod several;
 mod table;
+mod terminal;
+mod terminal_args;
+mod tty;
 
 use std::process::ExitCode;
 
@@ -90,6 +96,11 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         Command::Stdin(args) => commands::stdin::run(args, global, output).await,
         Command::Cleanup(_) => commands::cleanup::run(global, output).await,
         Command::Session(args) => commands::session::run(args, global, output).await,
+        Command::Shell(args) => commands::shell::run(args, global, output).await,
+        Command::Attach(args) => commands::attach::run(args, global, output).await,
+        Command::Terminal(args) => commands::terminal::run(args, global, output).await,
+        Command::Record(args) => commands::record::run(args, global, output).await,
+        Command::Play(args) => commands::play::run(args, output).await,
         Command::Env(args) => commands::env::run(args, global, output).await,
         // Handled before.
         Command::Serve(_) => Ok(0),

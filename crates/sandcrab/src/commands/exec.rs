@@ -8,12 +8,17 @@ use crate::command_line::{CommandArgs, RecordArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::relay::{InputArg, relay};
+use crate::terminal_args::{self, TtyArgs};
+use crate::tty::Tty;
 
 /// Run a command on the server.
 ///
 /// Output, standard input (a file or a pipe), signals and the exit code pass through, as if the command ran here. Ctrl-C
 /// sends SIGINT to the command and everything it started, and SIGKILL after 10 seconds; a second Ctrl-C kills at once. If
 /// the connection is lost the command continues, and its output resumes when the server is back.
+///
+/// With -it the command runs in a terminal: programs such as editors and shells work, and keys go to the command, Ctrl-C
+/// included.
 ///
 /// With --json, the result is printed as one document when the command has ended.
 #[derive(Debug, Args)]
@@ -31,9 +36,11 @@ pub(crate) struct ExecOptions {
     #[command(flatten)]
     input: InputArg,
     #[command(flatten)]
+    tty: TtyArgs,
+    #[command(flatten)]
     record: RecordArgs,
     /// What happens to the command if this program is killed or loses its connection [default: keep].
-    #[arg(long, value_name = "ACTION")]
+    #[arg(long, value_name = "ACTION", conflicts_with = "tty")]
     on_disconnect: Option<KeepOrKill>,
     #[command(flatten)]
     command: CommandArgs,
@@ -69,6 +76,17 @@ impl ExecOptions {
             }),
             ..self.command.request(&client)?
         };
+        if self.tty.tty {
+            let tty = Tty {
+                client: &client,
+                request: terminal_args::of_command(request),
+                detach_keys: self.tty.detach_keys()?,
+                is_interactive: self.input.is_interactive(),
+                is_stdout_taken: false,
+                output,
+            };
+            return tty.run("-t").await;
+        }
         relay(&client, request, self.input.into(), output).await
     }
 }

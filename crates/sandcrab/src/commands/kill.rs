@@ -104,7 +104,7 @@ impl Receipt {
         self.rows.extend(survivors.iter().map(|one| row(one.pid, "still running".to_owned(), &one.command)));
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 

@@ -1,6 +1,7 @@
-//! One file per command, or per group of commands (`session`): the arguments, whose doc comments are the help, and the
+//! One file per command, or per group of commands (`session`, `terminal`): the arguments, whose doc comments are the help, and the
 //! function that runs it.
 
+pub(crate) mod attach;
 pub(crate) mod cleanup;
 pub(crate) mod completions;
 pub(crate) mod env;
@@ -11,11 +12,15 @@ pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod man;
+pub(crate) mod play;
 pub(crate) mod ps;
+pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod session;
+pub(crate) mod shell;
 pub(crate) mod signal;
 pub(crate) mod start;
 pub(crate) mod stdin;
+pub(crate) mod terminal;
 pub(crate) mod wait;

@@ -1,7 +1,8 @@
 //! `sandcrab run`.
 
 use clap::Args;
-use sandcrab_api::execute::Leftovers;
+use sandcrab_api::execute::{CommandRequest, Leftovers};
+use sandcrab_client::Client;
 
 use crate::cli::GlobalOptions;
 use crate::command_line::CommandArgs;
@@ -9,6 +10,9 @@ use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::relay::{InputArg, relay};
+use crate::terminal::DetachKeys;
+use crate::terminal_args::{self, TtyArgs};
+use crate::tty::Tty;
 
 /// Run a command, on the running server if there is one, else on a temporary server.
 ///
@@ -27,6 +31,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     input: InputArg,
     #[command(flatten)]
+    tty: TtyArgs,
+    #[command(flatten)]
     command: CommandArgs,
 }
 
@@ -38,10 +44,18 @@ pub(crate) async fn run(args: RunArgs, global: &GlobalOptions, output: Output) -
             "using the server at {}; --standalone runs the command without it",
             client.address()
         ));
+        if args.tty.tty {
+            let detach_keys = args.tty.detach_keys()?;
+            return on_terminal(&client, request, args.input, detach_keys, output).await;
+        }
         return relay(&client, request, args.input.into(), output).await;
     }
     let embedded = Embedded::start().await?;
     let ended = match args.command.request(embedded.client()) {
+        Ok(request) if args.tty.tty => {
+            // The terminal would end with the server: there is nothing to detach from.
+            on_terminal(embedded.client(), request, args.input, DetachKeys::none(), output).await
+        }
         Ok(mut request) => {
             request.leftovers = Some(Leftovers::Kill);
             relay(embedded.client(), request, args.input.into(), output).await
@@ -50,4 +64,16 @@ pub(crate) async fn run(args: RunArgs, global: &GlobalOptions, output: Output) -
     };
     embedded.stop().await;
     ended
+}
+
+async fn on_terminal(
+    client: &Client,
+    request: CommandRequest,
+    input: InputArg,
+    detach_keys: DetachKeys,
+    output: Output,
+) -> Result<u8, Failure> {
+    let request = terminal_args::of_command(request);
+    let is_interactive = input.is_interactive();
+    Tty { client, request, detach_keys, is_interactive, is_stdout_taken: false, output }.run("-t").await
 }

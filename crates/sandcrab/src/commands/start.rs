@@ -32,6 +32,9 @@ pub(crate) struct StartArgs {
     /// Keep the record of the finished process until `sandcrab cleanup`.
     #[arg(long)]
     keep_record: bool,
+    /// For the error that names the command that does this.
+    #[arg(short = 't', long, hide = true)]
+    tty: bool,
     #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
@@ -45,6 +48,12 @@ enum OverflowArg {
 }
 
 pub(crate) async fn run(args: StartArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
+    if args.tty {
+        return Err(Failure::usage(
+            "`start` has no terminals",
+            "use `sandcrab terminal create`, which runs a program in a terminal in the background",
+        ));
+    }
     let client = global.client()?;
     let request = CommandRequest {
         session_id: args.session,

@@ -23,6 +23,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::interactive;
 use crate::output::Output;
+pub(crate) use interrupts::ignored_signals;
 use interrupts::{Interrupts, Leave};
 pub(crate) use stdin::Stdin;
 
@@ -53,6 +54,12 @@ pub(crate) struct InputArg {
     /// a pipe is passed.
     #[arg(short, long)]
     interactive: bool,
+}
+
+impl InputArg {
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.interactive
+    }
 }
 
 impl From<InputArg> for Input {

@@ -8,6 +8,7 @@ mod exec;
 mod explain;
 mod help;
 mod options;
+mod play;
 mod processes;
 mod resume;
 mod run;

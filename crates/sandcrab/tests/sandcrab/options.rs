@@ -111,14 +111,22 @@ fn interactive_programs_on_a_terminal_are_explained() {
     ] {
         let shown = on_terminal(&server, arguments).with_code(2);
         assert!(
-            shown.text().contains("needs a terminal") && shown.text().contains("use -i"),
+            shown.text().contains("needs a terminal")
+                && shown.text().contains("add -it, or use `sandcrab shell`"),
             "{arguments}: {shown:?}"
         );
     }
-    for arguments in ["exec -t bash", "exec -it bash", "run --tty true"] {
-        let shown = on_terminal(&server, arguments).with_code(2);
-        assert!(shown.text().contains("--tty is not available yet"), "{arguments}: {shown:?}");
+    for arguments in
+        [&["exec", "-t", "bash"][..], &["exec", "-it", "bash"], &["run", "--tty", "true"], &["shell"]]
+    {
+        let shown = server.run(arguments).with_code(2);
+        assert!(
+            shown.stderr.contains("needs a terminal, and standard input is not one"),
+            "{arguments:?}: {shown:?}"
+        );
     }
+    let shown = server.run(&["start", "-t", "bash"]).with_code(2);
+    assert!(shown.stderr.contains("`sandcrab terminal create`"), "{shown:?}");
     assert_eq!(on_terminal(&server, "exec echo hello").with_code(0).text(), "hello\r\n");
     assert!(on_terminal(&server, "exec bash --version").with_code(0).text().contains("GNU bash"));
 }
@@ -144,6 +152,8 @@ fn options_without_effect_are_rejected() {
         &["completions", "bash", "--url", "http://127.0.0.1:1"],
         &["completions", "--token-file", "x", "bash"],
         &["man", "--json", "x"],
+        &["play", "--json", "x"],
+        &["play", "--url", "http://127.0.0.1:1", "x"],
         &["run", "--standalone", "--url", "http://127.0.0.1:1", "true"],
     ] {
         let finished = Program::start(sandcrab(home.path()).args(args)).finish().with_code(2);
@@ -168,7 +178,7 @@ fn usage_errors_are_json_if_asked_for() {
         (&["--json"], "subcommand"),
         (&["--json", "--url", "ftp://x", "ps"], "ftp://x"),
         (&["serve", "--json"], "--json"),
-        (&["exec", "--json", "-t", "bash"], "--tty"),
+        (&["exec", "--json", "-t", "bash"], "-t needs a terminal"),
     ] {
         let finished = Program::start(sandcrab(home.path()).args(args)).finish().with_code(2);
         let error: serde_json::Value =

@@ -1,6 +1,7 @@
 //! The shared harness: test directories, real servers, and the program, run with a deadline.
 
 mod program;
+mod pty;
 mod serve;
 mod test_dir;
 mod test_server;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) use program::{Finished, Program, sandcrab};
+pub(crate) use pty::Pty;
 pub(crate) use serve::{Serve, ask, ended, ping};
 pub(crate) use test_dir::{TestDir, id};
 pub(crate) use test_server::TestServer;

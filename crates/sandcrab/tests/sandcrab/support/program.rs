@@ -60,7 +60,7 @@ impl Finished {
 
 /// Collects bytes as they arrive.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -77,7 +77,7 @@ fn beginning(bytes: &[u8]) -> String {
 }
 
 impl Gathered {
-    fn from(mut source: impl Read + Send + 'static) -> Self {
+    pub(super) fn from(mut source: impl Read + Send + 'static) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&bytes);
         let reader = std::thread::spawn(move || {
@@ -89,11 +89,11 @@ impl Gathered {
         Self { bytes, reader: Some(reader) }
     }
 
-    fn so_far(&self) -> Vec<u8> {
+    pub(super) fn so_far(&self) -> Vec<u8> {
         self.bytes.lock().unwrap().clone()
     }
 
-    fn finish(&mut self) -> Vec<u8> {
+    pub(super) fn finish(&mut self) -> Vec<u8> {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }
