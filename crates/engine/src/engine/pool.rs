@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -15,32 +15,58 @@ use super::{Inner, TaskOf};
 use crate::process_tree::Nonce;
 use crate::protocol::Request;
 
-/// Delay between taking a ready supervisor and creating another: the command needs the processor first, and its
-/// supervisor may be ready again by then.
+/// Delay between taking a ready supervisor and creating another: the command needs the processor first.
 const REFILL_DELAY: Duration = Duration::from_millis(8);
+/// Time after the start of a run in which its supervisor is expected to be ready again. Starting another one for each
+/// short command would cost more than the command.
+const SHORT_RUN: Duration = Duration::from_millis(30);
 /// Maximum time to wait for a supervisor that is about to be ready, before a new one is created.
 const WAIT_FOR_READY: Duration = Duration::from_millis(5);
 
 /// The ready supervisors.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    ready: Mutex<VecDeque<Arc<SupervisorLink>>>,
-    filling: AtomicUsize,
-    /// Number of supervisors whose run has finished and that may become ready again.
-    renewing: AtomicUsize,
-    /// Number of callers that wait for a ready one.
-    waiting: AtomicUsize,
+    counts: Mutex<Counts>,
+    /// Notified when a supervisor becomes ready.
     changed: Notify,
     /// Whether a refill is scheduled.
-    waking: AtomicBool,
+    is_refill_scheduled: AtomicBool,
+}
+
+/// The ready supervisors, and those that are expected. Under one lock, because each change of state must be visible
+/// to a refill as a whole: a supervisor that is counted twice would be missing until the next command.
+#[derive(Debug, Default)]
+struct Counts {
+    ready: VecDeque<Arc<SupervisorLink>>,
+    /// Number of supervisors that are being created.
+    filling: usize,
+    /// Number of supervisors whose run has finished and that may become ready again.
+    renewing: usize,
+    /// The supervisors that began a run a short time ago, oldest first.
+    running: VecDeque<(Instant, u64)>,
+    /// Number of callers that wait for a ready one.
+    waiting: usize,
     /// Counts changes of settings: supervisors of an earlier generation are not kept.
-    generation: AtomicU64,
+    generation: u64,
+}
+
+impl Counts {
+    fn stop_expecting(&mut self, nonce: u64) {
+        self.running.retain(|(_, running)| *running != nonce);
+    }
+
+    /// Number of supervisors to create. Those with a long run are not expected any more.
+    fn missing(&mut self, wanted: usize, now: Instant) -> usize {
+        while self.running.pop_front_if(|(since, _)| now.duration_since(*since) >= SHORT_RUN).is_some() {}
+        let expected = self.filling + self.renewing + self.running.len();
+        wanted.saturating_sub(self.ready.len() + expected)
+    }
 }
 
 impl Pool {
     fn pop(&self) -> Option<Arc<SupervisorLink>> {
-        let mut ready = lock(&self.ready);
-        while let Some(link) = ready.pop_front() {
+        let mut counts = lock(&self.counts);
+        while let Some(link) = counts.ready.pop_front() {
             if !link.is_hung_up() {
                 return Some(link);
             }
@@ -50,19 +76,19 @@ impl Pool {
 
     /// Number of ready supervisors.
     pub(super) fn ready(&self) -> usize {
-        lock(&self.ready).len()
+        lock(&self.counts).ready.len()
     }
 
     /// Removes supervisors with outdated settings.
     pub(super) fn clear(&self) -> Vec<Arc<SupervisorLink>> {
-        let mut ready = lock(&self.ready);
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        ready.drain(..).collect()
+        let mut counts = lock(&self.counts);
+        counts.generation += 1;
+        counts.ready.drain(..).collect()
     }
 
-    fn missing(&self, wanted: usize) -> usize {
-        let coming = self.filling.load(Ordering::Acquire) + self.renewing.load(Ordering::Acquire);
-        wanted.saturating_sub(self.ready() + coming)
+    /// A supervisor begins a run.
+    pub(super) fn begin_run(&self, link: &SupervisorLink) {
+        lock(&self.counts).running.push_back((Instant::now(), link.nonce));
     }
 }
 
@@ -87,20 +113,20 @@ struct Waiting<'a>(&'a Pool);
 
 impl<'a> Waiting<'a> {
     fn new(pool: &'a Pool) -> Self {
-        pool.waiting.fetch_add(1, Ordering::AcqRel);
+        lock(&pool.counts).waiting += 1;
         Self(pool)
     }
 
     /// Whether enough supervisors are about to be ready for all waiting callers.
     fn may_hope(&self) -> bool {
-        let coming = self.0.filling.load(Ordering::Acquire) + self.0.renewing.load(Ordering::Acquire);
-        coming >= self.0.waiting.load(Ordering::Acquire)
+        let counts = lock(&self.0.counts);
+        counts.filling + counts.renewing >= counts.waiting
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        lock(&self.0.counts).waiting -= 1;
     }
 }
 
@@ -153,58 +179,83 @@ impl Inner {
 
     /// The run of a supervisor has finished: it may become ready for another.
     pub(super) fn renewing(&self, link: &SupervisorLink) {
+        let mut counts = lock(&self.pool.counts);
+        counts.stop_expecting(link.nonce);
         if link.set_renewing(true) {
-            self.pool.renewing.fetch_add(1, Ordering::AcqRel);
+            counts.renewing += 1;
         }
     }
 
-    /// A supervisor is ready again, or has exited.
-    pub(super) fn not_renewing(&self, link: &SupervisorLink) {
+    /// A supervisor has exited.
+    pub(super) fn not_renewing(self: &Arc<Self>, link: &SupervisorLink) {
+        let mut counts = lock(&self.pool.counts);
+        counts.stop_expecting(link.nonce);
         if link.set_renewing(false) {
-            self.pool.renewing.fetch_sub(1, Ordering::AcqRel);
+            counts.renewing -= 1;
+            drop(counts);
+            self.refill_soon();
         }
     }
 
+    /// A supervisor is ready again.
     pub(super) fn renewed(&self, link: &Arc<SupervisorLink>) {
-        self.not_renewing(link);
-        self.put_back(link);
+        self.put_back_and(link, |counts| {
+            counts.stop_expecting(link.nonce);
+            if link.set_renewing(false) {
+                counts.renewing -= 1;
+            }
+        });
     }
 
     /// Returns an unused supervisor to the pool, unless the pool is full.
     fn put_back(&self, link: &Arc<SupervisorLink>) {
+        self.put_back_and(link, |_| {});
+    }
+
+    fn put_back_and(&self, link: &Arc<SupervisorLink>, count: impl FnOnce(&mut Counts)) {
+        let mut counts = lock(&self.pool.counts);
+        count(&mut counts);
         if link.is_over() {
             return;
         }
-        let mut ready = lock(&self.pool.ready);
-        let current = link.generation == self.pool.generation.load(Ordering::Acquire);
-        if current && ready.len() < self.config.ready_shells {
-            ready.push_back(Arc::clone(link));
+        if link.generation == counts.generation && counts.ready.len() < self.config.ready_shells {
+            counts.ready.push_back(Arc::clone(link));
             self.pool.changed.notify_one();
         } else {
-            drop(ready);
+            drop(counts);
             drop(link.request(&Request::Quit));
         }
     }
 
     /// Schedules a refill after a short delay: the command that took a supervisor needs the processor first.
     fn refill_soon(self: &Arc<Self>) {
-        if self.pool.waking.swap(true, Ordering::AcqRel) {
+        if self.pool.is_refill_scheduled.swap(true, Ordering::AcqRel) {
             return;
         }
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            tokio::time::sleep(REFILL_DELAY).await;
-            if let Some(engine) = engine.upgrade() {
-                engine.pool.waking.store(false, Ordering::Release);
-                engine.refill();
+            loop {
+                tokio::time::sleep(REFILL_DELAY).await;
+                let Some(engine) = engine.upgrade() else { return };
+                // Cleared before the check: a caller that takes a supervisor after it schedules another refill.
+                engine.pool.is_refill_scheduled.store(false, Ordering::Release);
+                let is_complete = engine.refill();
+                if is_complete || engine.pool.is_refill_scheduled.swap(true, Ordering::AcqRel) {
+                    return;
+                }
             }
         });
     }
 
-    /// Refills the pool in the background.
-    pub(super) fn refill(self: &Arc<Self>) {
-        for _ in 0..self.pool.missing(self.config.ready_shells) {
-            self.pool.filling.fetch_add(1, Ordering::AcqRel);
+    /// Refills the pool in the background. Returns whether it is complete, so that it need not look again.
+    pub(super) fn refill(self: &Arc<Self>) -> bool {
+        let (missing, is_complete) = {
+            let mut counts = lock(&self.pool.counts);
+            let missing = counts.missing(self.config.ready_shells, Instant::now());
+            counts.filling += missing;
+            (missing, counts.running.is_empty())
+        };
+        for _ in 0..missing {
             let engine = Arc::downgrade(self);
             // This does not keep the engine open: a dropped engine closes at once.
             let forked = self.fork_supervisor();
@@ -225,12 +276,13 @@ impl Inner {
                 let Some(engine) = engine.upgrade() else {
                     return;
                 };
-                engine.pool.filling.fetch_sub(1, Ordering::AcqRel);
-                if let Some(link) = link {
-                    engine.put_back(&link);
+                match link {
+                    Some(link) => engine.put_back_and(&link, |counts| counts.filling -= 1),
+                    None => lock(&engine.pool.counts).filling -= 1,
                 }
             });
         }
+        is_complete
     }
 
     /// Forks a supervisor and connects to it. The fork is completed even if the caller stops waiting; the supervisor
@@ -238,7 +290,7 @@ impl Inner {
     fn fork_supervisor(&self) -> TaskOf<Result<Arc<SupervisorLink>, StartError>> {
         let zygote = Arc::clone(&self.zygote);
         let folders = Arc::clone(&self.state.folders);
-        let generation = self.pool.generation.load(Ordering::Acquire);
+        let generation = lock(&self.pool.counts).generation;
         let cgroups = self.config.cgroups.into();
         let slow_replies = Arc::clone(&self.slow_replies);
         let key = self.state.key.clone();
@@ -293,5 +345,22 @@ impl Inner {
             drop(sender.send(work.await));
         });
         receiver
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn supervisors_with_a_short_run_are_not_missing_and_those_with_a_long_one_are() {
+        let start = Instant::now();
+        let mut counts = Counts { filling: 1, renewing: 1, ..Counts::default() };
+        counts.running = [(start, 1), (start + SHORT_RUN, 2)].into();
+        assert_eq!(counts.missing(4, start), 0);
+        assert_eq!(counts.missing(4, start + SHORT_RUN), 1);
+        counts.stop_expecting(2);
+        assert!(counts.running.is_empty());
+        assert_eq!(counts.missing(4, start + SHORT_RUN), 2);
     }
 }

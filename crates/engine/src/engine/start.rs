@@ -152,6 +152,7 @@ impl Inner {
         let mut given_up = 0;
         loop {
             let taken = self.supervisor().await?;
+            self.pool.begin_run(&taken.link);
             let started = match self.start_on(&taken.link, spec, context).await {
                 Ok(execution) => execution.wait_started().await.map(|()| execution),
                 Err(e) => Err(e),

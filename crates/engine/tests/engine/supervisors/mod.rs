@@ -1,6 +1,7 @@
 //! Supervisors that are killed, stopped or silent, and what connects to them.
 
 mod killed;
+mod pool;
 mod revived;
 mod silent;
 mod stopped;
