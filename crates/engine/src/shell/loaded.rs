@@ -114,7 +114,6 @@ impl LoadedConnection {
         let name = random_name()?;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
 
         let (control, object_number) = (high(), high() + 1);
         let (script, script_writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -195,7 +194,6 @@ impl LoadedConnection {
     ) -> io::Result<(Pid, Self)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
         let mut flags = if job.once == Some(Urgency::High) { ONCE } else { ONCE | LOW_URGENCY };
         if setup.tag.is_some() {
             flags |= HAS_TAG;
@@ -215,7 +213,6 @@ impl LoadedConnection {
     pub(super) fn fork_ahead(&mut self, shell: Pid) -> io::Result<(Pid, Self)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
         let request = Request { kind: FORK, flags: ONCE | AHEAD, status: 0, tag: 0 };
         self.send(request, &[], 0, &[theirs.as_fd()])?;
         drop(theirs);
@@ -242,8 +239,11 @@ impl LoadedConnection {
         self.forked = None;
         let mut tick = FIRST_FORK_TICK;
         loop {
+            // One that has ended may have forked before.
+            if !self.wait_for_report(shell, deadline, &mut tick) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             match self.receive(shell) {
-                Ok(Some(Report::Ready)) => continue,
                 Ok(_) => {}
                 // It has not forked, and cannot accept a job.
                 Err(e) if e.raw_os_error().is_some() => return Err(io::ErrorKind::ConnectionRefused.into()),
@@ -251,10 +251,6 @@ impl LoadedConnection {
             }
             if let Some(forked) = self.forked.take() {
                 return Pid::from_raw(forked.max(0)).ok_or_else(|| io::Error::from_raw_os_error(-forked));
-            }
-            // One that has ended may have forked before.
-            if !self.wait_for_report(shell, deadline, &mut tick) {
-                return Err(io::ErrorKind::TimedOut.into());
             }
         }
     }
@@ -363,7 +359,7 @@ impl LoadedConnection {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
         let parts = [IoSlice::new(&header), IoSlice::new(body)];
-        rustix::net::sendmsg(control, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+        rustix::net::sendmsg(control, &parts, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
         Ok(())
     }
 
@@ -381,15 +377,16 @@ impl LoadedConnection {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [IoSliceMut::new(&mut bytes)];
-            let flags = RecvFlags::TRUNC | RecvFlags::CMSG_CLOEXEC;
+            let flags = RecvFlags::TRUNC | RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
             match rustix::net::recvmsg(control, &mut parts, &mut ancillary, flags) {
                 Ok(RecvMsg { bytes: REPORT_BYTES, .. }) => {
                     let file = ancillary.drain().find_map(|message| match message {
                         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
                         _ => None,
                     });
-                    if let Some(report) = self.decode(&bytes, file)? {
-                        return Ok(Some(report));
+                    let report = self.decode(&bytes, file)?;
+                    if report.is_some() || self.forked.is_some() {
+                        return Ok(report);
                     }
                 }
                 Ok(RecvMsg { bytes: 0, .. }) | Err(Errno::CONNRESET) => self.lose_control(),
@@ -458,6 +455,7 @@ impl LoadedConnection {
                         3 => How::Signal,
                         _ => How::Exit,
                     },
+                    is_childless: word(5) == 1,
                     usage: Some(ShellUsage {
                         user: Duration::from_micros(long(6)),
                         system: Duration::from_micros(long(8)),

@@ -151,6 +151,8 @@ pub(crate) struct Done {
     pub(crate) how: How,
     /// Resource usage of bash and the children it has waited for. Unknown with the portable driver.
     pub(crate) usage: Option<ShellUsage>,
+    /// Whether the shell is about to exit, and has no children. `false` if unknown.
+    pub(crate) is_childless: bool,
 }
 
 /// How a command ended.

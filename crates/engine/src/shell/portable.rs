@@ -262,7 +262,7 @@ impl PortableConnection {
             What::Snapshot => None,
             What::Restore { status } => {
                 self.status = status;
-                Some(Report::Done(Done { status, how: How::Normal, usage: None }))
+                Some(Report::Done(Done { status, how: How::Normal, usage: None, is_childless: false }))
             }
             What::Command => {
                 self.status = kept.unwrap_or_else(|| i32::try_from(status).unwrap_or(1));
@@ -270,7 +270,7 @@ impl PortableConnection {
                 if self.interrupted && self.status > 128 {
                     (how, self.status) = (How::Interrupted, 128 + libc::SIGINT);
                 }
-                Some(Report::Done(Done { status: self.status, how, usage: None }))
+                Some(Report::Done(Done { status: self.status, how, usage: None, is_childless: false }))
             }
         }
     }

@@ -329,7 +329,7 @@ impl Core {
             return false;
         }
         self.own_limits.restore_file_size();
-        let leftovers = self.leftovers(slot, processes);
+        let leftovers = self.leftovers(slot, processes, exit.is_childless);
         let around = if exit.is_killed() { self.context.oom_kills() } else { 0 };
         let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else {
             return false;
@@ -398,9 +398,9 @@ impl Core {
     }
 
     /// The leftovers of a job that has just returned.
-    fn leftovers(&mut self, slot: u32, processes: JobProcesses) -> Vec<Leftover> {
+    fn leftovers(&mut self, slot: u32, processes: JobProcesses, is_childless: bool) -> Vec<Leftover> {
         let JobProcesses { scope, shell, template } = processes;
-        if !self.leftover_probe.any_besides(shell, template) {
+        if !self.leftover_probe.any_besides(shell, template, is_childless) {
             return Vec::new();
         }
         let mut members = scope.members();

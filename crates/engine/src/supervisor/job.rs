@@ -38,6 +38,8 @@ pub(crate) struct Exit {
     pub(crate) shell_ended: bool,
     /// Whether the kernel killed it because memory was exhausted.
     pub(crate) out_of_memory: bool,
+    /// Whether its shell has reported that it has no children.
+    pub(crate) is_childless: bool,
 }
 
 impl Exit {
@@ -52,6 +54,7 @@ impl Exit {
             max_rss_bytes: used.max_rss_bytes,
             shell_ended: done.how == How::Exit,
             out_of_memory: false,
+            is_childless: done.is_childless,
         }
     }
 
@@ -78,6 +81,7 @@ impl From<&Reaped> for Exit {
             max_rss_bytes: reaped.max_rss_bytes,
             shell_ended: false,
             out_of_memory: false,
+            is_childless: false,
         }
     }
 }

@@ -23,9 +23,17 @@ impl LeftoverProbe {
     }
 
     /// Whether any process exists besides this shell and the template, zombies included. Cheap; nearly always false.
-    pub(super) fn any_besides(&mut self, shell: Option<Pid>, template: Option<Pid>) -> bool {
+    /// A shell that has reported that it has no children need not be asked: the list of a new process takes longer to
+    /// open than a fork takes to run `true`.
+    pub(super) fn any_besides(
+        &mut self,
+        shell: Option<Pid>,
+        template: Option<Pid>,
+        is_childless: bool,
+    ) -> bool {
         // In this order: the children of a shell that exits in between are ours at the second check.
-        shell.is_some_and(|shell| self.shell_has_children(shell)) || self.has_children([shell, template])
+        let shell_has_some = !is_childless && shell.is_some_and(|shell| self.shell_has_children(shell));
+        shell_has_some || self.has_children([shell, template])
     }
 
     /// Whether the supervisor has other children, zombies included.

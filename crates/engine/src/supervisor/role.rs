@@ -137,7 +137,10 @@ impl Role {
     ) -> Option<Answer> {
         match self {
             Self::Ready(ready) => {
-                if let Err(why) = core.check_limits() {
+                // A shell that is already up does not inherit them; the job checks those that it needs.
+                if !ready.is_up()
+                    && let Err(why) = core.check_limits()
+                {
                     ready.give_up();
                     return Some(Answer::Refused(why));
                 }
@@ -273,8 +276,10 @@ impl Role {
 
     /// Prepares the next command when idle.
     pub(super) fn prepare(&mut self) {
-        if let Self::Ready(ready) = self {
-            ready.prepare();
+        match self {
+            Self::Ready(ready) => ready.prepare(),
+            Self::Run(_) | Self::Terminal(_) => {}
+            Self::Session(session) => session.prepare(),
         }
     }
 

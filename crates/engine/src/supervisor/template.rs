@@ -74,6 +74,23 @@ impl Template {
         self.shell.take()
     }
 
+    /// Takes the shell for a session, if its limits are correct. A fork that waits for a command is left behind, for
+    /// [`Template::end_unused`].
+    pub(super) fn take_for_session(&mut self, is_sound: impl Fn(Pid) -> bool) -> Option<Shell> {
+        self.until = None;
+        if self.pid().is_some_and(|pid| !is_sound(pid)) {
+            self.end();
+        }
+        self.shell.take()
+    }
+
+    /// Kills what was not used, without waiting: the end of a process takes as long as a short command.
+    pub(super) fn end_unused(&mut self) {
+        for shell in self.fork.take().iter().chain(&self.shell.take()) {
+            kill_shell(shell);
+        }
+    }
+
     /// Keeps it for another run.
     pub(super) fn reuse(&mut self) -> Self {
         self.until = None;

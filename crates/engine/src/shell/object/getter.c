@@ -180,11 +180,11 @@ static void report_exit(int status, void *unused)
     close(1);
     close(2);
     siginfo_t child;
-    int has_children = waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
+    childless = waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD;
     if (chdir("/") < 0 || try_report(DONE, status & 0xff, NORMAL) < 0)
         return;
     char nothing;
-    while (!has_children && request->flags & NO_HURRY && recv(control, &nothing, sizeof nothing, 0) < 0 && errno == EINTR)
+    while (childless && request->flags & NO_HURRY && recv(control, &nothing, sizeof nothing, 0) < 0 && errno == EINTR)
         ;
     _exit(status); /* the rest of `exit` touches pages of libraries that this shell never used */
 }

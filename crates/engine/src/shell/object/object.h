@@ -49,7 +49,7 @@ enum { NORMAL = 0, EXIT = 1, INTERRUPTED = 2, SIGNALED = 3 };
 struct report {
     uint32_t magic, kind, sequence;
     int32_t status;
-    uint32_t how, reserved;
+    uint32_t how, childless;
     uint64_t user_us, system_us, max_rss_kib;
 };
 
@@ -61,6 +61,7 @@ extern pid_t shell, supervisor; /* a fork of the shell has another pid than `she
 extern int control;             /* the socket */
 extern int high;                /* the lowest descriptor of the object */
 extern int is_session;          /* a command has run that is not the only one */
+extern int childless;           /* the shell is about to exit and has no children */
 extern struct hello hello;
 extern volatile sig_atomic_t running;   /* a command is running */
 extern volatile sig_atomic_t unwinding; /* INTERRUPTED or SIGNALED: why the command is being unwound */

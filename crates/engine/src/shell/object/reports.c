@@ -14,6 +14,7 @@
 char packet[sizeof(struct request) + MAX_PACKET + 1] __attribute__((aligned(8)));
 struct request *const request = (struct request *)packet;
 size_t received;
+int childless;
 static struct rusage self_before, children_before;
 
 /* Resource usage from here on belongs to the next command. */
@@ -54,6 +55,7 @@ int try_report_with(uint32_t kind, int status, uint32_t how, int fd)
     report.sequence = kind == READY ? 0 : request->sequence;
     if (kind == DONE)
         add_usage(&report);
+    report.childless = kind == DONE && childless;
     struct iovec part = { &report, sizeof report };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     union {

@@ -25,7 +25,7 @@ use crate::spawn;
 use crate::sys::{self, Reaped};
 
 /// Maximum number of runs of a supervisor.
-const MAX_RUNS: u32 = 200;
+const MAX_RUNS: u32 = 1_000;
 /// Time for which the shell stays after its only command has ended: until the report has reached the client. Ending
 /// it and starting the next occupies a core for longer than the command did.
 const SHELL_EXIT_DELAY: Duration = Duration::from_millis(1);
@@ -243,11 +243,12 @@ impl Run {
         prelude.into_iter().chain(exit).chain(self.template.wake_at()).min()
     }
 
+    /// Reads the reports of its shell up to the end of the command, after which there is no other.
     pub(super) fn receive(&mut self, core: &mut Core, now: Instant) {
         loop {
             match self.shell.as_mut().map(Shell::receive) {
                 Some(Ok(Some(Report::Done(_)))) if self.prelude.is_some() => self.prelude_done(core, now),
-                Some(Ok(Some(Report::Done(done)))) => self.command_done(core, &done, now),
+                Some(Ok(Some(Report::Done(done)))) => return self.command_done(core, &done, now),
                 Some(Ok(Some(Report::Ready | Report::Snapshot(_)))) => {}
                 Some(Err(_)) => return self.shell_refused(core),
                 Some(Ok(None)) | None => return,
@@ -376,13 +377,14 @@ impl Run {
 
     /// It is finished when no process is left. The supervisor may then serve another run.
     pub(super) fn next(&mut self, core: &mut Core) -> Next {
-        if !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children_besides(self.template.pid())
-        {
+        let is_busy = !core.jobs.is_empty() || !core.endings.is_empty() || self.shell.is_some();
+        if is_busy || core.has_children_besides(self.template.pid()) {
             return Next::Continue;
         }
         let runs = self.runs + 1;
         let is_wanted = self.reusable && runs < MAX_RUNS && !core.quitting && core.link.engine().is_some();
-        if is_wanted && core.check_limits().is_ok() {
+        if is_wanted {
+            // Limits that the command has lowered are found before the next one starts.
             return Next::Become(Box::new(Ready::again(core, self.template.reuse(), runs)));
         }
         self.template.end();

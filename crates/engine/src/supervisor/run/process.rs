@@ -30,6 +30,8 @@ pub(in crate::supervisor) fn start(
     plan: &Plan,
     now: Instant,
 ) -> Result<(), Refusal> {
+    // The process inherits them.
+    core.check_limits()?;
     let index = core.jobs.iter().position(|job| job.slot == slot).ok_or(Refusal::NoSuchExecution)?;
     let job = &core.jobs[index];
     let mut env = apply(core.context.env.clone(), &job.command.env);

@@ -16,6 +16,7 @@ use super::role::Housekeeping;
 use super::setup::setup_text;
 use super::shell_input::check_folder;
 use super::spin::{FOR_ENGINE, FOR_SHELL, Spin, awake_for};
+use super::template::Template;
 use crate::end::{EndReason, StateSource};
 use crate::journal::NewJournal;
 use crate::layout::SnapshotFile;
@@ -103,6 +104,8 @@ pub(super) struct Session {
     /// The slot of its record.
     slot: u32,
     shell: Option<Shell>,
+    /// The rest of the template that has become its shell.
+    unused: Template,
     /// Busy-waiting for the end of a command, and for the next one.
     for_shell: Spin,
     for_engine: Spin,
@@ -184,6 +187,13 @@ impl Session {
         Housekeeping { close: !is_warm, prepare: self.is_rapid && self.is_busy() }
     }
 
+    /// Does what can wait until the request that opens it was answered.
+    pub(super) fn prepare(&mut self) {
+        if self.opening.is_none() {
+            self.unused.end_unused();
+        }
+    }
+
     /// Whether a command runs.
     fn is_busy(&self) -> bool {
         matches!(self.activity, Activity::Command { .. })
@@ -252,6 +262,9 @@ impl Session {
             self.shell_ended(core, Exit::from(reaped), now);
             return;
         }
+        if self.unused.has_ended(reaped.pid) {
+            return;
+        }
         // An adopted process that has become our child.
         let own = |job: &&Job| job.pid == Some(reaped.pid) && job.stage == Stage::Running;
         if let Some(slot) = core.jobs.iter().find(own).map(|job| job.slot) {
@@ -290,10 +303,10 @@ impl Session {
         if open.user.as_ref().is_some_and(|user| core.run_as(user)) {
             template.end();
         }
-        template.check(|shell| core.restore_shell_limits(shell));
         let mut session = Self {
             slot: open.slot,
-            shell: template.take(),
+            shell: template.take_for_session(|shell| core.restore_shell_limits(shell)),
+            unused: template,
             for_shell: Spin::new(awake_for(FOR_SHELL)),
             for_engine: Spin::new(awake_for(FOR_ENGINE)),
             env: open.env,
