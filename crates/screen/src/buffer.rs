@@ -29,6 +29,9 @@ pub(crate) struct Buffer {
     pub(crate) base: usize,
     /// Largest number of lines above the screen; `None` in the alternate buffer.
     pub(crate) scrollback: Option<usize>,
+    /// Largest number of lines, those of the screen included. As in xterm.js, the alternate buffer keeps a larger one
+    /// than it needs when the screen becomes smaller while it is not shown.
+    pub(crate) max_lines: usize,
     /// Column of the cursor. It equals `cols` or more when the next character wraps.
     pub(crate) x: usize,
     pub(crate) y: usize,
@@ -47,6 +50,7 @@ impl Buffer {
             rows,
             base: 0,
             scrollback,
+            max_lines: rows + scrollback.unwrap_or(0),
             x: 0,
             y: 0,
             top: 0,
@@ -54,11 +58,6 @@ impl Buffer {
             tabs: Tabs::new(cols),
             saved: Saved::default(),
         }
-    }
-
-    /// Largest number of lines, those of the screen included.
-    pub(crate) fn max_lines(&self) -> usize {
-        self.rows + self.scrollback.unwrap_or(0)
     }
 
     /// Adds the lines of the screen if there are none.
@@ -85,7 +84,7 @@ impl Buffer {
     /// The line with this index. In a full buffer, as in the ring of xterm.js, the first line follows the last.
     pub(crate) fn line_in_ring(&mut self, line: usize) -> Option<&mut Row> {
         let len = self.lines.len();
-        let line = if line >= len && len == self.max_lines() { line - len } else { line };
+        let line = if line >= len && len == self.max_lines { line - len } else { line };
         self.lines.get_mut(line)
     }
 
@@ -103,7 +102,7 @@ impl Buffer {
             self.row_mut(bottom).wrapped = wrapped;
             return;
         }
-        let full = self.lines.len() >= self.max_lines();
+        let full = self.lines.len() >= self.max_lines;
         let mut row = if full { self.lines.pop_front() } else { None }
             .unwrap_or_else(|| Row::new(self.cols, attr, wrapped));
         row.reset(self.cols, attr, wrapped);

@@ -8,6 +8,7 @@ use crate::cell::{
     EXTENDED, UNDERLINE,
 };
 use crate::charset::Charset;
+use crate::repaint::is_paintable;
 use crate::row::Row;
 use crate::{MouseEncoding, MouseTracking, Screen};
 
@@ -59,6 +60,7 @@ impl Screen {
         let active = fingerprint(self.charsets.active);
         push(&mut out, format_args!("charsets {active} {} {sets}", self.charsets.level));
         push(&mut out, format_args!("pen {}", self.dump_attr(self.pen.attr())));
+        push(&mut out, format_args!("odd {}", self.oddities()));
         let colors: Vec<String> = self
             .palette
             .indexed
@@ -76,6 +78,24 @@ impl Screen {
         out
     }
 
+    /// The state that a repaint does not carry.
+    fn oddities(&self) -> String {
+        let sets = &self.charsets;
+        let restores = self.restores();
+        let rows = || self.normal.lines.iter().chain(&self.alternate.lines);
+        let margin = self.join == 0 && self.is_alternate && self.buffer().x >= self.cols;
+        let oddities = [
+            ("pen", self.pen_is_odd() && !restores.pen),
+            ("charset", sets.active != sets.designated[sets.level] && !restores.charset),
+            ("join", self.join > 0 && self.last_character().is_none()),
+            ("margin", margin && !self.margin_is_paintable()),
+            ("cells", rows().any(|row| !is_paintable(row, self.cols))),
+            ("hidden", rows().any(|row| row.len() > self.cols) || self.alternate.max_lines > self.rows),
+        ];
+        let words = oddities.into_iter().filter_map(|(word, odd)| odd.then_some(word));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     fn dump_buffer(&self, name: &str, buffer: &Buffer, lines: bool, out: &mut String) {
         let saved = buffer.saved;
         let attr = dump_colors(Attr { fg: saved.fg, bg: saved.bg, ext: 0 });
@@ -83,8 +103,8 @@ impl Screen {
             out,
             format_args!(
                 "{name} saved {} {} {attr} u{} {}",
-                saved.x,
                 // Where DECRC moves the cursor.
+                saved.x.min(self.cols - 1),
                 saved.line.saturating_sub(buffer.base).min(self.rows - 1),
                 u8::from(saved.fg & UNDERLINE != 0),
                 fingerprint(saved.charset)
@@ -93,14 +113,11 @@ impl Screen {
         if lines {
             let tabs: String =
                 (0..self.cols).map(|column| if buffer.tabs.has(column) { '1' } else { '0' }).collect();
-            push(
-                out,
-                format_args!(
-                    "{name} base {} region {} {} tabs {tabs}",
-                    buffer.base, buffer.top, buffer.bottom
-                ),
-            );
-            for row in &buffer.lines {
+            // The alternate buffer has lines above the screen only by a fault of xterm.js.
+            let first = if buffer.scrollback.is_some() { 0 } else { buffer.base };
+            let (base, top, bottom) = (buffer.base - first, buffer.top, buffer.bottom);
+            push(out, format_args!("{name} base {base} region {top} {bottom} tabs {tabs}"));
+            for row in buffer.lines.range(first..) {
                 push(out, format_args!("{}", self.dump_row(row)));
             }
         }
@@ -109,7 +126,13 @@ impl Screen {
     fn dump_row(&self, row: &Row) -> String {
         let mut text = String::from(if row.wrapped { "W" } else { "." });
         let mut end = text.len();
-        for cell in row.cells(self.cols) {
+        let mut wide = false;
+        for mut cell in row.cells(self.cols) {
+            if wide && cell.is_spacer() {
+                // The first half decides how both look.
+                (cell.fg, cell.bg) = (0, 0);
+            }
+            wide = cell.width() == 2;
             text.push(' ');
             text.push_str(&self.dump_cell(cell));
             if cell != Cell::EMPTY {

@@ -57,6 +57,7 @@ impl Screen {
             } else {
                 self.buffer_mut().x = cols - 1;
                 if columns == 2 {
+                    self.end_run();
                     return;
                 }
             }
@@ -126,7 +127,7 @@ impl Screen {
         buffer.x = 0;
         if buffer.y == buffer.bottom {
             buffer.scroll(erase, true);
-            if rows == 1 && buffer.max_lines() == 1 {
+            if rows == 1 && buffer.max_lines == 1 {
                 clear(buffer);
             }
         } else {

@@ -14,17 +14,20 @@ impl Buffer {
     /// Changes the size.
     pub(crate) fn resize(&mut self, cols: usize, rows: usize) {
         let old_cols = self.cols;
+        let max_lines = rows + self.scrollback.unwrap_or(0);
+        self.max_lines = self.max_lines.max(max_lines);
         if !self.lines.is_empty() {
             if old_cols < cols {
                 self.lines.iter_mut().for_each(|row| row.resize(cols));
             }
             let raised = if self.rows < rows { self.add_rows(cols, rows) } else { self.remove_rows(rows) };
-            let excess = self.lines.len().saturating_sub(rows + self.scrollback.unwrap_or(0));
-            if rows < self.rows && excess > 0 {
+            let excess = self.lines.len().saturating_sub(max_lines);
+            if max_lines < self.max_lines && excess > 0 {
                 self.lines.drain(..excess);
                 self.base = self.base.saturating_sub(excess);
                 self.saved.line = self.saved.line.saturating_sub(excess);
             }
+            self.max_lines = max_lines;
             self.x = self.x.min(cols - 1);
             self.y = self.y.min(rows - 1) + raised;
             self.saved.x = self.saved.x.min(cols - 1);
@@ -42,6 +45,19 @@ impl Buffer {
         }
         self.cols = cols;
         self.tabs.resize(cols);
+        if !self.lines.is_empty() {
+            self.repair();
+        }
+    }
+
+    /// Makes sure that the screen has all its rows. After some changes of size, that of xterm.js has not.
+    fn repair(&mut self) {
+        let line = self.base + self.y;
+        self.base = self.base.min(self.lines.len().saturating_sub(self.rows));
+        while self.lines.len() < self.base + self.rows {
+            self.lines.push_back(Row::new(self.cols, Attr::default(), false));
+        }
+        self.y = (line - self.base).min(self.rows - 1);
     }
 
     /// Adds rows: from the scrollback if the cursor is at the bottom, else empty ones. Returns by how many rows the
@@ -116,7 +132,7 @@ impl Buffer {
     ///
     /// Works from the bottom up. Rows that would be above the largest number of lines are counted, not made.
     fn narrow(&mut self, old_cols: usize, cols: usize) {
-        let max = self.max_lines();
+        let max = self.max_lines;
         // Lines that xterm.js removes at the bottom stay readable for it until the end.
         let mut len = self.lines.len();
         let mut inserts: Vec<Insert> = Vec::new();
@@ -141,7 +157,10 @@ impl Buffer {
             let trimmed = if self.base == 0 && self.y + 1 != len { self.y } else { len };
             let trimmed = (trimmed + added).saturating_sub(max);
             let below = len.saturating_sub(last + 1) + inserted;
-            let (first, rows) = split(&group, &lengths, old_cols, cols, max.saturating_sub(below));
+            // As many lines as will be removed at the bottom come into reach.
+            let removable = if self.base == 0 { self.rows - 1 - self.y } else { 0 };
+            let wanted = (max + removable).saturating_sub(below);
+            let (first, rows) = split(&group, &lengths, old_cols, cols, wanted);
             let mut rows = rows.into_iter();
             for line in (y + first..=last).take(lengths.len().saturating_sub(first)) {
                 if let Some(row) = rows.next() {

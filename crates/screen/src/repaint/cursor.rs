@@ -3,9 +3,12 @@
 use super::row::{RowPainter, is_plain_blank};
 use crate::Screen;
 use crate::cell::{COLOR_MASK, Cell, EXTENDED, UNDERLINE};
+use crate::charset::Charset;
 
 /// A character without width: at the right margin it moves the cursor without being shown.
 const ZERO_WIDTH: &str = "\u{200b}";
+/// A wide character that does not fit into the last column.
+const DROPPED: u32 = '漢' as u32;
 
 impl Screen {
     /// Row of the cursor for CUP, or `None` if it is outside the scroll region in origin mode.
@@ -18,14 +21,27 @@ impl Screen {
         }
     }
 
-    /// Moves the cursor to its place. At the right margin, the next character wraps.
-    pub(super) fn write_cursor(&self, painter: &mut RowPainter<'_>) {
+    /// Whether the cursor of the alternate buffer can be moved behind the right margin.
+    pub(crate) fn margin_is_paintable(&self) -> bool {
+        let row = self.buffer().row(self.buffer().y);
+        let last = row.get(self.cols - 1);
+        let from = if last.is_spacer() { self.cols - 2 } else { self.cols - 1 };
+        let first = row.get(from);
+        let printable =
+            first.has_content() && (first.width() == 0 || first.width() as usize == self.cols - from);
+        printable || (0..self.cols).all(|at| is_plain_blank(row.get(at)) && row.get(at).bg == last.bg)
+    }
+
+    /// Moves the cursor to its place. At the right margin, the next character wraps. `charset` is the viewer's
+    /// character set.
+    pub(super) fn write_cursor(&self, painter: &mut RowPainter<'_>, charset: Charset) {
         let buffer = self.buffer();
         let (cols, x, row) = (self.cols, buffer.x, buffer.row(buffer.y));
         let last = row.get(cols - 1);
         let from = if last.is_spacer() { cols - 2 } else { cols - 1 };
         let first = row.get(from);
-        let printable = first.has_content() && first.width() as usize == cols - from;
+        let printable = first.has_content()
+            && matches!(first.width() as usize, width if width == 0 || width == cols - from);
         let reachable = self.cursor_row_number();
         let Some(y) = reachable.filter(|_| x < cols || printable || self.is_alternate) else {
             // Switching buffers takes the cursor along, wherever it is.
@@ -44,7 +60,7 @@ impl Screen {
         } else if printable {
             painter.out.position(from, y);
             painter.out.attr(first.attr());
-            self.write_mapped(painter, first);
+            write_mapped(painter, first, charset);
         } else if (0..cols).all(|at| is_plain_blank(row.get(at)) && row.get(at).bg == last.bg) {
             painter.out.position(cols - 1, y);
             painter.out.raw(b" ");
@@ -66,76 +82,131 @@ impl Screen {
         }
     }
 
-    /// Writes the text of a cell so that it passes unchanged through the active character set. Returns whether it does.
-    fn write_mapped(&self, painter: &mut RowPainter<'_>, cell: Cell) -> bool {
-        let text = painter.cell_text(cell);
-        let codes = text.chars().map(|character| self.charsets.active.unmap(u32::from(character)));
-        let Some(codes) = codes.collect::<Option<Vec<u32>>>() else { return false };
-        codes.into_iter().for_each(|code| painter.out.character(code));
-        true
-    }
-
-    /// Restores the cursor, if that gives the character set or the pen a state that nothing else gives. Returns
-    /// whether the pen is set.
-    pub(super) fn write_restored(&self, painter: &mut RowPainter<'_>) -> bool {
+    /// What only DECRC reproduces, if it does.
+    pub(crate) fn restores(&self) -> Restores {
         let (sets, pen, buffer) = (&self.charsets, &self.pen, self.buffer());
         let saved = buffer.saved;
+        if saved.charset != sets.active {
+            return Restores::default();
+        }
+        let free = buffer.x < self.cols || self.last_character().is_some();
+        Restores {
+            pen: self.pen_is_odd() && (saved.fg, saved.bg) == (pen.fg, pen.bg) && free,
+            charset: sets.active != sets.designated[sets.level],
+        }
+    }
+
+    /// Whether the flags of the pen do not agree with its extended attributes. DECRC restores only the flags.
+    pub(crate) fn pen_is_odd(&self) -> bool {
+        let pen = &self.pen;
         let flagged = pen.bg & EXTENDED != 0;
         let underlined = pen.fg & UNDERLINE != 0;
-        let odd_pen = flagged == pen.extended.is_empty() || underlined != (pen.extended.style != 0);
-        let odd_pen =
-            odd_pen && (saved.fg, saved.bg) == (pen.fg, pen.bg) && buffer.x < self.cols && self.join == 0;
-        let odd_set = sets.active != sets.designated[sets.level];
-        if saved.charset != sets.active || !(odd_pen || odd_set) {
-            return false;
-        }
-        if odd_pen {
+        flagged == pen.extended.is_empty() || underlined != (pen.extended.style != 0)
+    }
+
+    /// Restores the cursor to reproduce what nothing else does.
+    pub(super) fn write_restored(&self, painter: &mut RowPainter<'_>, restores: Restores) {
+        if restores.pen {
+            let pen = &self.pen;
             let underline = if pen.extended.style == 0 { 0 } else { UNDERLINE };
             painter.out.pen(pen.fg & !UNDERLINE | underline, pen.bg, Some(pen.extended), true);
             painter.out.raw(b"\x1b8");
-            return true;
+        } else {
+            painter.out.raw(b"\x1b8");
+            painter.out.reset_pen();
         }
-        painter.out.raw(b"\x1b8");
-        painter.out.reset_pen();
-        false
     }
 
-    /// Writes the character before the cursor last, so that a combining character joins it and REP repeats it.
-    pub(super) fn write_last_character(&self, painter: &mut RowPainter<'_>) {
+    /// How to write the character before the cursor last, so that a combining character joins it and REP repeats it.
+    /// `None` if there is none.
+    pub(crate) fn last_character(&self) -> Option<LastCharacter> {
         let buffer = self.buffer();
         let (cols, x, columns) = (self.cols, buffer.x, self.join as usize);
+        if columns == 0 || x > cols {
+            return None;
+        }
         let row = buffer.row(buffer.y);
-        let Some(y) = self.cursor_row_number() else { return };
-        let Some(at) = x.checked_sub(columns).filter(|_| x <= cols) else { return };
+        let y = self.cursor_row_number()?;
+        let at = x.checked_sub(columns)?;
         let (cell, attr) = (row.get(at), self.pen.attr());
         let whole = columns == 1 || row.get(at + 1).is_spacer();
-        let before = at.checked_sub(1).map(|before| row.get(before)).filter(|cell| cell.width() == 2);
-        if cell.has_content() && cell.width() as usize == columns && cell.attr() == attr && whole {
-            let Some(before) = before else {
-                painter.out.position(at, y);
-                if self.modes.insert {
-                    painter.out.control(columns, 'P');
+        let dropped = Cell::new(DROPPED, 2, attr);
+        let (at, cells) =
+            if cell.has_content() && cell.width() as usize == columns && cell.attr() == attr && whole {
+                match at.checked_sub(1).map(|before| row.get(before)) {
+                    // The character replaced the second half of this one, without wrapping.
+                    Some(before) if before.width() == 2 => {
+                        let margin = at == cols - 1 && !self.modes.wraparound;
+                        (before.attr() == attr && !self.modes.insert && margin)
+                            .then_some((at - 1, vec![before, cell]))?
+                    }
+                    _ => (at, vec![cell]),
                 }
-                self.write_mapped(painter, cell);
-                return;
-            };
-            if before.attr() == attr && !self.modes.insert && !self.modes.wraparound && at == cols - 1 {
-                painter.out.position(at - 1, y);
-                self.write_mapped(painter, before);
-                self.write_mapped(painter, cell);
-            }
-        } else if !self.modes.wraparound && columns == 2 && x == cols - 1 {
-            // A wide character that did not fit was dropped.
-            let before = row.get(cols - 2);
-            if before.width() != 2 {
-                painter.out.position(cols - 1, y);
-            } else if before.attr() == attr && row.get(cols - 1).is_spacer() && !self.modes.insert {
-                painter.out.position(cols - 2, y);
-                self.write_mapped(painter, before);
+            } else if !self.modes.wraparound && columns == 2 && x == cols - 1 {
+                // A wide character that did not fit was dropped.
+                let before = row.get(cols - 2);
+                if before.width() == 2 {
+                    let rest = row.get(cols - 1);
+                    let rest = rest.is_spacer() || rest == Cell::blank(attr);
+                    let pair = before.attr() == attr && rest && !self.modes.insert;
+                    pair.then_some((cols - 2, vec![before, dropped]))?
+                } else {
+                    (cols - 1, vec![dropped])
+                }
             } else {
-                return;
+                return None;
+            };
+        let mut codes = Vec::new();
+        for cell in cells {
+            let mut text = String::new();
+            self.push_cell(cell, &mut text);
+            for character in text.chars() {
+                codes.push(self.charsets.active.unmap(u32::from(character))?);
             }
-            painter.out.text("漢");
         }
+        Some(LastCharacter { at, y, delete: if self.modes.insert { x - at } else { 0 }, codes })
+    }
+
+    /// Writes the character before the cursor.
+    pub(super) fn write_last_character(&self, painter: &mut RowPainter<'_>, last: &LastCharacter) {
+        painter.out.position(last.at, last.y);
+        if last.delete > 0 {
+            // In insert mode, writing moves the rest of the row to the right again.
+            painter.out.control(last.delete, 'P');
+        }
+        last.codes.iter().for_each(|&code| painter.out.character(code));
+    }
+}
+
+/// What only DECRC reproduces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Restores {
+    /// Attributes of the pen.
+    pub(crate) pen: bool,
+    /// The active character set.
+    pub(crate) charset: bool,
+}
+
+impl Restores {
+    pub(super) fn any(self) -> bool {
+        self.pen || self.charset
+    }
+}
+
+/// The character before the cursor, and the one before it if both must be written at once.
+#[derive(Debug)]
+pub(crate) struct LastCharacter {
+    at: usize,
+    y: usize,
+    /// Number of cells to delete first.
+    delete: usize,
+    codes: Vec<u32>,
+}
+
+/// Writes the text of a cell so that it passes unchanged through a character set.
+fn write_mapped(painter: &mut RowPainter<'_>, cell: Cell, charset: Charset) {
+    for character in painter.cell_text(cell).chars() {
+        let code = u32::from(character);
+        painter.out.character(charset.unmap(code).unwrap_or(code));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::row::RowPainter;
 use crate::buffer::{Buffer, Saved};
-use crate::cell::{Attr, COLOR_MASK, Cell};
+use crate::cell::{COLOR_MASK, Cell, Extended};
 use crate::row::Row;
 
 /// A saved cursor that is set when the painter is at its line.
@@ -10,8 +10,8 @@ use crate::row::Row;
 pub(super) struct SavedAt {
     pub(super) line: usize,
     pub(super) saved: Saved,
-    /// Index of the extended attributes to save with, for what the saved flags do not say.
-    pub(super) ext: u32,
+    /// The extended attributes to save with, for what the saved flags do not say.
+    pub(super) extended: Option<Extended>,
 }
 
 impl RowPainter<'_> {
@@ -30,7 +30,7 @@ impl RowPainter<'_> {
             let (fill, dirty) = match previous {
                 None if row.wrapped => self.first_wrapped(buffer),
                 None => (0, 0),
-                Some(previous) if row.wrapped => self.wrap(previous, row, here.is_some(), buffer.rows),
+                Some(previous) if row.wrapped => self.wrap(previous, row, here.is_some(), line, buffer.rows),
                 Some(_) => {
                     if self.out.background() != 0 {
                         self.out.only_background(0);
@@ -53,7 +53,7 @@ impl RowPainter<'_> {
     pub(super) fn save(&mut self, here: SavedAt) {
         let saved = here.saved;
         self.go(saved.x.min(self.cols() - 1));
-        self.out.attr(Attr { fg: saved.fg, bg: saved.bg, ext: here.ext });
+        self.out.pen(saved.fg, saved.bg, here.extended, false);
         if saved.charset.is_default() {
             self.out.raw(b"\x1b7");
         } else {
@@ -76,7 +76,7 @@ impl RowPainter<'_> {
     }
 
     /// Goes to the next row by wrapping. Returns its background and how many of its cells are overwritten.
-    fn wrap(&mut self, previous: &Row, row: &Row, cursor: bool, rows: usize) -> (u32, usize) {
+    fn wrap(&mut self, previous: &Row, row: &Row, cursor: bool, line: usize, rows: usize) -> (u32, usize) {
         let cols = self.cols();
         let last = previous.get(cols - 1);
         if wraps_by_wide(previous, cols) {
@@ -84,7 +84,8 @@ impl RowPainter<'_> {
             self.out.attr(last.attr());
             self.out.text("漢\r");
             self.x = 0;
-            return (last.bg & COLOR_MASK, 2);
+            // A row that scrolls in has the background of the pen.
+            return (if line < rows { 0 } else { last.bg & COLOR_MASK }, 2);
         }
         if self.x < cols || last.is_spacer() && previous.get(cols - 2).width() != 2 {
             // Nothing was written into the last column last. Wrap with a character there, then paint the row again.
@@ -103,7 +104,10 @@ impl RowPainter<'_> {
             return (0, 1);
         }
         let first = row.get(0);
-        let natural = first.has_content() && first.width() > 0 && first.bg & COLOR_MASK == 0 && !cursor;
+        let natural = first.has_content()
+            && first.width() > 0
+            && (first.bg & COLOR_MASK == 0 || line < rows)
+            && !cursor;
         // A lone half of a wide character is painted elsewhere first.
         let natural = natural && (first.width() == 1 || row.get(1).is_spacer()) && !self.has_tail(row);
         if natural {

@@ -12,10 +12,11 @@ mod state;
 
 use crate::Screen;
 use crate::buffer::{Buffer, Saved};
-use crate::cell::{EXTENDED, UNDERLINE};
+use crate::cell::{EXTENDED, Extended, UNDERLINE};
 use lines::SavedAt;
 use pen::Output;
 use row::RowPainter;
+pub(crate) use row::is_paintable;
 
 /// What a repaint leaves out.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +86,8 @@ impl Screen {
         self.paint_normal(&mut painter, if normal { reduction.lines } else { self.normal.lines.len() });
         if self.is_alternate {
             self.enter_alternate(&mut painter);
-            let saved = self.saved_at(&self.alternate, 0);
-            painter.lines(&self.alternate, 0, saved);
+            let saved = self.saved_at(&self.alternate, self.alternate.base);
+            painter.lines(&self.alternate, self.alternate.base, saved);
         }
         self.write_epilogue(&mut painter);
         painter.out.finish()
@@ -98,7 +99,7 @@ impl Screen {
         if self.alternate.saved != Saved::default() && !self.is_alternate {
             // Only DECRC in the alternate buffer shows it.
             painter.out.raw(b"\x1b[?47h\x1b[H");
-            let saved = self.saved_at(&self.alternate, 0);
+            let saved = self.saved_at(&self.alternate, self.alternate.base);
             if let Some(saved) = saved {
                 painter.save_in_row(saved);
             }
@@ -136,9 +137,10 @@ impl Screen {
         }
         // The flags of a link are restored, the link is not: any link will do.
         let linked = saved.bg & EXTENDED != 0 && saved.fg & UNDERLINE == 0;
-        let ext = if linked && self.pen.bg & EXTENDED != 0 { self.pen.ext } else { 0 };
+        let link = Extended { link: self.pen.extended.link, ..Extended::default() };
+        let extended = (linked && link.link != 0).then_some(link);
         let line = saved.line.saturating_sub(first);
         let line = if buffer.scrollback.is_none() { line.min(self.rows - 1) } else { line };
-        Some(SavedAt { line, saved, ext })
+        Some(SavedAt { line, saved, extended })
     }
 }

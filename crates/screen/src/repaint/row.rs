@@ -8,6 +8,7 @@ use super::pen::Output;
 use crate::cell::{CODE_MASK, COLOR_MASK, COMBINED, CONTENT_MASK, Cell};
 use crate::extras::Extras;
 use crate::row::Row;
+use crate::width::width;
 
 /// A wide character that is overwritten at once.
 const WIDE: &str = "漢";
@@ -100,7 +101,7 @@ impl<'a> RowPainter<'a> {
                     self.out.control(length, 'X');
                 }
             } else {
-                self.unit(row, at, fill);
+                dirty = dirty.max(self.unit(row, at, fill));
             }
             at += length;
         }
@@ -167,8 +168,8 @@ impl<'a> RowPainter<'a> {
         }
     }
 
-    /// Paints the unit at this column.
-    fn unit(&mut self, row: &Row, at: usize, fill: u32) {
+    /// Paints the unit at this column. Returns the end of the cells that it overwrote.
+    fn unit(&mut self, row: &Row, at: usize, fill: u32) -> usize {
         let cols = self.cols;
         let cell = row.get(at);
         let next = (at + 1 < cols).then(|| row.get(at + 1));
@@ -178,7 +179,7 @@ impl<'a> RowPainter<'a> {
                 self.go(at);
                 self.print(cell, 2);
             }
-            2 if cell.has_content() && next.is_some_and(|next| next.has_content() && next.width() == 1) => {
+            2 if cell.has_content() && next.is_some_and(|next| next.width() == 1) => {
                 self.lone_wide(row, at, fill);
             }
             1 if cell.has_content() => {
@@ -190,13 +191,17 @@ impl<'a> RowPainter<'a> {
                 self.print(cell, 1);
             }
             1 if spacer && at + 2 < cols => self.lone_spacer(row, at, fill),
-            1 if at + 1 < cols => self.full_blank(at, cell),
+            1 if at + 1 < cols => {
+                self.full_blank(at, cell);
+                return at + 2;
+            }
             _ => {
                 self.go(at);
                 self.out.only_background(cell.bg);
                 self.out.control(1, 'X');
             }
         }
+        0
     }
 
     /// An empty cell with attributes: what is left of a wide character whose second half is overwritten.
@@ -224,17 +229,36 @@ impl<'a> RowPainter<'a> {
         self.out.control(1, 'P');
     }
 
-    /// The first half of a wide character, then another character: without wrapping, a character at the right margin
-    /// replaces the second half.
+    /// The first half of a wide character, then another cell: without wrapping, a character at the right margin
+    /// replaces the second half, and a wide character that does not fit leaves it empty.
     fn lone_wide(&mut self, row: &Row, at: usize, fill: u32) {
         let cols = self.cols;
-        self.go(cols - 2);
-        self.print(row.get(at), 2);
-        self.out.raw(b"\x1b[?7l");
-        self.print(row.get(at + 1), 0);
+        let (cell, next) = (row.get(at), row.get(at + 1));
+        let text = self.cell_text(cell);
+        if text.chars().next().is_some_and(|first| width(u32::from(first)) == 0) {
+            // A combining character joined the wide character that did not fit, in an empty cell.
+            self.full_blank(cols - 2, cell);
+            self.out.raw(b"\x1b[?7l");
+            self.go_anew(cols - 1);
+            self.out.attr(next.attr());
+            self.out.text(WIDE);
+            self.out.text(&text);
+        } else {
+            self.go(cols - 2);
+            self.print(cell, 2);
+            self.out.raw(b"\x1b[?7l");
+        }
+        if next.has_content() {
+            self.print(next, 0);
+        } else {
+            self.out.attr(next.attr());
+            self.out.text(WIDE);
+        }
         self.out.raw(b"\x1b[?7h");
+        // The cursor is behind the last character, or on the column that none fits into.
+        self.x = if next.has_content() { cols } else { cols - 1 };
         if at < cols - 2 {
-            self.go(at);
+            self.go_anew(at);
             self.out.only_background(fill);
             self.out.control(cols - 2 - at, 'P');
         }
@@ -255,9 +279,33 @@ fn is_full_blank(cell: Cell) -> bool {
 fn unit_length(cell: Cell, next: Option<Cell>) -> usize {
     let Some(next) = next else { return 1 };
     let pair = match cell.width() {
-        2 => next.is_spacer() || (next.has_content() && next.width() == 1),
+        2 => next.is_spacer() || next.width() == 1,
         1 => !cell.has_content() && next.is_spacer(),
         _ => false,
     };
     1 + usize::from(pair)
+}
+
+/// Whether a terminal can be made to show these cells. Others come from wrapping lines anew at a narrower margin.
+pub(crate) fn is_paintable(row: &Row, cols: usize) -> bool {
+    (0..cols).all(|at| {
+        let (cell, next) = (row.get(at), (at + 1 < cols).then(|| row.get(at + 1)));
+        let before = at.checked_sub(1).map(|before| row.get(before));
+        let empty = |cell: Cell| !cell.has_content() && cell.width() == 1;
+        match cell.width() {
+            // Cut at the margin, or before a character that came later.
+            2 => cell.has_content() && next.is_some_and(|next| next.is_spacer() || next.width() == 1),
+            0 if cell.is_spacer() => match before {
+                Some(before) if before.width() == 2 => true,
+                Some(before) => is_plain_blank(before) && (at + 1 < cols || at >= 2),
+                None => false,
+            },
+            // The rows that consist of such cells alone have no place to begin.
+            _ => {
+                !(at == 0
+                    && is_full_blank(cell)
+                    && (1..cols).all(|at| empty(row.get(at)) && is_full_blank(row.get(at))))
+            }
+        }
+    })
 }

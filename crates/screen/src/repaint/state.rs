@@ -4,7 +4,8 @@ use super::lines::SavedAt;
 use super::pen::Output;
 use super::row::RowPainter;
 use crate::buffer::Buffer;
-use crate::cell::{Attr, COLOR_MASK, EXTENDED};
+use crate::cell::{Attr, COLOR_MASK, EXTENDED, Extended, UNDERLINE};
+use crate::charset::Charset;
 use crate::osc::Title;
 use crate::tabs::Tabs;
 use crate::{CursorShape, Modes, MouseEncoding, MouseTracking, Screen};
@@ -81,19 +82,36 @@ impl Screen {
         if self.is_alternate {
             self.write_buffer_state(&self.alternate, painter);
         }
-        self.write_charsets(&mut painter.out);
-        let pen_is_set = self.write_restored(painter);
+        let restores = self.restores();
+        if restores.any() {
+            self.write_charsets(&mut painter.out);
+            self.write_restored(painter, restores);
+        }
         if self.modes.origin {
             painter.out.raw(b"\x1b[?6h");
         }
-        self.write_cursor(painter);
-        write_modes(&self.modes, &mut painter.out);
-        let pen = &self.pen;
-        if !pen_is_set {
-            painter.out.pen(pen.fg, pen.bg, Some(pen.extended), true);
+        let last_character = self.last_character();
+        if last_character.is_none() {
+            self.write_cursor(
+                painter,
+                if restores.any() { self.charsets.active } else { Charset::default() },
+            );
         }
-        if self.join > 0 {
-            self.write_last_character(painter);
+        if !restores.any() {
+            self.write_charsets(&mut painter.out);
+        }
+        write_modes(&self.modes, &mut painter.out);
+        if !restores.pen {
+            let pen = &self.pen;
+            let color = Extended { color: pen.extended.color, ..Extended::default() };
+            let extended = match (pen.bg & EXTENDED != 0, pen.fg & UNDERLINE != 0) {
+                (true, _) => pen.extended,
+                (false, underlined) => Extended { style: u8::from(underlined), ..color },
+            };
+            painter.out.pen(pen.fg, pen.bg, Some(extended), true);
+        }
+        if let Some(last_character) = last_character {
+            self.write_last_character(painter, &last_character);
         }
         self.parser.write_unfinished(painter.out.buffer());
         painter.out.raw(self.decoder.pending());

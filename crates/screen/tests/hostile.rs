@@ -1,0 +1,132 @@
+//! Hostile output: the emulator does not panic, hang or grow.
+
+use proptest::prelude::*;
+use sandcrab_screen::{REPLIES_LIMIT, SCROLLBACK_LINES, Screen, Size};
+
+/// Resident memory of this process in bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
+    let pages: usize =
+        status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
+    pages * 4096
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_bytes_never_panic(
+        steps in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..400), 1..40_u16, 1..20_u16), 1..6),
+    ) {
+        let mut screen = Screen::new(Size::new(20, 6), 10);
+        for (bytes, cols, rows) in steps {
+            screen.feed(&bytes);
+            screen.resize(Size::new(cols, rows));
+            prop_assert!(screen.rows(1000).count() <= usize::from(rows) + 10);
+        }
+        let mut copy = Screen::new(screen.size(), 10);
+        copy.feed(&screen.repaint());
+    }
+
+    #[test]
+    fn sequences_with_random_parameters_never_panic(
+        sequences in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), any::<u32>(), 0x40..0x7f_u8), 1..60),
+        cols in 1..12_u16,
+    ) {
+        let mut screen = Screen::new(Size::new(cols, 3), 2);
+        for (prefix, first, second, last) in sequences {
+            let prefix = ["", "?", ">", "!", " ", "$", "'", "\"", "漢"][prefix.index(9)];
+            let first = if first % 3 == 0 { first } else { first % 20 };
+            screen.feed(format!("x漢\x1b[{prefix}{first};{second}{}", char::from(last)).as_bytes());
+            screen.feed(format!("\x1b[{first};{second}{prefix}{}", char::from(last)).as_bytes());
+        }
+        let _ = screen.repaint();
+    }
+}
+
+/// Feeds a pattern many times. Returns by how many bytes the process has grown.
+fn growth(pattern: &str, bytes: usize) -> usize {
+    let mut screen = Screen::new(Size::default(), SCROLLBACK_LINES);
+    // Fills the scrollback, whose size is known.
+    for _ in 0..2 * SCROLLBACK_LINES {
+        screen.feed(&[b'x'; 80]);
+    }
+    let before = resident();
+    let block = pattern.repeat(1 + (64 << 10) / pattern.len());
+    let mut fed = 0;
+    while fed < bytes {
+        screen.feed(block.as_bytes());
+        fed += block.len();
+    }
+    assert!(screen.take_replies().len() <= REPLIES_LIMIT);
+    resident().saturating_sub(before)
+}
+
+#[test]
+fn endless_strings_and_side_data_do_not_grow() {
+    let long = "y".repeat(300);
+    let patterns = [
+        // An OSC, a DCS and an APC string that never end, and parameters that never end.
+        "\x1b]0;".to_owned() + &long,
+        "\x1bPq".to_owned() + &long,
+        "\x1b_".to_owned() + &long,
+        "\x1b[".to_owned() + &"1;".repeat(100),
+        "\x1b[".to_owned() + &"1:".repeat(100),
+        // Combining characters, links, underline colours, titles and queries without end.
+        "e".to_owned() + &"\u{301}".repeat(200),
+        format!("\x1b]8;id={long};http://{long}\x1b\\x"),
+        "\x1b[4;58;2;1;2;3mx".to_owned(),
+        format!("\x1b]2;{long}\x1b\\\x1b[22t"),
+        "\x1b[c\x1b[6n\x1b]10;?\x1b\\".to_owned(),
+    ];
+    for pattern in patterns {
+        let grown = growth(&pattern, 4 << 20);
+        assert!(grown < 24 << 20, "{grown} bytes after {:?}", &pattern[..pattern.len().min(20)]);
+    }
+}
+
+#[test]
+fn different_links_and_texts_in_every_cell_are_bounded() {
+    let mut screen = Screen::new(Size::new(100, 50), SCROLLBACK_LINES);
+    let before = resident();
+    for number in 0..200_000_u32 {
+        let mark = char::from_u32(0x300 + number % 100).unwrap_or('\u{300}');
+        let other = char::from_u32(0x300 + number / 100 % 100).unwrap_or('\u{300}');
+        screen.feed(
+            format!(
+                "\x1b]8;;http://{number}/{}\x1b\\\x1b[4;58;2;{};{};3me{mark}{other}",
+                "z".repeat(200),
+                number / 256 % 256,
+                number % 256
+            )
+            .as_bytes(),
+        );
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    assert!(screen.repaint_within(1 << 20).len() <= 1 << 20);
+}
+
+#[test]
+fn a_huge_screen_can_become_narrow() {
+    let mut screen = Screen::new(Size::new(1000, 1000), SCROLLBACK_LINES);
+    for _ in 0..2000 {
+        screen.feed(&[b'x'; 1000]);
+    }
+    let before = resident();
+    screen.resize(Size::new(1, 1000));
+    screen.resize(Size::new(1000, 1000));
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 100 << 20, "{grown} bytes");
+    assert_eq!(screen.size(), Size::new(1000, 1000));
+}
+
+#[test]
+fn a_large_repetition_is_limited() {
+    let mut screen = Screen::new(Size::new(1000, 1000), SCROLLBACK_LINES);
+    screen.feed(
+        "\x1b[1;1Hx\x1b[2147483647b\x1b[2147483647L\x1b[2147483647@\x1b[2147483647S漢\x1b[2147483647b"
+            .as_bytes(),
+    );
+    assert_eq!(screen.size().cols, 1000);
+}
