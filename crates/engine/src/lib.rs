@@ -167,6 +167,7 @@ pub use engine::{
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;
+pub use layout::MAX_SAVED_SCREEN_BYTES;
 pub use peer::PeerSilence;
 pub use terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, MAX_TERMINAL_SIDE, TerminalSize};
 pub use user::{User, UserError};

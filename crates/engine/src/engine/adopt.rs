@@ -17,7 +17,7 @@ use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
 use crate::journal::{Claimed, Found, Position};
-use crate::layout::{SnapshotFile, log_failure, socket_name};
+use crate::layout::{ScreenFile, SnapshotFile, log_failure, socket_name};
 use crate::protocol::{Answer, Held, Refusal, Request, Role, Stage, StreamLengths, VERSION};
 use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
@@ -84,6 +84,7 @@ impl Inner {
                 Err(_) => {}
             }
         }
+        self.remove_unknown_screens();
         self.catch_up(living.iter().map(|l| (Arc::clone(&l.link), l.link.tracked())).collect()).await;
         self.quit_idle(&living);
         for (nonce, executions) in unresolved {
@@ -107,6 +108,16 @@ impl Inner {
             }
         }
         self.end_as_lost(lost.into_iter().map(|(_, tracked)| tracked).collect());
+    }
+
+    /// Removes the saved screens of terminals that have no record any more.
+    fn remove_unknown_screens(&self) {
+        let terminals: HashSet<u32> = {
+            let table = lock(&self.executions);
+            let is_terminal = |tracked: &&Arc<Tracked>| tracked.fixed.terminal.is_some();
+            table.all().filter(is_terminal).map(|tracked| tracked.slot()).collect()
+        };
+        ScreenFile::remove_others(&self.state.folders.screens, |slot| terminals.contains(&slot));
     }
 
     /// Connects to every supervisor that has a socket; ends the processes of dead ones.

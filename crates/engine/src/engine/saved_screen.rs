@@ -1,8 +1,11 @@
 //! [`SavedScreen`]: the state from which the screen of a terminal is built.
 
 use super::error::ReadError;
+use super::execution::Execution;
 use super::output::Follower;
 use super::terminal::Terminal;
+use crate::layout::{ScreenFile, ScreenState};
+use crate::protocol::Bytes;
 use crate::terminal::TerminalSize;
 
 /// Origin of a [`SavedScreen`].
@@ -25,10 +28,9 @@ pub struct SavedScreen {
     pub size: TerminalSize,
     /// Number of sizes that are part of it.
     pub sizes: u64,
-    /// The bytes that paint it on a new emulator of this size. Empty at the start.
+    /// The bytes that paint it on a new emulator of this size, with an incomplete sequence at the cursor. Empty at
+    /// the start.
     pub repaint: Vec<u8>,
-    /// An incomplete sequence or character at the cursor: to be given to the emulator after the repaint.
-    pub incomplete: Vec<u8>,
     /// Whether all output before the cursor is part of it. Some is missing if the disk was full.
     pub complete: bool,
     /// Its origin.
@@ -38,15 +40,18 @@ pub struct SavedScreen {
 impl Terminal {
     /// The newest saved screen, or the empty screen at the start. Reads files, and does not wait for the supervisor.
     pub fn saved_screen(&self) -> Result<SavedScreen, ReadError> {
-        Ok(SavedScreen {
+        let Execution { tracked, engine } = self.execution();
+        let _guard = tracked.guard().ok_or(ReadError::Removed)?;
+        let saved = ScreenFile::read(&engine.state.folders.screens, tracked.slot(), tracked.journal.salt);
+        let source = if saved.is_some() { ScreenSource::Saved } else { ScreenSource::Start };
+        let ScreenState { cursor, sizes, size, complete, repaint } = saved.unwrap_or_else(|| ScreenState {
             cursor: 0,
-            size: self.first_size(),
             sizes: 0,
-            repaint: Vec::new(),
-            incomplete: Vec::new(),
+            size: self.first_size(),
             complete: true,
-            source: ScreenSource::Start,
-        })
+            repaint: Bytes::default(),
+        });
+        Ok(SavedScreen { cursor, size, sizes, repaint: repaint.0, complete, source })
     }
 
     /// Follows the record from a saved screen on. Output and sizes that are part of it are not returned.

@@ -16,6 +16,7 @@ use super::format::{
     HEADER_BYTES, Header, Layout, MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_SIZE_BYTES, Position,
     RECORD_HEAD_BYTES, REPEAT, SPARE_AT, Salt, Slot, Stream, kind,
 };
+use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
 use super::record_scanner::RecordScanner;
 
@@ -92,6 +93,8 @@ pub(crate) struct JournalWriter {
     starts: VecDeque<u64>,
     /// Position of a reader that must not lose anything.
     floor: Option<u64>,
+    /// Position before which output may be dropped, if not all of it may.
+    covered: Option<u64>,
     position: Position,
     dropped: u64,
     sticky: Vec<Sticky>,
@@ -123,6 +126,7 @@ impl JournalWriter {
             recorded: VecDeque::new(),
             starts: VecDeque::new(),
             floor: None,
+            covered: None,
             position: Position::default(),
             dropped: 0,
             sticky: Vec::new(),
@@ -184,6 +188,7 @@ impl JournalWriter {
             recorded: VecDeque::new(),
             starts: VecDeque::new(),
             floor: None,
+            covered: None,
             dropped: 0,
             dir,
             slot,
@@ -231,6 +236,25 @@ impl JournalWriter {
     /// to the reader. `None` keeps nothing.
     pub(crate) fn keep_from(&mut self, floor: Option<u64>) {
         self.floor = floor;
+    }
+
+    /// Keeps the output after this position, which no saved screen covers. `None` keeps nothing.
+    pub(crate) fn keep_uncovered(&mut self, covered: Option<u64>) {
+        self.covered = covered;
+    }
+
+    /// Maximum size of the part of the journal that is not its head, in bytes.
+    pub(crate) fn tail_bytes(&self) -> u64 {
+        self.layout.max_segments.saturating_sub(self.layout.head_segments) * self.layout.segment_bytes
+    }
+
+    pub(crate) fn salt(&self) -> Salt {
+        self.salt
+    }
+
+    /// A reader of this journal, at cursor 0.
+    pub(crate) fn reader(&self) -> Result<JournalReader, JournalError> {
+        JournalReader::open(Arc::clone(&self.dir), self.slot, &self.salt)
     }
 
     /// Number of bytes of output that can be appended now, in one piece, within the bound and without dropping

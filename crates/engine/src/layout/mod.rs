@@ -3,9 +3,11 @@
 //! - [`Folders`]: its directories, held open.
 //! - [`socket_name`], [`socket_address`]: the socket of a supervisor.
 //! - [`SnapshotFile`]: the saved state of a session.
+//! - [`ScreenFile`]: the saved screens of a terminal.
 //! - [`log_failure`]: the log of failed supervisors.
 
 mod failure_log;
+mod screen_file;
 mod snapshot_file;
 
 use std::io;
@@ -15,6 +17,8 @@ use std::sync::Arc;
 use rustix::net::SocketAddrUnix;
 
 pub(crate) use failure_log::{FAILURES, count_failures, log_failure};
+pub use screen_file::MAX_SAVED_SCREEN_BYTES;
+pub(crate) use screen_file::{ScreenFile, ScreenState};
 pub(crate) use snapshot_file::SnapshotFile;
 
 use crate::trusted::{TrustError, TrustedDir};
@@ -23,6 +27,7 @@ use crate::trusted::{TrustError, TrustedDir};
 pub(crate) const JOURNALS: &str = "journals";
 pub(crate) const SUPERVISORS: &str = "supervisors";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
+pub(crate) const SCREENS: &str = "screens";
 
 /// The directories of a state directory, held open so that no path is too long or can be replaced.
 #[derive(Debug)]
@@ -30,6 +35,7 @@ pub(crate) struct Folders {
     pub(crate) journals: Arc<OwnedFd>,
     pub(crate) supervisors: OwnedFd,
     pub(crate) snapshots: OwnedFd,
+    pub(crate) screens: OwnedFd,
 }
 
 impl Folders {
@@ -39,6 +45,7 @@ impl Folders {
             journals: Arc::new(state_dir.folder(JOURNALS)?.into()),
             supervisors: state_dir.folder(SUPERVISORS)?.into(),
             snapshots: state_dir.folder(SNAPSHOTS)?.into(),
+            screens: state_dir.folder(SCREENS)?.into(),
         })
     }
 }

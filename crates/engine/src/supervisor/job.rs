@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use super::job_io::{BUSY_PIPE, JobIo, ReadResult, SMALL_READ};
 use super::reader_gate::ReaderGate;
 use super::stdio::{PipeSupply, Stdio};
-use super::terminal::TERMINAL_READ;
+use super::terminal::{Recorded, TERMINAL_READ};
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 use crate::journal::{JournalWriter, Position, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
@@ -243,6 +243,10 @@ impl Job {
 
     /// Number of bytes that may be read from its pipes now.
     fn output_room(&mut self, now: Instant) -> usize {
+        if self.io.terminal().is_some() {
+            let room = self.journal.room_above_floor();
+            return usize::try_from(room).unwrap_or(usize::MAX);
+        }
         let Some(gate) = &self.gate else {
             return usize::MAX;
         };
@@ -333,6 +337,18 @@ impl Job {
             self.record_size(size);
         }
         Ok(())
+    }
+
+    /// Its journal, and the state of it that decides when a screen is saved.
+    pub(crate) fn recorded(&self) -> (&JournalWriter, Recorded) {
+        let recorded =
+            Recorded { position: self.position(), sizes: self.sizes, last_output: self.last_output };
+        (&self.journal, recorded)
+    }
+
+    /// Keeps output that no saved screen covers.
+    pub(crate) fn keep_uncovered(&mut self, covered: Option<u64>) {
+        self.journal.keep_uncovered(covered);
     }
 
     /// Input was given, which counts as activity.

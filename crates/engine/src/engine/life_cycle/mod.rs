@@ -42,6 +42,7 @@ use crate::command::{CommandSpec, LeftoverPolicy, Overflow};
 use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{self, Found, NewJournal};
+use crate::layout::ScreenFile;
 use crate::protocol::Refusal;
 use crate::record::{ExecutionRecord, Record, TerminalRecord};
 
@@ -139,6 +140,7 @@ impl Inner {
         is_held: bool,
     ) -> Option<Arc<Tracked>> {
         let tracked = Tracked::of_journal(record, journal, is_held)?;
+        tracked.add_bytes_on_disk(self.screen_bytes(&tracked));
         let mut table = lock(&self.executions);
         // Two executions with the same id: the later one replaced a finished one, and the clean-up was interrupted.
         let is_later = |other: &Arc<Tracked>| other.fixed.created_at > tracked.fixed.created_at;
@@ -265,7 +267,20 @@ impl Inner {
 
     fn disk_bytes(&self, tracked: &Tracked) -> u64 {
         let dir = Arc::clone(lock(&self.store).dir());
-        journal::disk_bytes(&dir, tracked.journal)
+        journal::disk_bytes(&dir, tracked.journal) + self.screen_bytes(tracked)
+    }
+
+    /// Size of the saved screens of a terminal on disk.
+    fn screen_bytes(&self, tracked: &Tracked) -> u64 {
+        let screens = &self.state.folders.screens;
+        if tracked.fixed.terminal.is_some() { ScreenFile::bytes_on_disk(screens, tracked.slot()) } else { 0 }
+    }
+
+    /// Removes the saved screens of a terminal. Its slot must not be free yet: the next terminal in it has its own.
+    fn remove_screens(&self, tracked: &Tracked) {
+        if tracked.fixed.terminal.is_some() {
+            ScreenFile::remove(&self.state.folders.screens, tracked.slot());
+        }
     }
 
     /// Releases the slot of a replaced terminal when no client reads its record and no leftover of it is left.
@@ -278,6 +293,7 @@ impl Inner {
             }
             if let Some(engine) = engine.upgrade() {
                 lock(&engine.executions).count_retired();
+                engine.remove_screens(&tracked);
                 engine.retire(tracked.journal);
             }
         });
@@ -285,6 +301,7 @@ impl Inner {
 
     /// Releases the slot of an execution that is no longer in the table.
     fn retire_execution(&self, tracked: &Tracked) {
+        self.remove_screens(tracked);
         self.retire(tracked.journal);
         self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
     }

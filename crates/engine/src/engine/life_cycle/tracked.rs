@@ -257,6 +257,11 @@ impl Tracked {
         self.stderr_bytes.store(bytes, Ordering::Release);
     }
 
+    /// Counts files besides its journal.
+    pub(super) fn add_bytes_on_disk(&self, bytes: u64) {
+        self.bytes_on_disk.fetch_add(bytes, Ordering::AcqRel);
+    }
+
     pub(super) fn bytes_on_disk(&self) -> u64 {
         self.bytes_on_disk.load(Ordering::Acquire)
     }

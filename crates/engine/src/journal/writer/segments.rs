@@ -101,6 +101,11 @@ impl JournalWriter {
         if self.oldest >= self.segment.index {
             return false;
         }
+        // The oldest segment ends where the next one starts.
+        let is_covered = |covered: u64| self.starts.get(1).is_some_and(|end| *end <= covered);
+        if !self.covered.is_none_or(is_covered) {
+            return false;
+        }
         let Some(floor) = self.floor else { return true };
         let tail = self.layout.max_segments.saturating_sub(self.layout.head_segments);
         let on_its_way = usize::try_from(tail / KEPT_BEHIND_READER).unwrap_or(usize::MAX);

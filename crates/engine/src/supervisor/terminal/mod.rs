@@ -1,18 +1,21 @@
 //! A supervisor as the owner of one terminal: a program with a pseudo-terminal instead of pipes.
 //!
 //! - this file: [`Terminal`], the role.
-//! - `pty.rs`: opening a pseudo-terminal; `io.rs`: reading from it, and queued input.
+//! - `pty.rs`: opening a pseudo-terminal; `io.rs`: reading from it, and queued input; `requests.rs`: the handlers of
+//!   requests; `saver.rs`: saved screens.
 //!
 //! `docs/design/terminals.md` describes the design.
 
 mod io;
 mod pty;
 mod requests;
+mod saver;
 
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 pub(super) use io::{TERMINAL_READ, TerminalIo};
+pub(super) use saver::Recorded;
 
 use super::core::{Core, EndRequest, JobProcesses, scope_in_tree};
 use super::job::{Exit, Job};
@@ -20,17 +23,20 @@ use super::ready::Ready;
 use super::role::Next;
 use super::run::process;
 use super::shell_input::check_folder;
-use crate::journal::NewJournal;
+use crate::journal::{NewJournal, Stream};
 use crate::process_tree::{Scope, limits};
 use crate::protocol::{Command, Refusal, Stage};
 use crate::spawn;
 use crate::sys::Reaped;
 use pty::Pty;
+use saver::ScreenSaver;
 
 /// One terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
     slot: u32,
+    /// `None` if it was not started.
+    saver: Option<ScreenSaver>,
     /// Resource usage of reaped orphans.
     orphans: Exit,
 }
@@ -52,21 +58,37 @@ impl Terminal {
             core.run_as(user);
         }
         let slot = command.slot;
-        if let Err(why) = try_start(core, command, journal, now) {
-            core.not_started(slot, why, now);
-        }
-        Self { slot, orphans: Exit::default() }
+        let saver = match try_start(core, command, journal, now) {
+            Ok(saver) => Some(saver),
+            Err(why) => {
+                core.not_started(slot, why, now);
+                None
+            }
+        };
+        Self { slot, saver, orphans: Exit::default() }
     }
 
     pub(super) fn wake_at(&self, core: &Core) -> Option<Instant> {
-        core.find(self.slot)?.io.terminal()?.retry_at()
+        let job = core.find(self.slot).filter(|job| job.stage == Stage::Running)?;
+        let retry = job.io.terminal().and_then(TerminalIo::retry_at);
+        let (_, recorded) = job.recorded();
+        let save = self.saver.as_ref().and_then(|saver| saver.wake_at(recorded, Instant::now()));
+        retry.into_iter().chain(save).min()
     }
 
     pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
-        let Core { jobs, buffer, .. } = core;
+        let Core { jobs, buffer, context, .. } = core;
         let Some(job) = jobs.iter_mut().find(|job| job.slot == self.slot) else { return };
         if job.io.terminal().and_then(TerminalIo::retry_at).is_some_and(|at| at <= now) {
-            let _ = job.pump(crate::journal::Stream::Stdout, buffer, now);
+            let _ = job.pump(Stream::Stdout, buffer, now);
+        }
+        if let Some(saver) = &mut self.saver
+            && job.stage == Stage::Running
+        {
+            let (journal, recorded) = job.recorded();
+            saver.advance(journal, &context.folders.screens, recorded, now);
+            job.keep_uncovered(saver.covered());
+            job.update_gate(now);
         }
     }
 
@@ -107,7 +129,7 @@ fn try_start(
     command: Command,
     journal: Option<NewJournal>,
     now: Instant,
-) -> Result<(), Refusal> {
+) -> Result<ScreenSaver, Refusal> {
     let size = command.terminal.as_ref().ok_or(Refusal::NotATerminal)?.size;
     if !size.is_valid() {
         return Err(Refusal::Unsupported);
@@ -132,5 +154,8 @@ fn try_start(
     let (io, slave) = TerminalIo::new(pty, size);
     job.io.set_terminal(io);
     job.record_size(size);
-    process::start(core, slot, spawn::Stdio::Terminal(slave.as_fd()), &plan, now)
+    let saver = ScreenSaver::new(slot, job.recorded().0, size);
+    job.keep_uncovered(saver.covered());
+    process::start(core, slot, spawn::Stdio::Terminal(slave.as_fd()), &plan, now)?;
+    Ok(saver)
 }

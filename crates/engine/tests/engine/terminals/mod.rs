@@ -4,6 +4,7 @@ mod creation;
 mod ends;
 mod input;
 mod job_control;
+mod screens;
 mod sizes;
 
 use std::time::Duration;

@@ -1,0 +1,244 @@
+//! The saved screens of a terminal on disk: see `docs/design/terminals.md`.
+//!
+//! Two files are written alternately, so that one is always complete. They are named after the slot of the terminal's
+//! journal. The checksum includes the salt of that use of the slot, so the screen of another terminal with the same
+//! slot is not valid.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use minicbor::{Decode, Encode};
+use rustix::fs::{AtFlags, Dir, OFlags, fstat, ftruncate, statat, unlinkat};
+use rustix::io::{pread, pwrite};
+
+use crate::journal::Salt;
+use crate::protocol::Bytes;
+use crate::terminal::TerminalSize;
+use crate::trusted::open_own;
+use crate::wire;
+
+/// Maximum size of a saved screen, in bytes.
+pub const MAX_SAVED_SCREEN_BYTES: usize = 16 << 20;
+/// Checksum (4), reserved (4), length of the body (8).
+const HEADER: usize = 16;
+/// Maximum size of the body: the repaint and a few numbers.
+const MAX_BODY: usize = MAX_SAVED_SCREEN_BYTES + 256;
+/// Number of attempts to find a complete file: the writer may overwrite each of them while it is read.
+const ATTEMPTS: usize = 4;
+/// The unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
+
+/// A screen at some position of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct ScreenState {
+    /// The cursor up to which output is part of it.
+    #[n(0)]
+    pub(crate) cursor: u64,
+    /// Number of sizes that are part of it.
+    #[n(1)]
+    pub(crate) sizes: u64,
+    #[n(2)]
+    pub(crate) size: TerminalSize,
+    /// Whether all output before the cursor is part of it.
+    #[n(3)]
+    pub(crate) complete: bool,
+    /// The bytes that paint it on a new emulator of this size.
+    #[n(4)]
+    pub(crate) repaint: Bytes,
+}
+
+/// The writer of one terminal's saved screens.
+#[derive(Debug)]
+pub(crate) struct ScreenFile {
+    slot: u32,
+    salt: Salt,
+    written: u64,
+}
+
+fn name(slot: u32, turn: u64) -> String {
+    format!("{slot:06}.{}", if turn.is_multiple_of(2) { 'a' } else { 'b' })
+}
+
+/// The slot of a file with this name.
+fn slot_of(name: &str) -> Option<u32> {
+    let (slot, turn) = name.split_once('.')?;
+    slot.parse().ok().filter(|_| matches!(turn, "a" | "b"))
+}
+
+fn header(salt: Salt, body: &[u8]) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[8..].copy_from_slice(&(body.len() as u64).to_le_bytes());
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(b"screen");
+    hasher.update(&salt.0);
+    hasher.update(&header[4..]);
+    hasher.update(body);
+    header[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    header
+}
+
+impl ScreenFile {
+    /// For the terminal whose journal is in this slot, with the salt of that journal.
+    pub(crate) fn new(slot: u32, salt: Salt) -> Self {
+        Self { slot, salt, written: 0 }
+    }
+
+    /// Saves a screen. If this fails, the previous one stays.
+    pub(crate) fn write(&mut self, folder: &OwnedFd, screen: &ScreenState) -> io::Result<()> {
+        let body = wire::to_bytes(screen);
+        if body.len() > MAX_BODY {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let turn = self.written + 1;
+        let file = open_own(folder.as_fd(), &name(self.slot, turn), OFlags::CREATE | OFlags::WRONLY)?;
+        write_at(&file, &body, HEADER)?;
+        write_at(&file, &header(self.salt, &body), 0)?;
+        // A larger previous screen must not occupy its space forever. The rest of it would not be read.
+        let _ = ftruncate(&file, (HEADER + body.len()) as u64);
+        self.written = turn;
+        Ok(())
+    }
+
+    /// The newest complete screen that this writer has saved.
+    pub(crate) fn read_own(&self, folder: &OwnedFd) -> Option<ScreenState> {
+        Self::read(folder, self.slot, self.salt)
+    }
+
+    /// The newest complete screen of the terminal with this journal.
+    pub(crate) fn read(folder: &OwnedFd, slot: u32, salt: Salt) -> Option<ScreenState> {
+        for _ in 0..ATTEMPTS {
+            let found = [0, 1].map(|turn| read_one(folder, &name(slot, turn), salt));
+            let is_absent = found.iter().all(|one| matches!(one, FoundFile::Absent));
+            let screens = found.into_iter().filter_map(|one| match one {
+                FoundFile::Screen(screen) => Some(*screen),
+                FoundFile::Absent | FoundFile::Invalid => None,
+            });
+            if let Some(newest) = screens.max_by_key(|screen| (screen.cursor, screen.sizes)) {
+                return Some(newest);
+            }
+            if is_absent {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Removes the saved screens of a slot.
+    pub(crate) fn remove(folder: &OwnedFd, slot: u32) {
+        for turn in [0, 1] {
+            let _ = unlinkat(folder, name(slot, turn), AtFlags::empty());
+        }
+    }
+
+    /// Removes those of all slots for which this is false.
+    pub(crate) fn remove_others(folder: &OwnedFd, is_kept: impl Fn(u32) -> bool) {
+        let Ok(entries) = Dir::read_from(folder) else { return };
+        let slots: Vec<u32> =
+            entries.flatten().filter_map(|entry| slot_of(&entry.file_name().to_string_lossy())).collect();
+        slots.into_iter().filter(|slot| !is_kept(*slot)).for_each(|slot| Self::remove(folder, slot));
+    }
+
+    /// Their size on disk.
+    pub(crate) fn bytes_on_disk(folder: &OwnedFd, slot: u32) -> u64 {
+        let blocks = |turn| {
+            let stat = statat(folder, name(slot, turn), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            u64::try_from(stat.st_blocks).ok()
+        };
+        [0, 1].into_iter().filter_map(blocks).sum::<u64>() * BLOCK_BYTES
+    }
+}
+
+fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        done += pwrite(file, &bytes[done..], (at + done) as u64)?;
+    }
+    Ok(())
+}
+
+/// The content of a file.
+#[derive(Debug)]
+enum FoundFile {
+    Absent,
+    /// Being written, or of an earlier use of the slot.
+    Invalid,
+    Screen(Box<ScreenState>),
+}
+
+fn read_one(folder: &OwnedFd, name: &str, salt: Salt) -> FoundFile {
+    let Ok(file) = open_own(folder.as_fd(), name, OFlags::RDONLY) else { return FoundFile::Absent };
+    read_state(&file, salt).map_or(FoundFile::Invalid, |screen| FoundFile::Screen(Box::new(screen)))
+}
+
+fn read_state(file: &OwnedFd, salt: Salt) -> Option<ScreenState> {
+    let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
+    let mut bytes = vec![0; size.min(HEADER + MAX_BODY)];
+    let mut done = 0;
+    while done < bytes.len() {
+        match pread(file, &mut bytes[done..], done as u64).ok()? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    let (head, rest) = bytes.split_at_checked(HEADER)?;
+    let length = usize::try_from(u64::from_le_bytes(head[8..].try_into().ok()?)).ok()?;
+    let body = rest.get(..length)?;
+    if header(salt, body) != *head {
+        return None;
+    }
+    minicbor::decode(body).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, openat};
+
+    const SALT: Salt = Salt([1; 16]);
+
+    fn screen(cursor: u64, bytes: usize) -> ScreenState {
+        let size = TerminalSize::default();
+        ScreenState { cursor, sizes: 1, size, complete: true, repaint: Bytes(vec![b'x'; bytes]) }
+    }
+
+    fn folder(dir: &tempfile::TempDir) -> OwnedFd {
+        openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn the_newest_complete_screen_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(&dir);
+        assert_eq!(ScreenFile::read(&folder, 7, SALT), None);
+        let mut file = ScreenFile::new(7, SALT);
+        for (cursor, bytes) in [(10, 5000), (20, 3), (30, 70_000)] {
+            file.write(&folder, &screen(cursor, bytes)).unwrap();
+            assert_eq!(ScreenFile::read(&folder, 7, SALT), Some(screen(cursor, bytes)));
+        }
+        assert!(ScreenFile::bytes_on_disk(&folder, 7) >= 70_000);
+        // A torn write of the newer one.
+        let path = dir.path().join(name(7, 3));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[40_000] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(ScreenFile::read(&folder, 7, SALT), Some(screen(20, 3)));
+        // Another use of the slot.
+        assert_eq!(ScreenFile::read(&folder, 7, Salt([2; 16])), None);
+    }
+
+    #[test]
+    fn only_unknown_screens_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(&dir);
+        for slot in [1, 2, 3] {
+            ScreenFile::new(slot, SALT).write(&folder, &screen(1, 1)).unwrap();
+        }
+        std::fs::write(dir.path().join("other"), "file").unwrap();
+        ScreenFile::remove_others(&folder, |slot| slot == 2);
+        let mut names: Vec<_> =
+            std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["000002.b", "other"]);
+        assert!(ScreenFile::new(9, SALT).write(&folder, &screen(1, MAX_BODY)).is_err());
+    }
+}
