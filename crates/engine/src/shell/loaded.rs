@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use super::environment::LEFT_OUT;
 use super::start::{high, start_bash};
-use super::{Done, ForkSetup, How, Report, ShellConfig, ShellJob, ShellUsage, Urgency};
+use super::{CommandEnd, Done, ForkSetup, Report, ShellConfig, ShellJob, ShellUsage, Urgency};
 use crate::memory_file::sealed_file;
 use crate::sys;
 
@@ -450,10 +450,10 @@ impl LoadedConnection {
                 Ok(Some(Report::Done(Done {
                     status: word(3).cast_signed(),
                     how: match word(4) {
-                        0 => How::Normal,
-                        2 => How::Interrupted,
-                        3 => How::Signal,
-                        _ => How::Exit,
+                        0 => CommandEnd::Normal,
+                        2 => CommandEnd::Interrupted,
+                        3 => CommandEnd::Signal,
+                        _ => CommandEnd::Exit,
                     },
                     is_childless: word(5) == 1,
                     usage: Some(ShellUsage {

@@ -13,14 +13,14 @@
 //!
 //! # What ends a shell
 //!
-//! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`How::Exit`], after the EXIT trap has
+//! `exit`, `set -e` and expansion errors like `${x:?}` end the *command* with [`CommandEnd::Exit`], after the EXIT trap has
 //! run. With the loaded driver the shell continues, with the state that the command left, except `errexit`, `nounset`
 //! and `onecmd`, which would make an ordinary command end it again. With the portable driver its process ends, and
 //! only that is reported. `exec program` replaces the shell with either driver; a failed `exec`, and a syntax error
 //! under `set -e`, end it. The loaded driver sends the state before ([`Shell::last_state`]).
 //!
 //! An error at which bash discards a command (`shift 1 2`) does not end the shell. A signal like SIGTERM without a
-//! trap ends the command ([`How::Signal`], loaded; between commands it has no effect) or the shell (portable, except
+//! trap ends the command ([`CommandEnd::Signal`], loaded; between commands it has no effect) or the shell (portable, except
 //! SIGTERM, which it ignores). SIGKILL and the signals of a crash always end the shell. So the owner treats the end
 //! of the process as the end of the command, with the status it has reaped.
 //!
@@ -148,7 +148,7 @@ pub(crate) enum Report {
 pub(crate) struct Done {
     /// The value of `$?`.
     pub(crate) status: i32,
-    pub(crate) how: How,
+    pub(crate) how: CommandEnd,
     /// Resource usage of bash and the children it has waited for. Unknown with the portable driver.
     pub(crate) usage: Option<ShellUsage>,
     /// Whether the shell is about to exit, and has no children. `false` if unknown.
@@ -157,7 +157,7 @@ pub(crate) struct Done {
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum CommandEnd {
     /// At the end of its text; also after a syntax error, with status 2.
     Normal,
     /// By `exit` or by an error that ends a script.

@@ -16,7 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
 use super::start::start_bash;
-use super::{Done, How, Report, ShellConfig, ShellJob, quote};
+use super::{CommandEnd, Done, Report, ShellConfig, ShellJob, quote};
 use crate::memory_file::sealed_file;
 use crate::procfs;
 use crate::sys;
@@ -262,13 +262,13 @@ impl PortableConnection {
             What::Snapshot => None,
             What::Restore { status } => {
                 self.status = status;
-                Some(Report::Done(Done { status, how: How::Normal, usage: None, is_childless: false }))
+                Some(Report::Done(Done { status, how: CommandEnd::Normal, usage: None, is_childless: false }))
             }
             What::Command => {
                 self.status = kept.unwrap_or_else(|| i32::try_from(status).unwrap_or(1));
-                let mut how = How::Normal;
+                let mut how = CommandEnd::Normal;
                 if self.interrupted && self.status > 128 {
-                    (how, self.status) = (How::Interrupted, 128 + libc::SIGINT);
+                    (how, self.status) = (CommandEnd::Interrupted, 128 + libc::SIGINT);
                 }
                 Some(Report::Done(Done { status: self.status, how, usage: None, is_childless: false }))
             }

@@ -13,7 +13,7 @@ use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 use crate::journal::{JournalWriter, Position, Stream, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
 use crate::protocol::{Command, Refusal, Stage, StreamLengths};
-use crate::shell::{Done, How};
+use crate::shell::{CommandEnd, Done};
 use crate::sys::Reaped;
 use crate::terminal::{SizeEvent, TerminalSize};
 use crate::wire;
@@ -48,11 +48,11 @@ impl Exit {
         let used = done.usage.unwrap_or_default();
         Self {
             code: Some(done.status),
-            signal: (done.how == How::Signal).then_some(done.status - 128),
+            signal: (done.how == CommandEnd::Signal).then_some(done.status - 128),
             user: used.user,
             system: used.system,
             max_rss_bytes: used.max_rss_bytes,
-            shell_ended: done.how == How::Exit,
+            shell_ended: done.how == CommandEnd::Exit,
             out_of_memory: false,
             is_childless: done.is_childless,
         }

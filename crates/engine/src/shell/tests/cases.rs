@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::{Ended, Outcome, Run, Session};
 use super::table::{Case, Expected, Step, all, bash_version, for_this_bash, ok};
-use crate::shell::{Driver, How};
+use crate::shell::{CommandEnd, Driver};
 
 impl Step {
     fn check(&self, driver: Driver, outcome: &Outcome) -> Result<(), String> {
@@ -12,15 +12,15 @@ impl Step {
             (Expected::Normal(-1), _) => outcome.ended,
             // Until 4.4 a syntax error in a sourced file is 1.
             (Expected::Normal(2), Driver::Portable) if bash_version() < (5, 0) => outcome.ended,
-            (Expected::Normal(status), _) => Ended::Done { status, how: How::Normal },
-            (Expected::Exit(status), Driver::Loaded) => Ended::Done { status, how: How::Exit },
+            (Expected::Normal(status), _) => Ended::Done { status, how: CommandEnd::Normal },
+            (Expected::Exit(status), Driver::Loaded) => Ended::Done { status, how: CommandEnd::Exit },
             (Expected::Exit(status), Driver::Portable) => Ended::Died(status),
-            (Expected::Signal(signal), _) => Ended::Done { status: 128 + signal, how: How::Signal },
+            (Expected::Signal(signal), _) => Ended::Done { status: 128 + signal, how: CommandEnd::Signal },
             (Expected::AnySignal, _) => match outcome.ended {
-                signal @ Ended::Done { how: How::Signal, .. } => signal,
-                _ => Ended::Done { status: 128, how: How::Signal },
+                signal @ Ended::Done { how: CommandEnd::Signal, .. } => signal,
+                _ => Ended::Done { status: 128, how: CommandEnd::Signal },
             },
-            (Expected::Interrupted, _) => Ended::Done { status: 130, how: How::Interrupted },
+            (Expected::Interrupted, _) => Ended::Done { status: 130, how: CommandEnd::Interrupted },
             (Expected::Died(status), _) => Ended::Died(status),
         };
         if outcome.ended == ended

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::harness::{Ended, Run, Session};
 use super::like_bash::plain_bash;
 use super::table::bash_version;
-use crate::shell::{Driver, How};
+use crate::shell::{CommandEnd, Driver};
 
 /// Each is an error of the shell itself, not of a program. Those after which a plain shell ends are in `endings.rs`.
 const TEXTS: &[&str] = &[
@@ -120,7 +120,7 @@ fn errors_end_the_command_as_in_a_plain_shell_and_spare_the_shell() {
             differences.push(format!("\n{text:?}: {:?} {}", ours.ended, ours.err()));
             continue;
         }
-        let how = if goes_on { How::Normal } else { How::Exit };
+        let how = if goes_on { CommandEnd::Normal } else { CommandEnd::Exit };
         let after = session.run(
             "set +e; trap - ERR USR1; now=(/proc/$$/fd/*); echo \"$kept $((before == $$)) $((${#now[@]} - ${#fds[@]})) ${#FUNCNAME[@]}\"",
         );

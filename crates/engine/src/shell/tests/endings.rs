@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{Ended, Run, Session, begin, set};
 use super::table::bash_version;
-use crate::shell::{Driver, How, Report, Snapshot};
+use crate::shell::{CommandEnd, Driver, Report, Snapshot};
 
 /// Commands that end the shell but not its process: it is there for the next command.
 #[test]
@@ -36,7 +36,8 @@ fn a_shell_that_exits_goes_on_with_its_state() {
         let run = Run { env: &[set("ONLY", "once")], ..Run::default() };
         let text = format!("v=1; cd /usr; declare -A map=([k]=x); g() {{ echo g; }}; {ending}");
         let outcome = session.run_with(text.as_bytes(), run);
-        let is_exit = matches!(outcome.ended, Ended::Done { status: s, how: How::Exit } if s == status);
+        let is_exit =
+            matches!(outcome.ended, Ended::Done { status: s, how: CommandEnd::Exit } if s == status);
         assert!(is_exit, "{ending}: {:?} {}", outcome.ended, outcome.err());
         let cwd = if ending.contains("cd /; t=1") { "/" } else { "/usr" };
         let after = session.run(
@@ -104,7 +105,7 @@ fn a_shell_that_exits_anywhere_is_whole() {
         let mut session = Session::new(Driver::Loaded);
         session.run("set -- a b; fds=(/proc/$$/fd/*)");
         let outcome = session.run(ending);
-        if !matches!(outcome.ended, Ended::Done { status: 3, how: How::Exit }) {
+        if !matches!(outcome.ended, Ended::Done { status: 3, how: CommandEnd::Exit }) {
             differences.push(format!("\n{ending}: {:?} {}", outcome.ended, outcome.err()));
             continue;
         }
@@ -210,7 +211,7 @@ fn a_failed_exec_takes_its_state_back() {
         let mut session = Session::new(Driver::Loaded);
         session.run(&format!("shopt -s execfail; x=1; {exec}; y=2"));
         let outcome = session.run("kill -TERM $$; echo no");
-        assert_eq!(outcome.ended, Ended::Done { status: 143, how: How::Signal }, "{exec}");
+        assert_eq!(outcome.ended, Ended::Done { status: 143, how: CommandEnd::Signal }, "{exec}");
         assert_eq!(session.run("echo $x $y").out(), "1 2\n", "{exec}");
     }
     // Nor is what a command before it had.

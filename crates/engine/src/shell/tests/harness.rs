@@ -12,8 +12,8 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::shell::{
-    Done, Driver, ForkSetup, How, Report, Shell, ShellConfig, ShellJob, Snapshot, SnapshotError, Urgency,
-    find_bash,
+    CommandEnd, Done, Driver, ForkSetup, Report, Shell, ShellConfig, ShellJob, Snapshot, SnapshotError,
+    Urgency, find_bash,
 };
 use crate::sys;
 
@@ -35,7 +35,7 @@ pub(super) const BOTH: [Driver; 2] = [Driver::Loaded, Driver::Portable];
 pub(super) enum Ended {
     Done {
         status: i32,
-        how: How,
+        how: CommandEnd,
     },
     /// The shell's process ended: exit code, or minus the signal.
     Died(i32),

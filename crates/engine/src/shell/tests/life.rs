@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::harness::{BOTH, Ended, Run, Session, bash, begin, set, unset};
 use super::snapshots::MANY;
 use super::table::bash_version;
-use crate::shell::{Driver, How, Report, probe};
+use crate::shell::{CommandEnd, Driver, Report, probe};
 
 #[test]
 fn the_object_works_with_this_bash() {
@@ -38,7 +38,7 @@ fn interrupting_a_wait_for_what_stays() {
         }
         match report {
             Some(Report::Done(done)) => {
-                assert_eq!((done.status, done.how), (130, How::Interrupted), "{text}");
+                assert_eq!((done.status, done.how), (130, CommandEnd::Interrupted), "{text}");
             }
             other => panic!("{text}: {other:?}"),
         }
@@ -72,7 +72,10 @@ fn interrupts_at_any_moment() {
             let after = Duration::from_micros(200 + delay % 6000);
             let outcome = session.run_with(text.as_bytes(), Run { interrupt: Some(after), ..Run::default() });
             assert!(
-                matches!(outcome.ended, Ended::Done { status: 130, how: How::Interrupted | How::Signal }),
+                matches!(
+                    outcome.ended,
+                    Ended::Done { status: 130, how: CommandEnd::Interrupted | CommandEnd::Signal }
+                ),
                 "{round} {text}: {:?} {}",
                 outcome.ended,
                 outcome.err()
@@ -237,7 +240,7 @@ fn a_command_before_the_shell_is_ready() {
             reports.extend(shell.receive().unwrap());
         }
         assert!(
-            matches!(&reports[..], [Report::Ready, Report::Done(done)] if done.status == 7 && done.how == How::Normal),
+            matches!(&reports[..], [Report::Ready, Report::Done(done)] if done.status == 7 && done.how == CommandEnd::Normal),
             "{driver:?} {reports:?}"
         );
         drop(crate::sys::send_signal(shell.pid(), libc::SIGKILL));

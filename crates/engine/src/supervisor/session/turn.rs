@@ -12,7 +12,7 @@ use crate::command::Limits;
 use crate::end::StateSource;
 use crate::process_tree::{StartTime, limits};
 use crate::protocol::{Answer, Refusal, WireProgram};
-use crate::shell::{self, Done, How, Report, Shell, SnapshotError, Urgency};
+use crate::shell::{self, CommandEnd, Done, Report, Shell, SnapshotError, Urgency};
 
 /// Time after a command in which the next one may follow at once.
 const WARM_TIME: Duration = Duration::from_millis(200);
@@ -275,7 +275,7 @@ impl Session {
                 self.warm_until = Some(now + WARM_TIME);
                 self.saved.changed(now);
                 self.complete_command(core, slot, Exit::of(done), now);
-                if done.how == How::Exit {
+                if done.how == CommandEnd::Exit {
                     self.shell_went_on(core);
                 }
             }
