@@ -57,13 +57,13 @@ pub(super) struct PortableConnection {
 #[derive(Debug)]
 struct Pending {
     sequence: u32,
-    what: What,
+    what: LineKind,
     /// Bash opens these by their numbers in our process.
     _held: Vec<OwnedFd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
+enum LineKind {
     Boot,
     Command,
     Restore { status: i32 },
@@ -92,7 +92,7 @@ impl PortableConnection {
         };
         let boot = sealed_file("boot", &[BOOT])?;
         let line = format!("\\. {}", path(boot.as_fd())).into_bytes();
-        link.send(line, What::Boot, vec![boot])?;
+        link.send(line, LineKind::Boot, vec![boot])?;
         Ok((pid, link))
     }
 
@@ -101,14 +101,14 @@ impl PortableConnection {
     }
 
     pub(super) fn run(&mut self, shell: Pid, job: &ShellJob<'_>) -> io::Result<()> {
-        self.source(shell, job, What::Command)
+        self.source(shell, job, LineKind::Command)
     }
 
     pub(super) fn restore(&mut self, shell: Pid, job: &ShellJob<'_>, status: i32) -> io::Result<()> {
-        self.source(shell, job, What::Restore { status })
+        self.source(shell, job, LineKind::Restore { status })
     }
 
-    fn source(&mut self, shell: Pid, job: &ShellJob<'_>, what: What) -> io::Result<()> {
+    fn source(&mut self, shell: Pid, job: &ShellJob<'_>, what: LineKind) -> io::Result<()> {
         let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
         if job.once.is_some() {
             return unsupported("the portable driver runs no single commands");
@@ -161,10 +161,10 @@ impl PortableConnection {
         let status = format!("__sandcrab_status={}\n", self.status);
         let dump = sealed_file("dump", &[status.as_bytes(), DUMP])?;
         let line = format!("( \\. {} ) 1>{}", path(dump.as_fd()), path(writer.as_fd()));
-        self.send(line.into_bytes(), What::Snapshot, vec![dump, writer])
+        self.send(line.into_bytes(), LineKind::Snapshot, vec![dump, writer])
     }
 
-    fn send(&mut self, line: Vec<u8>, what: What, held: Vec<OwnedFd>) -> io::Result<()> {
+    fn send(&mut self, line: Vec<u8>, what: LineKind, held: Vec<OwnedFd>) -> io::Result<()> {
         self.send_and(line, b"", what, held)
     }
 
@@ -173,7 +173,7 @@ impl PortableConnection {
         &mut self,
         mut line: Vec<u8>,
         after: &[u8],
-        what: What,
+        what: LineKind,
         held: Vec<OwnedFd>,
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
@@ -258,13 +258,13 @@ impl PortableConnection {
         let kept = self.kept.take();
         drop(self.pending.pop_front());
         match what {
-            What::Boot => Some(Report::Ready),
-            What::Snapshot => None,
-            What::Restore { status } => {
+            LineKind::Boot => Some(Report::Ready),
+            LineKind::Snapshot => None,
+            LineKind::Restore { status } => {
                 self.status = status;
                 Some(Report::Done(Done { status, how: CommandEnd::Normal, usage: None, is_childless: false }))
             }
-            What::Command => {
+            LineKind::Command => {
                 self.status = kept.unwrap_or_else(|| i32::try_from(status).unwrap_or(1));
                 let mut how = CommandEnd::Normal;
                 if self.interrupted && self.status > 128 {
