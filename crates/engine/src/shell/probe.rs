@@ -18,34 +18,34 @@ use crate::sys;
 /// Maximum time for a shell to reply.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time of retries after a temporary failure: the engine waits a little longer.
-const TRYING: Duration = Duration::from_secs(8);
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(8);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why the loaded driver does not work.
 #[derive(Debug)]
-struct Unfit {
+struct DriverFailure {
     reason: String,
     /// Whether the failure is temporary: the machine lacked resources or was too busy.
-    may_pass: bool,
+    is_temporary: bool,
 }
 
-impl Unfit {
+impl DriverFailure {
     fn of(doing: &str, e: &io::Error) -> Self {
-        let may_pass = matches!(
+        let is_temporary = matches!(
             e.raw_os_error(),
             Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC)
         );
-        Self { reason: format!("{doing}: {e}"), may_pass }
+        Self { reason: format!("{doing}: {e}"), is_temporary }
     }
 
     fn late() -> Self {
-        Self { reason: "the shell did not answer in time".into(), may_pass: true }
+        Self { reason: "the shell did not answer in time".into(), is_temporary: true }
     }
 }
 
-impl From<String> for Unfit {
+impl From<String> for DriverFailure {
     fn from(reason: String) -> Self {
-        Self { reason, may_pass: false }
+        Self { reason, is_temporary: false }
     }
 }
 
@@ -66,17 +66,19 @@ pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
     if !loaded::is_built() {
         return (Driver::Portable, Some("this build has no object for bash: there was no C compiler".into()));
     }
-    let over = Instant::now() + TRYING;
+    let over = Instant::now() + RETRY_TIMEOUT;
     loop {
         match try_loaded(bash, over) {
             Ok(()) => return (Driver::Loaded, None),
-            Err(unfit) if unfit.may_pass && Instant::now() + AGAIN < over => std::thread::sleep(AGAIN),
+            Err(unfit) if unfit.is_temporary && Instant::now() + RETRY_INTERVAL < over => {
+                std::thread::sleep(RETRY_INTERVAL)
+            }
             Err(unfit) => return (Driver::Portable, Some(unfit.reason)),
         }
     }
 }
 
-fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
+fn try_loaded(bash: &Path, over: Instant) -> Result<(), DriverFailure> {
     let env = [(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))];
     let mut shell = Shell::start(&ShellConfig {
         driver: Driver::Loaded,
@@ -85,7 +87,7 @@ fn try_loaded(bash: &Path, over: Instant) -> Result<(), Unfit> {
         cwd: Path::new("/"),
         setup: &ProcessSetup::default(),
     })
-    .map_err(|e| Unfit::of("a shell could not be started", &e))?;
+    .map_err(|e| DriverFailure::of("a shell could not be started", &e))?;
     let result = converse(&mut shell, over.min(Instant::now() + PROBE_TIMEOUT));
     // The shell is not reaped yet, so this reaches only the shell. It may have ended by itself.
     drop(sys::send_signal(shell.pid(), libc::SIGKILL));
@@ -103,8 +105,8 @@ const QUESTIONS: &[(&[u8], i32)] = &[
     (b"[[ $x == 3 ]]", 0),
 ];
 
-fn converse(shell: &mut Shell, deadline: Instant) -> Result<(), Unfit> {
-    let failed = |e: io::Error| Unfit::of("the shell could not be talked to", &e);
+fn converse(shell: &mut Shell, deadline: Instant) -> Result<(), DriverFailure> {
+    let failed = |e: io::Error| DriverFailure::of("the shell could not be talked to", &e);
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed)?;
     let null = null.as_fd();
     match wait(shell, deadline)? {
@@ -125,14 +127,16 @@ fn converse(shell: &mut Shell, deadline: Instant) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, Unfit> {
+fn wait(shell: &mut Shell, deadline: Instant) -> Result<Report, DriverFailure> {
     loop {
-        if let Some(report) = shell.receive().map_err(|e| Unfit::of("the shell could not be heard", &e))? {
+        if let Some(report) =
+            shell.receive().map_err(|e| DriverFailure::of("the shell could not be heard", &e))?
+        {
             return Ok(report);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Unfit::late());
+            return Err(DriverFailure::late());
         }
         if let Ok(Some((_, status))) =
             rustix::process::waitid(rustix::process::WaitId::Pid(shell.pid()), peek())
