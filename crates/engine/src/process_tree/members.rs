@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::member::{Act, Found, Member};
-use super::scope::{Facts, Scope};
+use super::scope::{Candidate, Scope};
 use super::tag::{Nonce, Tag};
 use super::walk::{all_with_nonce, command_line, walk};
 use crate::end::{KillReceipt, Killed, Leftover};
@@ -113,8 +113,8 @@ impl Members {
         }
         let tag = if self.scope.needs_tag() { Tag::of(pid) } else { None };
         let parent_is_member = stat.parent.is_some_and(|parent| self.is_living_member(parent));
-        let facts = Facts { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
-        if !self.scope.holds(self.me, &facts, &self.adopted) {
+        let candidate = Candidate { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
+        if !self.scope.holds(self.me, &candidate, &self.adopted) {
             return Some(stat);
         }
         self.adopt(tag);

@@ -7,7 +7,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 
 use super::member::Act;
 use super::members::Members;
-use super::scope::{Facts, Scope};
+use super::scope::{Candidate, Scope};
 use super::tag::Tag;
 use super::walk::walk;
 use crate::end::Usage;
@@ -70,8 +70,8 @@ pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
         let tag = Tag::of(pid);
         for ((scope, found), members) in scopes.iter().zip(&mut found).zip(&mut members) {
             let parent_is_member = stat.parent.is_some_and(|parent| members.contains(&parent));
-            let facts = Facts { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
-            if scope.holds(me, &facts, &[]) {
+            let candidate = Candidate { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
+            if scope.holds(me, &candidate, &[]) {
                 members.insert(pid);
                 found.get_or_insert(pid);
             }

@@ -35,9 +35,9 @@ pub(crate) enum Scope {
     Nonce(Nonce),
 }
 
-/// Facts about a process that may be in scope.
+/// A process that may be in scope.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct Candidate {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     /// Whether the parent is known to be in scope, and was alive at that time.
@@ -54,31 +54,31 @@ impl Scope {
 
     /// Whether a process is in scope. `me` is the calling process; `adopted` are supervisors that ran inside the
     /// scope (a command may itself run an engine), whose tags replaced the scope's.
-    pub(super) fn holds(&self, me: Pid, facts: &Facts, adopted: &[Nonce]) -> bool {
-        if facts.pid == me {
+    pub(super) fn holds(&self, me: Pid, candidate: &Candidate, adopted: &[Nonce]) -> bool {
+        if candidate.pid == me {
             return false;
         }
         match self {
-            Self::Tree | Self::Orphans => facts.parent == Some(me) || facts.parent_is_member,
+            Self::Tree | Self::Orphans => candidate.parent == Some(me) || candidate.parent_is_member,
             Self::TreeBesides(other) => {
-                facts.pid != *other && (facts.parent == Some(me) || facts.parent_is_member)
+                candidate.pid != *other && (candidate.parent == Some(me) || candidate.parent_is_member)
             }
             Self::Command { tag, shell, since, until } => {
-                facts.pid != *shell
-                    && match facts.tag {
+                candidate.pid != *shell
+                    && match candidate.tag {
                         Some(own) if own.nonce() == tag.nonce() => own == *tag,
-                        Some(other) => facts.parent_is_member || adopted.contains(&other.nonce()),
+                        Some(other) => candidate.parent_is_member || adopted.contains(&other.nonce()),
                         None => {
-                            let orphan = facts.parent == Some(me) || facts.parent == Some(*shell);
-                            let recent = since.is_some_and(|since| facts.start >= since)
-                                && until.is_none_or(|until| facts.start <= until);
-                            facts.parent_is_member || orphan && recent
+                            let orphan = candidate.parent == Some(me) || candidate.parent == Some(*shell);
+                            let recent = since.is_some_and(|since| candidate.start >= since)
+                                && until.is_none_or(|until| candidate.start <= until);
+                            candidate.parent_is_member || orphan && recent
                         }
                     }
             }
             Self::Nonce(nonce) => {
                 let known = |tag: Tag| tag.nonce() == *nonce || adopted.contains(&tag.nonce());
-                facts.parent_is_member || facts.tag.is_some_and(known)
+                candidate.parent_is_member || candidate.tag.is_some_and(known)
             }
         }
     }
@@ -97,43 +97,43 @@ mod tests {
         let (mine, foreign) = (Nonce::random(), Nonce::random());
         let (me, shell, since) = (pid(10), pid(11), StartTime::now());
         let scope = Scope::Command { tag: Tag::new(mine, 5), shell, since: Some(since), until: None };
-        let facts = |tag, parent, parent_is_member| Facts {
+        let candidate = |tag, parent, parent_is_member| Candidate {
             pid: pid(99),
             parent: Some(parent),
             parent_is_member,
             start: since,
             tag,
         };
-        let holds = |facts| scope.holds(me, &facts, &[]);
-        assert!(holds(facts(Some(Tag::new(mine, 5)), me, false)));
-        assert!(!holds(facts(Some(Tag::new(mine, 4)), me, false)));
+        let holds = |candidate| scope.holds(me, &candidate, &[]);
+        assert!(holds(candidate(Some(Tag::new(mine, 5)), me, false)));
+        assert!(!holds(candidate(Some(Tag::new(mine, 4)), me, false)));
         assert!(
-            !holds(facts(Some(Tag::new(mine, 4)), pid(50), true)),
+            !holds(candidate(Some(Tag::new(mine, 4)), pid(50), true)),
             "another command's, whatever its parent is"
         );
-        assert!(holds(facts(Some(Tag::new(foreign, 1)), pid(50), true)), "an engine inside the command");
-        assert!(!holds(facts(Some(Tag::new(foreign, 1)), me, false)));
-        assert!(scope.holds(me, &facts(Some(Tag::new(foreign, 1)), me, false), &[foreign]));
-        assert!(holds(facts(None, shell, false)), "untagged since the command started");
-        assert!(!holds(facts(None, pid(50), false)));
-        let own_shell = Facts { pid: shell, ..facts(Some(Tag::new(mine, 5)), me, false) };
+        assert!(holds(candidate(Some(Tag::new(foreign, 1)), pid(50), true)), "an engine inside the command");
+        assert!(!holds(candidate(Some(Tag::new(foreign, 1)), me, false)));
+        assert!(scope.holds(me, &candidate(Some(Tag::new(foreign, 1)), me, false), &[foreign]));
+        assert!(holds(candidate(None, shell, false)), "untagged since the command started");
+        assert!(!holds(candidate(None, pid(50), false)));
+        let own_shell = Candidate { pid: shell, ..candidate(Some(Tag::new(mine, 5)), me, false) };
         assert!(!holds(own_shell));
         let careful = Scope::Command { tag: Tag::new(mine, 5), shell, since: None, until: None };
-        assert!(!careful.holds(me, &facts(None, shell, false), &[]));
+        assert!(!careful.holds(me, &candidate(None, shell, false), &[]));
     }
 
     #[test]
     fn nobody_ends_himself() {
         let nonce = Nonce::random();
         let me = pid(10);
-        let facts = Facts {
+        let candidate = Candidate {
             pid: me,
             parent: Some(me),
             parent_is_member: true,
             start: StartTime::now(),
             tag: Some(Tag::new(nonce, 0)),
         };
-        assert!(!Scope::Nonce(nonce).holds(me, &facts, &[]));
-        assert!(!Scope::Tree.holds(me, &facts, &[]));
+        assert!(!Scope::Nonce(nonce).holds(me, &candidate, &[]));
+        assert!(!Scope::Tree.holds(me, &candidate, &[]));
     }
 }
