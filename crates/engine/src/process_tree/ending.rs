@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpriority_process, setpriority_process};
 
 use super::cgroup::{Cgroup, Directory};
-use super::member::{Act, Found};
+use super::member::{ScanAction, ScanResult};
 use super::members::Members;
 use super::scope::Scope;
 use crate::end::KillReceipt;
@@ -150,7 +150,7 @@ impl Ending {
     }
 
     fn ask(&mut self, now: Instant, limit: Instant) -> Step {
-        let act = Act::Ask(self.signal);
+        let act = ScanAction::Ask(self.signal);
         // Processes forked during the first scan have not been signalled yet.
         let mut found = self.members.look(act);
         // Processes started from here on may belong to a signal handler. Orphans of a process that died of the signal
@@ -168,7 +168,7 @@ impl Ending {
     fn kill(&mut self, since: Instant) -> Step {
         let begun = Instant::now();
         let mut empty = 0;
-        let _urgent = Urgent::begin();
+        let _urgent = RaisedPriority::begin();
         loop {
             let found = self.kill_round();
             let now = Instant::now();
@@ -201,30 +201,30 @@ impl Ending {
     }
 
     /// Kills all processes, at once if there is a cgroup for it.
-    fn kill_round(&mut self) -> Found {
+    fn kill_round(&mut self) -> ScanResult {
         match self.cgroup.clone() {
             Some(cgroup) if self.members.scope() == Scope::Tree && cgroup.has_kill_file() => {
                 // The command lines, while they exist.
-                let found = self.members.look(Act::Look);
+                let found = self.members.look(ScanAction::Look);
                 if !self.members.any_unharmed() && !found.incomplete {
                     // Killed, but still alive: perhaps no longer in the cgroup.
-                    return if found.alive > 0 { self.members.look(Act::Kill) } else { found };
+                    return if found.alive > 0 { self.members.look(ScanAction::Kill) } else { found };
                 }
                 if !cgroup.holds_me() && cgroup.kill_all().is_ok() {
                     self.members.mark_killed();
                     // All new processes are killed as well: time to wait.
-                    return Found { new: 0, incomplete: false, alive: found.alive.max(1) };
+                    return ScanResult { new: 0, incomplete: false, alive: found.alive.max(1) };
                 }
-                self.members.look(Act::Kill)
+                self.members.look(ScanAction::Kill)
             }
             // Freezing takes longer than killing, and helps only against forking.
             Some(cgroup) if self.rounds > 1 && !cgroup.holds_me() && cgroup.freeze().is_ok() => {
-                let found = self.members.look(Act::Kill);
+                let found = self.members.look(ScanAction::Kill);
                 cgroup.thaw();
                 found
             }
             Some(cgroup) => {
-                let found = self.members.look(Act::Kill);
+                let found = self.members.look(ScanAction::Kill);
                 if found.alive > 0 && found.new == 0 {
                     // The command may have frozen itself, and frozen processes (v1) do not die.
                     cgroup.thaw();
@@ -233,9 +233,9 @@ impl Ending {
             }
             None => {
                 if self.rounds > STARVE_AFTER {
-                    self.members.look(Act::Starve);
+                    self.members.look(ScanAction::Starve);
                 }
-                self.members.look(Act::Kill)
+                self.members.look(ScanAction::Kill)
             }
         }
     }
@@ -243,16 +243,16 @@ impl Ending {
 
 /// Raises this process's priority, if permitted, until dropped: children that the caller's loop starts in between
 /// must not inherit it.
-struct Urgent(Option<i32>);
+struct RaisedPriority(Option<i32>);
 
-impl Urgent {
+impl RaisedPriority {
     fn begin() -> Self {
         let before = getpriority_process(None).ok();
         Self(before.filter(|_| setpriority_process(None, URGENT).is_ok()))
     }
 }
 
-impl Drop for Urgent {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
             let _ignored = setpriority_process(None, before);

@@ -26,7 +26,7 @@ pub(super) struct Member {
 
 /// The action of a scan on the processes it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum ScanAction {
     /// None.
     Look,
     /// Sends them a signal once, and continues stopped ones.
@@ -39,7 +39,7 @@ pub(super) enum Act {
 
 /// Result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Found {
+pub(super) struct ScanResult {
     /// Number of live members.
     pub(super) alive: usize,
     /// Number of members that were not known before.
@@ -48,7 +48,7 @@ pub(super) struct Found {
     pub(super) incomplete: bool,
 }
 
-impl Found {
+impl ScanResult {
     /// Whether there is certainly no process.
     pub(super) fn is_empty(self) -> bool {
         self.alive == 0 && !self.incomplete

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-use super::member::{Act, Found, Member};
+use super::member::{Member, ScanAction, ScanResult};
 use super::scope::{Candidate, Scope};
 use super::tag::{Nonce, Tag};
 use super::walk::{all_with_nonce, command_line, walk};
@@ -67,11 +67,11 @@ impl Members {
 
     /// Scans everything in scope, and acts on each live member as soon as it is found: a process that forks and exits
     /// exists only for a moment.
-    pub(super) fn look(&mut self, act: Act) -> Found {
+    pub(super) fn look(&mut self, act: ScanAction) -> ScanResult {
         for member in &mut self.list {
             member.alive = false;
         }
-        let mut found = Found::default();
+        let mut found = ScanResult::default();
         let me = self.me;
         if let Scope::Nonce(nonce) = self.scope {
             let mut roots = all_with_nonce(nonce);
@@ -91,7 +91,7 @@ impl Members {
 
     /// Checks one process, and acts on it if it is in scope. The order matters: first the pidfd, then everything that
     /// decides (see the module's documentation).
-    fn consider(&mut self, pid: Pid, act: Act, found: &mut Found) -> Option<Stat> {
+    fn consider(&mut self, pid: Pid, act: ScanAction, found: &mut ScanResult) -> Option<Stat> {
         if self.spared.contains(&pid) {
             return None;
         }
@@ -189,11 +189,11 @@ impl Members {
         self.all_asked && stat.parent.as_ref().is_some_and(was_asked)
     }
 
-    fn act(&mut self, index: usize, act: Act, stat: &Stat) {
+    fn act(&mut self, index: usize, act: ScanAction, stat: &Stat) {
         let sent = self.list[index].sent;
         match act {
-            Act::Look => {}
-            Act::Ask(signal) if sent.is_none() => {
+            ScanAction::Look => {}
+            ScanAction::Ask(signal) if sent.is_none() => {
                 if self.belongs_to_handler(stat) {
                     return;
                 }
@@ -202,11 +202,11 @@ impl Members {
                     self.list[index].sent = Some(signal);
                 }
             }
-            Act::Kill if sent != Some(Signal::KILL) => {
+            ScanAction::Kill if sent != Some(Signal::KILL) => {
                 self.send(index, Signal::KILL);
             }
-            Act::Ask(_) | Act::Kill => {}
-            Act::Starve => {
+            ScanAction::Ask(_) | ScanAction::Kill => {}
+            ScanAction::Starve => {
                 // A process that may raise the limit again is not stopped by it; nothing depends on it.
                 let _ignored = sys::set_limit(Some(self.list[index].pid), Resource::Processes, 0, 0);
             }

@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-use super::member::Act;
+use super::member::ScanAction;
 use super::members::Members;
 use super::scope::{Candidate, Scope};
 use super::tag::Tag;
@@ -23,7 +23,7 @@ impl Scope {
         // The children of a parent that ends during a scan appear behind it: scan until nothing new is found, twice.
         let mut quiet = 0;
         for _ in 0..MAX_LOOKS {
-            let found = members.look(Act::Look);
+            let found = members.look(ScanAction::Look);
             quiet = if found.new == 0 && !found.incomplete { quiet + 1 } else { 0 };
             if quiet == 2 {
                 break;
