@@ -127,13 +127,13 @@ fn micros(since_epoch: Duration) -> u64 {
 }
 
 /// A state read from a file.
-struct Found {
+struct StoredState {
     number: u64,
     is_salted: bool,
     text: Vec<u8>,
 }
 
-fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<Found> {
+fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<StoredState> {
     let file = open_own(folder.as_fd(), name, OFlags::RDONLY).ok()?;
     let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
     let mut bytes = vec![0; size.min(MAX_STATE + HEADER)];
@@ -150,7 +150,7 @@ fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<Found> {
     let text = rest.get(..length)?;
     let is_salted = head[20..] == SALTED;
     let salt = salt.filter(|_| is_salted);
-    (header(number, salt, text) == *head).then(|| Found { number, is_salted, text: text.to_vec() })
+    (header(number, salt, text) == *head).then(|| StoredState { number, is_salted, text: text.to_vec() })
 }
 
 #[cfg(test)]
