@@ -8,7 +8,7 @@ use super::link::lock;
 use super::{Engine, Inner};
 use crate::layout::{FAILURES, count_failures};
 use crate::protocol::Capabilities;
-use crate::trusted::DirFacts;
+use crate::trusted::DirState;
 
 /// Free space below which the disk of the state directory counts as full, in bytes.
 pub const LOW_DISK_BYTES: u64 = 4 << 20;
@@ -37,7 +37,7 @@ pub struct Health {
     /// Default user of commands; `None` for the engine's own user.
     pub run_as: Option<String>,
     /// The current state of the state directory.
-    pub state_dir: DirFacts,
+    pub state_dir: DirState,
     /// Number of supervisors that died unexpectedly, or were given up because a command lowered their limits, since
     /// the engine was opened.
     pub lost_supervisors: u64,
@@ -110,7 +110,7 @@ impl Engine {
             sessions: lock(registry).sessions.len(),
             ready: pool.ready(),
             run_as: config.run_as.as_ref().map(|user| user.name.clone()),
-            state_dir: state.dir.facts(),
+            state_dir: state.dir.state(),
             lost_supervisors: incidents.lost_supervisors.load(Ordering::Relaxed),
             restored_sessions: incidents.restored_sessions.load(Ordering::Relaxed),
             logged_failures: count_failures(&state.dir),
@@ -127,7 +127,7 @@ fn problems(health: &Health, path: &str, lost_recently: bool) -> Vec<Problem> {
     let mut add = |code, message: String, suggestion: String| {
         problems.push(Problem { code, message, suggestion });
     };
-    let DirFacts { is_there, free_bytes, free_inodes } = health.state_dir;
+    let DirState { is_there, free_bytes, free_inodes } = health.state_dir;
     if !is_there {
         let message =
             format!("the state directory {path} was removed or replaced; commands cannot be started");
@@ -171,7 +171,7 @@ mod tests {
             sessions: 0,
             ready: 0,
             run_as: None,
-            state_dir: DirFacts { is_there: true, free_bytes: 1 << 40, free_inodes: None },
+            state_dir: DirState { is_there: true, free_bytes: 1 << 40, free_inodes: None },
             lost_supervisors: 0,
             restored_sessions: 0,
             logged_failures: 0,
@@ -188,10 +188,10 @@ mod tests {
         assert!(codes(&well, false).is_empty());
         assert_eq!(codes(&well, true), ["supervisors_lost"]);
         let mut ill = health();
-        ill.state_dir = DirFacts { is_there: false, free_bytes: 0, free_inodes: Some(0) };
+        ill.state_dir = DirState { is_there: false, free_bytes: 0, free_inodes: Some(0) };
         ill.shell_driver_reason = Some("it is static".into());
         assert_eq!(codes(&ill, false), ["state_directory_missing", "disk_full", "driver_fallback"]);
-        ill.state_dir = DirFacts { is_there: true, free_bytes: 1 << 40, free_inodes: Some(0) };
+        ill.state_dir = DirState { is_there: true, free_bytes: 1 << 40, free_inodes: Some(0) };
         ill.shell_driver = "none".into();
         assert_eq!(codes(&ill, false), ["disk_full", "no_shell"]);
     }

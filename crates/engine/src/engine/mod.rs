@@ -379,7 +379,7 @@ impl Inner {
     fn explain(&self, error: StartError) -> StartError {
         match error {
             StartError::Os { .. } | StartError::Lost | StartError::OutOf { .. }
-                if !self.state.dir.facts().is_there =>
+                if !self.state.dir.state().is_there =>
             {
                 StartError::StateDirMissing
             }

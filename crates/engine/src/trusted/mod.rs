@@ -168,13 +168,13 @@ impl TrustedDir {
     }
 
     /// The state of the directory and its file system.
-    pub fn facts(&self) -> DirFacts {
+    pub fn state(&self) -> DirState {
         let is_same = |own: Stat| {
             let found = rustix::fs::stat(&self.path);
             found.is_ok_and(|found| (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino))
         };
         let space = rustix::fs::fstatvfs(&self.dir).ok();
-        DirFacts {
+        DirState {
             is_there: fstat(&self.dir).is_ok_and(is_same),
             free_bytes: space.as_ref().map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
             // Some file systems have no fixed number of inodes.
@@ -193,7 +193,7 @@ impl TrustedDir {
 
 /// State of a directory and its file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DirFacts {
+pub struct DirState {
     /// Whether its path still leads to it.
     pub is_there: bool,
     /// Free bytes.
