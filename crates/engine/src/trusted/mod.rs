@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 pub use error::TrustError;
-use walk::{Last, Reached, is_owner_trusted, mode_of, walk};
+use walk::{Last, WalkResult, is_owner_trusted, mode_of, walk};
 
 /// Permission bits of other users that are refused: write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -60,7 +60,7 @@ impl TrustedDir {
         Ok(this)
     }
 
-    fn reopen(Reached { dir, path, .. }: Reached) -> Result<Self, TrustError> {
+    fn reopen(WalkResult { dir, path, .. }: WalkResult) -> Result<Self, TrustError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(dir, ".", flags, Mode::empty()).map_err(TrustError::io("open", &path))?;
         Ok(Self { dir, path })
@@ -271,7 +271,7 @@ pub enum Secrecy {
 
 /// Reads at most this many bytes of a file that only this user and root can change or replace.
 pub fn read_trusted(path: &Path, secrecy: Secrecy, max_bytes: u64) -> Result<Vec<u8>, TrustError> {
-    let Reached { dir, path: folder, name, is_magic } = walk(path, Last::Stop)?;
+    let WalkResult { dir, path: folder, name, is_magic } = walk(path, Last::Stop)?;
     let path = folder.join(&name);
     // A link of the proc file system leads to a descriptor that this process was given.
     let flags = if is_magic { OFlags::empty() } else { OFlags::NOFOLLOW | OFlags::NONBLOCK };
@@ -292,7 +292,7 @@ pub fn read_trusted(path: &Path, secrecy: Secrecy, max_bytes: u64) -> Result<Vec
 
 /// Creates a private file atomically. An existing file is kept, and `false` is returned.
 pub fn create_private(path: &Path, content: &[u8]) -> Result<bool, TrustError> {
-    let Reached { dir, path: folder, name, .. } = walk(path, Last::Stop)?;
+    let WalkResult { dir, path: folder, name, .. } = walk(path, Last::Stop)?;
     let path = folder.join(&name);
     let draft = format!("{}.new-{}", name.to_string_lossy(), std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

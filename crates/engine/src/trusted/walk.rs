@@ -34,7 +34,7 @@ pub(super) enum Last {
 
 /// Result of a walk.
 #[derive(Debug)]
-pub(super) struct Reached {
+pub(super) struct WalkResult {
     /// The last directory, opened with `O_PATH`.
     pub(super) dir: OwnedFd,
     /// Its path, without symbolic links.
@@ -85,7 +85,7 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
 }
 
 /// Walks along a path. Symbolic links are followed if they belong to this user or root.
-pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
+pub(super) fn walk(path: &Path, last: Last) -> Result<WalkResult, TrustError> {
     let path = std::path::absolute(path).map_err(TrustError::io("find", path))?;
     let mut left: VecDeque<OsString> = components(&path).collect();
     let mut at = enter(CWD, OsStr::new("/"), Path::new("/"))?;
@@ -106,7 +106,9 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
         let is_end = left.is_empty() && last == Last::Stop;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match openat(&at, &name, flags, Mode::empty()) {
-            Err(Errno::NOENT) if is_end => return Ok(Reached { dir: at, path: here, name, is_magic: false }),
+            Err(Errno::NOENT) if is_end => {
+                return Ok(WalkResult { dir: at, path: here, name, is_magic: false });
+            }
             Err(Errno::NOENT) if last == Last::Make => {
                 match mkdirat(&at, &name, Mode::RWXU) {
                     Ok(()) | Err(Errno::EXIST) => {}
@@ -121,7 +123,7 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
                 if is_end && is_proc(&found) {
-                    return Ok(Reached { dir: at, path: here, name, is_magic: true });
+                    return Ok(WalkResult { dir: at, path: here, name, is_magic: true });
                 }
                 links += 1;
                 if links > MAX_LINKS || !is_owner_trusted(stat.st_uid) {
@@ -133,7 +135,7 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
                     left.push_front(part);
                 }
             }
-            _ if is_end => return Ok(Reached { dir: at, path: here, name, is_magic: false }),
+            _ if is_end => return Ok(WalkResult { dir: at, path: here, name, is_magic: false }),
             FileType::Directory => {
                 // The caller checks the last one, with stricter rules.
                 if !left.is_empty() {
@@ -146,7 +148,7 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<Reached, TrustError> {
     }
     match last {
         Last::Enter | Last::Make => {
-            Ok(Reached { dir: at, path: here, name: OsString::new(), is_magic: false })
+            Ok(WalkResult { dir: at, path: here, name: OsString::new(), is_magic: false })
         }
         Last::Stop => Err(TrustError::Kind { path: here, expected: "regular file" }),
     }
