@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_late_are_looked_at_now_and_then_and_nobody_watches_for_nothing() {
+    fn late_replies_are_checked_periodically() {
         let slow_replies = SlowReplies::default();
         assert_eq!(slow_replies.look(), None);
         let first = slow_replies.wait_for(7);

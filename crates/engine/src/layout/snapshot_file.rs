@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_in_its_place_holds_nobody_up() {
+    fn fifo_in_place_of_the_file_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         for name in ["000007.a", "000007.b"] {

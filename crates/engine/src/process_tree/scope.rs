@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_ends_himself() {
+    fn scope_excludes_the_calling_process() {
         let nonce = Nonce::random();
         let me = pid(10);
         let candidate = Candidate {

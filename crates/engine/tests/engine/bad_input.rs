@@ -101,7 +101,7 @@ async fn a_missing_program() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_program() {
+async fn file_that_is_not_a_program() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8], mode: u32| {
         let path = dir.path().join(name);
@@ -207,7 +207,7 @@ async fn an_environment_too_long_for_programs_still_serves_the_shell() {
 }
 
 #[tokio::test]
-async fn limits_that_make_no_sense() {
+async fn invalid_limits() {
     let unlimited = Limits::default;
     let place = Place::new();
     let engine = place.open().await;

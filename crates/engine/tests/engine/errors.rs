@@ -23,7 +23,7 @@ fn is_bad_folder(error: &StartError, folder: &Path, kind: ErrorKind) -> bool {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_told_from_one_that_is_a_file() {
+async fn missing_directory_and_file_are_distinguished() {
     let scene = Scene::open().await;
     let file = scene.place.file("file");
     std::fs::write(&file, "").unwrap();

@@ -217,7 +217,7 @@ fn ids_that_are_paths_or_too_long_are_refused() {
 }
 
 #[tokio::test]
-async fn a_refused_start_that_nobody_waits_for_leaves_nothing_unfinished() {
+async fn abandoned_refused_start_leaves_nothing_unfinished() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();

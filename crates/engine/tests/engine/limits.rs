@@ -254,7 +254,7 @@ async fn few_open_files_are_refused_or_enough() {
 
 /// A command may change the limits of its own supervisor. The next ones find them as they were.
 #[tokio::test]
-async fn a_supervisor_whose_limits_were_lowered_goes_on() {
+async fn supervisor_with_lowered_limits_continues() {
     let scene = Scene::open().await;
     let lower = |limits: [&str; 3]| {
         let [a, b, c] = limits;

@@ -117,12 +117,12 @@ async fn flood_each_way(lines: u64, small_bound: Option<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_is_exact_whoever_reads_it() {
+async fn flood_is_exact_for_every_reader() {
     flood_each_way(SHORT, Some(4 << 20)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_a_gigabyte_is_exact_whoever_reads_it() {
+async fn soak_gigabyte_is_exact_for_every_reader() {
     flood_each_way(LONG, None).await;
 }
 

@@ -175,7 +175,7 @@ alone! {
         end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
     }
 
-    fn the_receipt_says_who_ended_how() {
+    fn receipt_lists_processes_and_signals() {
         start("trap '' TERM; sleep 30 & (trap - TERM; exec sleep 31) & wait", None, None);
         until("all are up", || count(&commands(), "sleep") == 2);
         let mut receipt = end(Scope::Tree, Signal::TERM, Duration::from_millis(50), None);

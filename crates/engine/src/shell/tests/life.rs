@@ -130,7 +130,7 @@ fn usage_is_the_commands_own() {
 }
 
 #[test]
-fn the_shell_ends_when_nobody_listens() {
+fn shell_exits_without_a_supervisor() {
     for driver in BOTH {
         let mut session = Session::new(driver);
         let file = session.directory.path().join("bye");

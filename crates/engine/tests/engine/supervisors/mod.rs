@@ -1,11 +1,11 @@
 //! Supervisors that are killed, stopped or silent, and what connects to them.
 
+mod foreign_connections;
 mod killed;
 mod pool;
 mod revived;
 mod silent;
 mod stopped;
-mod strangers;
 mod unread;
 
 use sandcrab_engine::{CommandSpec, Engine};

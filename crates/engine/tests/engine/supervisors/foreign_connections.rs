@@ -8,7 +8,7 @@ use super::{sockets, supervisor_of_session};
 use crate::support::{Place, Seen, cpu_ticks, eventually, supervisor_of};
 
 #[tokio::test]
-async fn a_stranger_in_the_folder_of_supervisors_does_not_keep_an_engine_from_opening() {
+async fn foreign_socket_does_not_prevent_opening() {
     let place = Place::new();
     drop(place.open().await);
     let socket = place.state().join("supervisors/0000deadbeef");
@@ -18,7 +18,7 @@ async fn a_stranger_in_the_folder_of_supervisors_does_not_keep_an_engine_from_op
 }
 
 #[tokio::test]
-async fn a_supervisor_that_a_stranger_has_connected_to_keeps_its_work() {
+async fn foreign_connection_does_not_affect_a_supervisor() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -55,7 +55,7 @@ fn sockets_of(process: Seen) -> usize {
 }
 
 #[tokio::test]
-async fn strangers_do_not_keep_the_next_engine_from_its_supervisors() {
+async fn foreign_connections_do_not_prevent_adoption() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     let session = engine.create_session(SessionSpec::new().id("kept".parse().unwrap())).await.unwrap();
