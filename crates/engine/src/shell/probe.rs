@@ -71,7 +71,7 @@ pub(crate) fn probe(bash: &Path) -> (Driver, Option<String>) {
         match try_loaded(bash, over) {
             Ok(()) => return (Driver::Loaded, None),
             Err(unfit) if unfit.is_temporary && Instant::now() + RETRY_INTERVAL < over => {
-                std::thread::sleep(RETRY_INTERVAL)
+                std::thread::sleep(RETRY_INTERVAL);
             }
             Err(unfit) => return (Driver::Portable, Some(unfit.reason)),
         }
