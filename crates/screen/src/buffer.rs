@@ -103,18 +103,20 @@ impl Buffer {
             return;
         }
         let full = self.lines.len() >= self.max_lines;
-        let mut row = if full { self.lines.pop_front() } else { None }
-            .unwrap_or_else(|| Row::new(self.cols, attr, wrapped));
-        row.reset(self.cols, attr, wrapped);
-        if !full {
+        let at_end = self.base + self.bottom + 1 == self.lines.len();
+        if full && at_end {
+            self.lines.rotate_left(1);
+            if let Some(row) = self.lines.back_mut() {
+                row.reset(self.cols, attr, wrapped);
+            }
+            return;
+        }
+        if full {
+            self.lines.pop_front();
+        } else {
             self.base += 1;
         }
-        let after = self.base + self.bottom;
-        if after >= self.lines.len() {
-            self.lines.push_back(row);
-        } else {
-            self.lines.insert(after, row);
-        }
+        self.lines.insert(self.base + self.bottom, Row::new(self.cols, attr, wrapped));
     }
 
     /// Removes `count` rows at `top`, and adds as many empty ones at `bottom`.

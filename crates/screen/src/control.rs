@@ -2,7 +2,6 @@
 
 use crate::Screen;
 use crate::charset::Charset;
-use crate::params::Params;
 
 /// Prefix and intermediates of a sequence as [`crate::parser::Parser::collected`] returns them.
 const fn with(bytes: &[u8]) -> u32 {
@@ -92,10 +91,12 @@ impl Screen {
     }
 
     /// A control sequence with this prefix, these intermediates and this final byte.
-    pub(crate) fn control(&mut self, collected: u32, params: &Params, last: u8) {
+    pub(crate) fn control(&mut self, collected: u32, last: u8) {
         self.dirty = true;
+        let params = &self.parser.params;
         let first = params.get(0);
         let count = params.count(0);
+        let (second, second_count, params) = (params.get(1), params.count(1), params.len());
         let (x, y) = (self.buffer().x, self.buffer().y);
         match (collected, last) {
             (0, b'@') => self.insert_chars(count),
@@ -114,7 +115,7 @@ impl Screen {
                 self.buffer_mut().x = 0;
             }
             (0, b'G' | b'`') => self.move_to(count - 1, y),
-            (0, b'H' | b'f') => self.move_to(params.count(1) - 1, count - 1),
+            (0, b'H' | b'f') => self.move_to(second_count - 1, count - 1),
             (0, b'I') => self.tab_forward(count),
             (0, b'J') => self.erase_in_display(first, false),
             (PRIVATE, b'J') => self.erase_in_display(first, true),
@@ -135,21 +136,21 @@ impl Screen {
                 3 => self.buffer_mut().tabs.clear_all(),
                 _ => {}
             },
-            (0, b'h') => self.set_modes(params, true),
-            (0, b'l') => self.set_modes(params, false),
-            (PRIVATE, b'h') => self.set_private_modes(params, true),
-            (PRIVATE, b'l') => self.set_private_modes(params, false),
-            (0, b'm') => self.select_graphics(params),
+            (0, b'h') => self.set_modes(true),
+            (0, b'l') => self.set_modes(false),
+            (PRIVATE, b'h') => self.set_private_modes(true),
+            (PRIVATE, b'l') => self.set_private_modes(false),
+            (0, b'm') => self.select_graphics(),
             (BANG, b'p') => self.soft_reset(),
             (SPACE, b'q') => self.set_cursor_style(first),
             (QUOTE, b'q') => self.protect(first),
             (0, b'r') => {
-                let bottom = (params.len() > 1).then(|| usize::try_from(params.get(1)).unwrap_or(0));
+                let bottom = (params > 1).then(|| usize::try_from(second).unwrap_or(0));
                 self.set_scroll_region(count, bottom);
             }
             (0, b's') => self.save_cursor(),
             (0, b'u') => self.restore_cursor(),
-            (0, b't') => self.window_operation(first, params.get(1)),
+            (0, b't') => self.window_operation(first, second),
             (TICK, b'}') => self.insert_columns(x, count),
             (TICK, b'~') => self.delete_columns(x, count),
             (0 | PRIVATE, b'n') => self.report_status(collected == PRIVATE, first),

@@ -3,14 +3,13 @@
 use crate::buffer::{Buffer, Saved};
 use crate::cell::Pen;
 use crate::charset::{Charset, Charsets};
-use crate::params::Params;
 use crate::{CursorShape, Modes, MouseEncoding, MouseTracking, Screen};
 
 impl Screen {
     /// SM and RM.
-    pub(crate) fn set_modes(&mut self, params: &Params, on: bool) {
-        for at in 0..params.len() {
-            match params.get(at) {
+    pub(crate) fn set_modes(&mut self, on: bool) {
+        for at in 0..self.parser.params.len() {
+            match self.parser.params.get(at) {
                 4 => self.modes.insert = on,
                 20 => self.modes.newline = on,
                 _ => {}
@@ -19,9 +18,9 @@ impl Screen {
     }
 
     /// DECSET and DECRST.
-    pub(crate) fn set_private_modes(&mut self, params: &Params, on: bool) {
-        for at in 0..params.len() {
-            self.set_private_mode(params.get(at), on);
+    pub(crate) fn set_private_modes(&mut self, on: bool) {
+        for at in 0..self.parser.params.len() {
+            self.set_private_mode(self.parser.params.get(at), on);
         }
     }
 

@@ -17,28 +17,44 @@ impl Screen {
             text.iter().for_each(|&byte| self.print(u32::from(byte)));
             return;
         }
-        self.begin_run();
-        let (cols, attr) = (self.cols, self.pen.attr());
-        let wraparound = self.modes.wraparound;
-        while !text.is_empty() {
-            if self.buffer().x >= cols {
+        self.dirty = true;
+        self.join = 1;
+        let first = !std::mem::replace(&mut self.in_run, true);
+        let (cols, attr, wraparound) = (self.cols, self.pen.attr(), self.modes.wraparound);
+        let mut buffer = self.buffer_mut();
+        if first && buffer.x > 0 {
+            let x = buffer.x;
+            buffer.cursor_row().cut_before(x, attr);
+        }
+        loop {
+            let x = buffer.x;
+            let room = cols.saturating_sub(x);
+            if let Some(rest) = text.len().checked_sub(room) {
+                if room > 0 {
+                    buffer.cursor_row().write_ascii(x, &text[..room], attr);
+                    buffer.x = cols;
+                    text = &text[room..];
+                }
+                if rest == 0 {
+                    return;
+                }
                 if wraparound {
                     self.wrap();
+                    buffer = self.buffer_mut();
                 } else {
                     // Each further character replaces the one in the last column.
-                    self.buffer_mut().x = cols - 1;
-                    text = &text[text.len() - 1..];
+                    buffer.x = cols - 1;
+                    text = &text[rest - 1..];
                 }
+            } else {
+                let end = x + text.len();
+                let row = buffer.cursor_row();
+                row.write_ascii(x, text, attr);
+                row.cut_at(end, attr);
+                buffer.x = end;
+                return;
             }
-            let buffer = self.buffer_mut();
-            let (now, rest) = text.split_at(text.len().min(cols - buffer.x));
-            let x = buffer.x;
-            buffer.cursor_row().write_ascii(x, now, attr);
-            buffer.x += now.len();
-            text = rest;
         }
-        self.join = 1;
-        self.end_run();
     }
 
     /// Writes one character.
@@ -95,9 +111,8 @@ impl Screen {
         let attr = self.pen.attr();
         let buffer = self.buffer_mut();
         let x = buffer.x;
-        let row = buffer.cursor_row();
-        if x > 0 && row.width(x - 1) == 2 {
-            row.set(x - 1, Cell::blank(attr));
+        if x > 0 {
+            buffer.cursor_row().cut_before(x, attr);
         }
     }
 
@@ -106,9 +121,8 @@ impl Screen {
         let (cols, attr) = (self.cols, self.pen.attr());
         let buffer = self.buffer_mut();
         let x = buffer.x;
-        let row = buffer.cursor_row();
-        if x < cols && x < row.stored() && row.get(x).is_spacer() {
-            row.set(x, Cell::blank(attr));
+        if x < cols {
+            buffer.cursor_row().cut_at(x, attr);
         }
     }
 

@@ -75,6 +75,22 @@ impl Row {
         self.cells.extend(new.iter().map(cell));
     }
 
+    /// Empties the first half of a wide character before column `at`, which is not 0.
+    #[inline]
+    pub(crate) fn cut_before(&mut self, at: usize, attr: Attr) {
+        if self.cells.get(at - 1).is_some_and(|cell| cell.width() == 2) {
+            self.cells[at - 1] = Cell::blank(attr);
+        }
+    }
+
+    /// Empties the second half of a wide character at column `at`.
+    #[inline]
+    pub(crate) fn cut_at(&mut self, at: usize, attr: Attr) {
+        if self.cells.get(at).is_some_and(|cell| cell.is_spacer()) {
+            self.cells[at] = Cell::blank(attr);
+        }
+    }
+
     /// Moves the cells from `at` on to the right, and sets `count` cells to `fill`.
     pub(crate) fn insert_cells(&mut self, at: usize, count: usize, fill: Cell) {
         let len = self.len();

@@ -91,6 +91,20 @@ impl Screen {
                     self.print_ascii(&bytes[..end]);
                     bytes = &bytes[end..];
                 }
+                b'\n' if between => {
+                    self.in_run = false;
+                    self.join = 0;
+                    self.dirty = true;
+                    self.line_feed();
+                    bytes = rest;
+                }
+                b'\r' if between => {
+                    self.in_run = false;
+                    self.join = 0;
+                    self.dirty = true;
+                    self.buffer_mut().x = 0;
+                    bytes = rest;
+                }
                 0..=0x1a | 0x1c..=0x1f if between => {
                     self.execute(u32::from(*first));
                     bytes = rest;
@@ -121,13 +135,7 @@ impl Screen {
             Action::Nothing | Action::Print => return,
             Action::Execute => self.execute(code),
             Action::Esc => self.escape(self.parser.collected(), last),
-            Action::Csi => {
-                let collected = self.parser.collected();
-                let mut params = std::mem::replace(&mut self.parser.params, crate::params::Params::new());
-                self.control(collected, &params, last);
-                params.reset();
-                self.parser.params = params;
-            }
+            Action::Csi => self.control(self.parser.collected(), last),
             Action::Osc => {
                 let (number, text) = self.parser.take_osc();
                 if let (Some(number), Ok(command)) = (number, std::str::from_utf8(&text)) {

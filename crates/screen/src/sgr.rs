@@ -5,24 +5,23 @@ use crate::cell::{
     BLINK, BOLD, COLOR_BASIC, COLOR_MASK, COLOR_PALETTE, COLOR_RGB, DIM, EXTENDED, INVERSE, INVISIBLE,
     ITALIC, OVERLINE, PROTECTED, STRIKETHROUGH, UNDERLINE,
 };
-use crate::params::Params;
 
 /// What SGR 59 stores. xterm.js treats it as white.
 pub(crate) const UNDERLINE_COLOR_RESET: u32 = COLOR_MASK;
 
 impl Screen {
     /// SGR.
-    pub(crate) fn select_graphics(&mut self, params: &Params) {
+    pub(crate) fn select_graphics(&mut self) {
         let mut at = 0;
-        while at < params.len() {
-            at += 1 + self.select(params, at);
+        while at < self.parser.params.len() {
+            at += 1 + self.select(at);
         }
         self.refresh_pen();
     }
 
     /// Applies the parameter `at`. Returns how many more it used.
-    fn select(&mut self, params: &Params, at: usize) -> usize {
-        let value = params.get(at);
+    fn select(&mut self, at: usize) -> usize {
+        let value = self.parser.params.get(at);
         let low = value.unsigned_abs();
         let pen = &mut self.pen;
         match value {
@@ -35,7 +34,7 @@ impl Screen {
             1 => pen.fg |= BOLD,
             2 => pen.bg |= DIM,
             3 => pen.bg |= ITALIC,
-            4 => self.underline(params.subs(at).first().copied().unwrap_or(1)),
+            4 => self.underline(self.parser.params.subs(at).first().copied().unwrap_or(1)),
             5 => pen.fg |= BLINK,
             7 => pen.fg |= INVERSE,
             8 => pen.fg |= INVISIBLE,
@@ -63,7 +62,7 @@ impl Screen {
             }
             90..=97 => pen.fg = pen.fg & !COLOR_MASK | COLOR_BASIC | (low - 90) | 8,
             100..=107 => pen.bg = pen.bg & !COLOR_MASK | COLOR_BASIC | (low - 100) | 8,
-            38 | 48 | 58 => return self.select_color(params, at),
+            38 | 48 | 58 => return self.select_color(at),
             _ => {}
         }
         0
@@ -77,7 +76,8 @@ impl Screen {
     }
 
     /// SGR 38, 48 and 58, with `;` or `:`. Returns how many parameters it used after the first.
-    fn select_color(&mut self, params: &Params, at: usize) -> usize {
+    fn select_color(&mut self, at: usize) -> usize {
+        let params = &self.parser.params;
         // Target, kind, colour space, then the values. Sequences without a colour space skip its place.
         let mut parts = [0, 0, -1, 0, 0, 0];
         let mut skip = 0;

@@ -169,13 +169,35 @@ fn within(code: u32, ranges: &[(u32, u32)]) -> bool {
     ranges.get(after).is_some_and(|&(first, _)| first <= code)
 }
 
+/// The widths of the basic plane, two bits for each character.
+static BASIC: [u8; 0x4000] = basic();
+
+const fn basic() -> [u8; 0x4000] {
+    let mut widths = [0b01_01_01_01; 0x4000];
+    set(&mut widths, &[(0, 0x1f), (0x7f, 0x9f)], 0);
+    set(&mut widths, WIDE, 2);
+    set(&mut widths, COMBINING, 0);
+    widths
+}
+
+const fn set(widths: &mut [u8; 0x4000], ranges: &[(u32, u32)], width: u8) {
+    let mut at = 0;
+    while at < ranges.len() {
+        let (mut code, last) = ranges[at];
+        while code <= last {
+            let shift = code % 4 * 2;
+            let place = &mut widths[code as usize / 4];
+            *place = *place & !(3 << shift) | width << shift;
+            code += 1;
+        }
+        at += 1;
+    }
+}
+
 /// Columns that a character takes: 0, 1 or 2.
 pub(crate) fn width(code: u32) -> u32 {
     match code {
-        0..=0x1f | 0x7f..=0x9f => 0,
-        0x20..=0x2ff => 1,
-        0x300..=0xffff if within(code, COMBINING) => 0,
-        0x300..=0xffff => 1 + u32::from(within(code, WIDE)),
+        0..=0xffff => u32::from(BASIC[code as usize / 4] >> (code % 4 * 2) & 3),
         0x2_0000..=0x2_fffd | 0x3_0000..=0x3_fffd => 2,
         _ => u32::from(!within(code, HIGH_COMBINING)),
     }

@@ -40,7 +40,7 @@ proptest! {
             screen.feed(format!("x漢\x1b[{prefix}{first};{second}{}", char::from(last)).as_bytes());
             screen.feed(format!("\x1b[{first};{second}{prefix}{}", char::from(last)).as_bytes());
         }
-        let _ = screen.repaint();
+        drop(screen.repaint());
     }
 }
 
