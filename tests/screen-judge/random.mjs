@@ -42,6 +42,15 @@ export class Random {
   below(limit) { return Math.floor(this.next() * limit) }
   choose(list) { return list[this.below(list.length)] }
 
+  size() { return [4 + this.below(12), 1 + this.below(6), this.below(6)] }
+
+  /// Output and changes of the size.
+  steps() {
+    const steps = [this.output(1 + this.below(40))]
+    for (let count = 1 + this.below(3); count > 0; count--) steps.push(this.size().slice(0, 2), this.output(this.below(10)))
+    return steps
+  }
+
   piece() {
     const kind = this.below(30)
     if (kind < 11) return this.choose(this.texts)

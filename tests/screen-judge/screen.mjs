@@ -24,7 +24,6 @@ export class Emulator {
   feed(bytes) { this.send(`feed ${Buffer.from(bytes).toString('hex')}`) }
   async dump() { return (await this.ask('dump')).toString().trimEnd().split('\n') }
   repaint() { return this.ask('repaint') }
-  within(bytes) { return this.ask(`within ${bytes}`) }
   async replies() { return (await this.ask('replies')).toString() }
   close() { this.process.stdin.end() }
 

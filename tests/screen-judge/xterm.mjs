@@ -31,6 +31,17 @@ export class Xterm {
     this.core.writeSync(bytes)
   }
 
+  takeReplies() {
+    const { replies } = this
+    this.replies = ''
+    return replies
+  }
+
+  // A fresh terminal of the same size.
+  successor() {
+    return new Xterm(this.terminal.cols, this.terminal.rows, this.core.optionsService.rawOptions.scrollback)
+  }
+
   resize(cols, rows) {
     this.terminal.resize(cols, rows)
   }

@@ -20,10 +20,6 @@ fn main() {
             "new" => screen = Screen::new(Size::new(number(), number()), usize::from(number())),
             "resize" => screen.resize(Size::new(number(), number())),
             "feed" => screen.feed(&decode(words.next().unwrap_or_default())),
-            "within" => {
-                let max = words.next().and_then(|word| word.parse().ok()).expect("a number");
-                answer(&screen.repaint_within(max));
-            }
             "dump" => answer(screen.dump().as_bytes()),
             "repaint" => answer(&screen.repaint()),
             "replies" => answer(&screen.take_replies()),

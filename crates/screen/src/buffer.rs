@@ -104,11 +104,12 @@ impl Buffer {
         }
         let full = self.lines.len() >= self.max_lines;
         let at_end = self.base + self.bottom + 1 == self.lines.len();
-        if full && at_end {
-            self.lines.rotate_left(1);
-            if let Some(row) = self.lines.back_mut() {
-                row.reset(self.cols, attr, wrapped);
-            }
+        if full
+            && at_end
+            && let Some(mut row) = self.lines.pop_front()
+        {
+            row.reset(self.cols, attr, wrapped);
+            self.lines.push_back(row);
             return;
         }
         if full {

@@ -20,6 +20,7 @@ impl Row {
     }
 
     /// Makes this a row of empty cells; keeps the memory.
+    #[inline]
     pub(crate) fn reset(&mut self, len: usize, attr: Attr, wrapped: bool) {
         self.cells.clear();
         self.fill = Cell::blank(attr);
@@ -63,16 +64,23 @@ impl Row {
     }
 
     /// Writes printable ASCII from this column on. The caller makes sure that it fits.
+    #[inline]
     pub(crate) fn write_ascii(&mut self, at: usize, text: &[u8], attr: Attr) {
-        self.store_until(at);
         let template = Cell::new(0, 1, attr);
         let cell = |&byte: &u8| Cell { content: template.content | u32::from(byte), ..template };
-        let stored = (self.cells.len() - at).min(text.len());
-        let (over, new) = text.split_at(stored);
-        for (place, byte) in self.cells[at..].iter_mut().zip(over) {
-            *place = cell(byte);
+        let stored = self.cells.len();
+        if at < stored {
+            let over = text.len().min(stored - at);
+            for (place, byte) in self.cells[at..at + over].iter_mut().zip(text) {
+                *place = cell(byte);
+            }
+            self.cells.extend(text[over..].iter().map(cell));
+        } else {
+            if at > stored {
+                self.store_until(at);
+            }
+            self.cells.extend(text.iter().map(cell));
         }
-        self.cells.extend(new.iter().map(cell));
     }
 
     /// Empties the first half of a wide character before column `at`, which is not 0.

@@ -104,6 +104,10 @@ impl Screen {
                     self.dirty = true;
                     self.buffer_mut().x = 0;
                     bytes = rest;
+                    if let [b'\n', rest @ ..] = bytes {
+                        self.line_feed();
+                        bytes = rest;
+                    }
                 }
                 0..=0x1a | 0x1c..=0x1f if between => {
                     self.execute(u32::from(*first));
