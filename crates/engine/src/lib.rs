@@ -98,6 +98,9 @@
 //! shell after changes. So a shell that dies is restored with its directory, variables, functions, aliases, options
 //! and traps. See [`Session`].
 //!
+//! **Terminals.** A terminal is an execution with a pseudo-terminal. Its journal has one stream, and records its sizes.
+//! The supervisor saves its screen before the journal drops the output that led to it. See [`Terminal`].
+//!
 //! **Ending.** A supervisor is a subreaper: all descendants of its commands stay below it, daemons included. It
 //! signals through pidfds, verifies each process first, and repeats until none is left. [`Execution::kill`] returns
 //! the list.
@@ -123,6 +126,8 @@
 //! | output in an [`Outcome`] | [`OUTCOME_BYTES`] per stream |
 //! | leftovers listed in an [`End`] | [`MAX_LEFTOVERS`] |
 //! | unfinished executions, sessions | [`EngineConfig::max_executions`], [`EngineConfig::max_sessions`] |
+//! | unfinished terminals | [`EngineConfig::max_terminals`] |
+//! | columns and rows of a terminal, its unread input | [`MAX_TERMINAL_SIDE`], [`MAX_TERMINAL_INPUT_BYTES`] |
 //! | commands waiting in a session | 1,000 |
 //! | unread events of a watcher | [`MAX_UNREAD_EVENTS`] |
 //!

@@ -74,6 +74,13 @@ fn is_of_the_linker(name: &str) -> bool {
     name.starts_with("LD_") || name.starts_with("MALLOC_") || name == "GLIBC_TUNABLES"
 }
 
+/// Whether a shell variable can have this name.
+pub(crate) fn is_name(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+        && bytes.first().is_some_and(|b| !b.is_ascii_digit())
+}
+
 /// Variables for which bash has a default if the environment has none.
 const HAS_DEFAULT: [&str; 1] = ["PATH"];
 
@@ -85,10 +92,7 @@ pub(crate) fn is_plain(name: &OsStr, value: Option<&OsStr>) -> bool {
     if is_locale(name) && value.is_some_and(|value| !is_usual_locale(value)) {
         return false;
     }
-    let bytes = name.as_bytes();
-    let is_name = bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
-        && bytes.first().is_some_and(|b| !b.is_ascii_digit());
-    let Some(name) = name.to_str().filter(|_| is_name) else {
+    let Some(name) = name.to_str().filter(|_| is_name(name)) else {
         return false;
     };
     !READ_AT_START.contains(&name)

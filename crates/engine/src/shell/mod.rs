@@ -50,7 +50,7 @@ use rustix::process::Pid;
 
 use crate::spawn::ProcessSetup;
 
-pub(crate) use environment::{is_plain, is_taken_at_start};
+pub(crate) use environment::{is_name, is_plain, is_taken_at_start};
 pub(crate) use probe::{find_bash, probe};
 pub(crate) use quote::quote;
 pub(crate) use snapshot::{MAX_SNAPSHOT_BYTES, Snapshot, SnapshotError};

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use sandcrab_engine::{
-    CommandSpec, EndReason, Engine, Event, Follower, Retention, SessionError, SessionSpec, StartError, Stdin,
-    Stream,
+    CommandSpec, EndReason, Engine, Event, Follower, MIN_JOURNAL_BYTES, Retention, SessionError, SessionSpec,
+    StartError, Stdin, Stream, TerminalSize, TerminalSpec,
 };
 
 use crate::support::{Place, eventually, eventually_async, id};
@@ -244,4 +244,43 @@ async fn an_end_that_the_disk_has_no_room_for_is_not_lost() {
     let engine = place.open().await;
     let end = engine.execution(&id).unwrap().wait().await.unwrap();
     assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
+}
+
+/// Output is dropped, a size is not: it is recorded before the next output.
+#[tokio::test]
+async fn a_terminal_survives_a_full_disk() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
+    let engine = place.open().await;
+    let text = "stty -echo; echo ready; while read n; do head -c $n /dev/zero | tr '\\0' x; echo; echo said $n; done";
+    let command = CommandSpec::shell(text).journal_bytes(MIN_JOURNAL_BYTES);
+    let terminal = engine.create_terminal(TerminalSpec::command(command)).await.unwrap().terminal;
+    let mut follower = terminal.execution().follow(0).unwrap();
+    let mut next = async |wanted: &str| {
+        let (mut seen, mut last_size) = (String::new(), None);
+        while !seen.contains(wanted) {
+            match follower.next().await.unwrap().unwrap().event {
+                Event::Output { bytes, .. } => seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Event::Size { size, .. } => last_size = Some(size),
+                _ => {}
+            }
+        }
+        last_size
+    };
+    next("ready").await;
+    let filler = tiny.fill();
+    let size = TerminalSize::new(100, 30).unwrap();
+    terminal.resize(size).await.unwrap();
+    // More than the journal holds: it must not wait for screens that cannot be saved.
+    terminal.write(b"1000000\r").await.unwrap();
+    eventually_async("it waits for more", async || {
+        terminal.execution().inspect().await.unwrap().waiting_for_input == Some(true)
+    })
+    .await;
+    std::fs::remove_file(filler).unwrap();
+    terminal.write(b"5\r").await.unwrap();
+    assert_eq!(next("said 5").await, Some(size));
+    assert_eq!(terminal.size(), size);
+    terminal.delete(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(terminal.execution().wait().await.unwrap().reason, EndReason::Killed);
 }

@@ -1,6 +1,6 @@
 //! Commands of another user than the engine's own, which only root can have.
 
-use sandcrab_engine::{CommandSpec, Engine, SessionSpec, StartError, User};
+use sandcrab_engine::{CommandSpec, Engine, SessionSpec, StartError, TerminalSpec, User};
 
 use crate::support::{Place, eventually};
 
@@ -60,5 +60,24 @@ async fn a_command_does_not_have_the_session_keyring_of_the_server() {
         let keys = engine.run(spec).await.unwrap().stdout();
         let own = keys.lines().filter(|line| line.contains("_ses: empty"));
         assert_eq!(own.count(), 1, "{keys}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_owns_its_terminal() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let engine = open_as(&place, "54321:54321").await;
+    let text = "stat -c '%u %g %a' $(tty); echo x > /dev/tty && echo y > $(tty) && echo fine";
+    let mut spec = TerminalSpec::command(CommandSpec::shell(text));
+    for user in [None, Some("12345:12345")] {
+        spec.command.user = user.map(|user| User::find(user).unwrap());
+        let terminal = engine.create_terminal(spec.clone()).await.unwrap().terminal;
+        terminal.execution().wait().await.unwrap();
+        let output = terminal.execution().output(10_000).unwrap().stdout.bytes;
+        let owner = if user.is_some() { "12345 12345" } else { "54321 54321" };
+        assert_eq!(String::from_utf8_lossy(&output), format!("{owner} 620\r\nx\r\ny\r\nfine\r\n"));
     }
 }

@@ -9,6 +9,7 @@ use super::super::context::{apply, started_as};
 use super::super::core::Core;
 use super::super::job::raw;
 use super::super::shell_input::path_of;
+use super::super::terminal::{STATE_FD, ShellFromState};
 use crate::memory_file::memory_file;
 use crate::process_tree::Plan;
 use crate::protocol::{Answer, Refusal, WireProgram};
@@ -39,7 +40,18 @@ pub(in crate::supervisor) fn start(
     let mut inherited = Vec::new();
     let mut bash = None;
     let terminal = job.command.terminal.as_ref();
+    let mut from_state = None;
+    if let (Some(_), Some(state)) = (terminal, &job.command.prelude) {
+        let ShellFromState { argv, text } = ShellFromState::new(&job.command, state)?;
+        let file = memory_file("state", &[&text]);
+        inherited.push((file.map_err(|e| Refusal::os(&e.into(), "store the state"))?, STATE_FD));
+        from_state = Some(argv);
+    }
     let argv: Vec<OsString> = match &job.command.program {
+        _ if from_state.is_some() => {
+            bash.clone_from(&core.context.bash);
+            from_state.unwrap_or_default()
+        }
         _ if terminal.is_some_and(|terminal| terminal.interactive_shell) => {
             bash.clone_from(&core.context.bash);
             vec![if bash.is_some() { "bash" } else { "/bin/sh" }.into(), "-i".into()]

@@ -2,11 +2,13 @@
 //!
 //! - this file: [`Terminal`], the role.
 //! - `pty.rs`: opening a pseudo-terminal; `io.rs`: reading from it, and queued input; `requests.rs`: the handlers of
-//!   requests; `saver.rs`: saved screens.
+//!   requests; `saver.rs`: saved screens; `program.rs`: the program of a
+//!   terminal that starts from the state of a session.
 //!
 //! `docs/design/terminals.md` describes the design.
 
 mod io;
+mod program;
 mod pty;
 mod requests;
 mod saver;
@@ -15,6 +17,7 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 pub(super) use io::{TERMINAL_READ, TerminalIo};
+pub(super) use program::{STATE_FD, ShellFromState};
 pub(super) use saver::Recorded;
 
 use super::core::{Core, EndRequest, JobProcesses, scope_in_tree};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, SessionSpec, StartError, TerminalError, TerminalSpec};
+use sandcrab_engine::{CommandSpec, EndReason, Limits, SessionSpec, StartError, TerminalError, TerminalSpec};
 
 use super::{GRACE, Seen, create, whole_text};
 use crate::support::{Place, eventually, id};
@@ -115,4 +115,18 @@ async fn a_terminal_ends_with_its_session() {
     assert_eq!(terminal.execution().info().session, Some("s".parse().unwrap()));
     session.delete().await.unwrap();
     terminal.execution().wait().await.unwrap();
+}
+
+#[tokio::test]
+async fn limits_apply_to_a_terminal() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let limits = Limits { open_files: Some(20), ..Limits::default() };
+    let spec = TerminalSpec::command(CommandSpec::shell("ulimit -n").limits(limits));
+    assert_eq!(whole_text(&create(&engine, spec).await).await, "20\r\n");
+    let limits = Limits { output_bytes: Some(100_000), ..Limits::default() };
+    let spec = TerminalSpec::command(CommandSpec::shell("yes").limits(limits));
+    let terminal = create(&engine, spec).await;
+    assert_eq!(terminal.execution().wait().await.unwrap().reason, EndReason::OutputLimit);
+    assert_eq!(whole_text(&terminal).await.len(), 100_000);
 }

@@ -5,6 +5,7 @@ mod ends;
 mod input;
 mod job_control;
 mod screens;
+mod session_state;
 mod sizes;
 
 use std::time::Duration;
