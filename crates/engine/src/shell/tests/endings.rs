@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
-use super::harness::{Ended, Run, Session, begin, set};
+use super::harness::{Ended, Run, Session, TEST_TIMEOUT, begin, set};
 use super::table::bash_version;
 use crate::shell::{CommandEnd, Driver, Report, Snapshot};
 
@@ -245,10 +245,10 @@ fn others_cannot_take_the_place_of_the_supervisor() {
     assert_eq!(listening_name(pid), None);
     assert_eq!(listening_name(std::process::id().cast_signed()), None);
     let text =
-        "x=1; for f in /proc/$$/fd/*; do f=${f##*/}; ((f > 2)) && eval \"exec $f>&-\"; done; (sleep 5) &";
+        "x=1; for f in /proc/$$/fd/*; do f=${f##*/}; ((f > 2)) && eval \"exec $f>&-\"; done; (sleep 300) &";
     begin(&mut session.shell, text);
     // The supervisor looks away, and another process comes first.
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let name = loop {
         if let Some(name) = listening_name(pid) {
             break name;
@@ -264,7 +264,7 @@ fn others_cannot_take_the_place_of_the_supervisor() {
             "import socket\nfor _ in range(2000):\n s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n try: s.connect('\\0{name}')\n except OSError: pass"
         );
         let flood = scope.spawn(move || std::process::Command::new("python3").args(["-c", &script]).status());
-        let report = session.report(Duration::from_secs(5));
+        let report = session.report(TEST_TIMEOUT);
         assert!(matches!(report, Some(Report::Done(done)) if done.status == 0), "{report:?}");
         drop(flood.join());
     });

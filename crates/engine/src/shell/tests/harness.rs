@@ -27,6 +27,9 @@ pub(super) fn unset(name: &str) -> (OsString, Option<OsString>) {
     (name.into(), None)
 }
 
+/// How long something may take that happens at once on an idle machine.
+pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Both drivers.
 pub(super) const BOTH: [Driver; 2] = [Driver::Loaded, Driver::Portable];
 
@@ -83,6 +86,8 @@ pub(super) struct Run<'a> {
     pub(super) forked: Option<ForkSetup<'a>>,
     /// When to interrupt it.
     pub(super) interrupt: Option<Duration>,
+    /// How much it has to write to standard output before it is interrupted.
+    pub(super) interrupt_after: usize,
     pub(super) timeout: Duration,
 }
 
@@ -96,7 +101,8 @@ impl Default for Run<'_> {
             once: false,
             forked: None,
             interrupt: None,
-            timeout: Duration::from_secs(10),
+            interrupt_after: 0,
+            timeout: TEST_TIMEOUT,
         }
     }
 }
@@ -152,7 +158,7 @@ impl Session {
         })
         .unwrap();
         let mut session = Self { shell, directory: directory.into(), reaped: None, arrived: None };
-        match session.report(Duration::from_secs(10)) {
+        match session.report(TEST_TIMEOUT) {
             Some(Report::Ready) => {}
             other => panic!("the shell began with {other:?}, {:?}", session.died()),
         }
@@ -241,6 +247,13 @@ impl Session {
             }
             if let Some(code) = this.died() {
                 outcome.ended = Ended::Died(code);
+                // It may have sent more after the reports were read, and exited before it was reaped.
+                while let Ok(Some(report)) = this.shell.receive() {
+                    if let (Report::Done(done), false) = (report, how.once) {
+                        outcome.ended = Ended::Done { status: done.status, how: done.how };
+                        outcome.done = Some(done);
+                    }
+                }
                 break;
             }
             let now = Instant::now();
@@ -248,7 +261,7 @@ impl Session {
                 this.kill();
                 break;
             }
-            if interrupt_at.is_some_and(|at| now >= at) {
+            if interrupt_at.is_some_and(|at| now >= at) && outcome.stdout.len() >= how.interrupt_after {
                 this.shell.interrupt().unwrap();
                 this.signal_children(if interrupts == 0 { libc::SIGINT } else { libc::SIGKILL });
                 interrupts += 1;
@@ -272,7 +285,7 @@ impl Session {
 
     pub(super) fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
         self.shell.snapshot(Urgency::High).unwrap();
-        match self.report(Duration::from_secs(10)) {
+        match self.report(TEST_TIMEOUT) {
             Some(Report::Snapshot(result)) => result,
             other => panic!("{other:?} in place of a snapshot"),
         }
@@ -280,22 +293,10 @@ impl Session {
 
     pub(super) fn restore(&mut self, snapshot: &Snapshot) {
         self.shell.restore(snapshot).unwrap();
-        match self.report(Duration::from_secs(10)) {
+        match self.report(TEST_TIMEOUT) {
             Some(Report::Done(_)) => {}
             other => panic!("{other:?} when restoring; died: {:?}", self.died()),
         }
-    }
-
-    /// Runs a command with everything from /dev/null, as quickly as can be.
-    pub(super) fn round_trip(&mut self, text: &str) -> Duration {
-        let started = Instant::now();
-        begin(&mut self.shell, text);
-        while !matches!(self.shell.receive().unwrap(), Some(Report::Done(_))) {
-            let mut fds: Vec<_> =
-                self.shell.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            poll(&mut fds, Duration::from_millis(900));
-        }
-        started.elapsed()
     }
 
     /// Closes our end of the connection.

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::harness::{BOTH, Ended, Run, Session, bash, begin, set, unset};
-use super::snapshots::MANY;
+use super::harness::{BOTH, Ended, Run, Session, TEST_TIMEOUT, bash, begin, set, unset};
 use super::table::bash_version;
 use crate::shell::{CommandEnd, Driver, Report, probe};
 
@@ -24,12 +23,12 @@ fn a_program_that_is_not_bash_gets_a_reason() {
 #[test]
 fn interrupting_a_wait_for_what_stays() {
     let mut session = Session::new(Driver::Loaded);
-    session.run("sleep 30 &");
+    session.run("sleep 600 &");
     for text in ["wait; echo no", "wait $!; echo no", "wait -n; echo no", "f() { wait; echo no; }; f"] {
         begin(&mut session.shell, text);
         std::thread::sleep(Duration::from_millis(50));
         let mut report = None;
-        for _ in 0..100 {
+        for _ in 0..3000 {
             session.shell.interrupt().unwrap();
             report = session.report(Duration::from_millis(20));
             if report.is_some() {
@@ -125,7 +124,7 @@ fn usage_is_the_commands_own() {
         .unwrap();
     let idle = session.run("true").done.unwrap().usage.unwrap();
     assert!(busy.user > Duration::from_millis(20), "{busy:?}");
-    assert!(idle.user + idle.system < Duration::from_millis(5), "{idle:?}");
+    assert!(idle.user + idle.system < busy.user / 4, "{idle:?} {busy:?}");
     assert!(idle.max_rss_bytes > 1 << 20, "{idle:?}");
 }
 
@@ -136,7 +135,7 @@ fn shell_exits_without_a_supervisor() {
         let file = session.directory.path().join("bye");
         session.run(&format!("trap 'echo bye >{}' EXIT", file.display()));
         session.disconnect();
-        let deadline = Instant::now() + Duration::from_secs(3);
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while session.died().is_none() {
             assert!(Instant::now() < deadline, "{driver:?}: it is still there");
             std::thread::sleep(Duration::from_millis(5));
@@ -156,7 +155,7 @@ fn the_shell_dies_with_its_supervisor() {
         })
         .join()
         .unwrap();
-        let deadline = Instant::now() + Duration::from_secs(3);
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while session.died().is_none() {
             assert!(Instant::now() < deadline, "{driver:?}: it is still there");
             std::thread::sleep(Duration::from_millis(5));
@@ -185,7 +184,7 @@ fn a_starved_shell_is_seen() {
     let mut session = Session::new(Driver::Loaded);
     session.run("ulimit -n 2");
     begin(&mut session.shell, "true");
-    let deadline = Instant::now() + Duration::from_secs(3);
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while let Ok(None) = session.shell.receive() {
         if session.died().is_some() {
             break;
@@ -235,7 +234,7 @@ fn a_command_before_the_shell_is_ready() {
         .unwrap();
         begin(&mut shell, "(exit 7)");
         let mut reports = Vec::new();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while reports.len() < 2 && Instant::now() < deadline {
             reports.extend(shell.receive().unwrap());
         }
@@ -259,84 +258,4 @@ fn a_failing_start_is_visible() {
         setup: &crate::spawn::ProcessSetup::default(),
     });
     assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::NotFound);
-}
-
-/// Prints what a stateless command costs in a fork of a template, and in a shell of its own.
-#[test]
-#[ignore = "a measurement"]
-#[expect(clippy::print_stdout, reason = "it is what the test is for")]
-fn fork_latency() {
-    let mut template = Session::new(Driver::Loaded);
-    let run = Run { once: true, forked: Some(crate::shell::ForkSetup::default()), ..Run::default() };
-    let mut forks: Vec<_> = (0..500).map(|_| template.run_with(b"true", run).took).collect();
-    forks.sort_unstable();
-    let mut starts: Vec<_> = (0..200)
-        .map(|_| {
-            let started = Instant::now();
-            let mut session = Session::new(Driver::Loaded);
-            session.run_with(b"true", Run { once: true, ..Run::default() });
-            started.elapsed()
-        })
-        .collect();
-    starts.sort_unstable();
-    println!("fork, `true`, end and reaping: p50 {:?}, p99 {:?}", forks[250], forks[495]);
-    println!("start, `true`, end and reaping: p50 {:?}, p99 {:?}", starts[100], starts[198]);
-}
-
-/// Prints what a command costs.
-#[test]
-#[ignore = "a measurement"]
-#[expect(clippy::print_stdout, reason = "it is what the test is for")]
-fn latency() {
-    for driver in BOTH {
-        let mut session = Session::new(driver);
-        for text in ["true", "x=1; echo hi", "/bin/true"] {
-            let mut times: Vec<_> = (0..3000).map(|_| session.round_trip(text)).collect();
-            times.sort_unstable();
-            println!("{} {text:?}: p50 {:?}, p99 {:?}", driver.as_str(), times[1500], times[2970]);
-        }
-        session.run(MANY);
-        let mut times = Vec::new();
-        for _ in 0..20 {
-            let started = Instant::now();
-            session.snapshot().unwrap();
-            times.push(started.elapsed());
-        }
-        times.sort_unstable();
-        let snapshot = session.snapshot().unwrap();
-        println!(
-            "{} snapshot with 300 variables and 100 functions: p50 {:?}, {} bytes",
-            driver.as_str(),
-            times[10],
-            snapshot.as_bytes().len()
-        );
-        let mut fresh = Session::empty(driver);
-        let started = Instant::now();
-        fresh.restore(&snapshot);
-        println!("{} restore: {:?}", driver.as_str(), started.elapsed());
-        let mut starts: Vec<_> = (0..100)
-            .map(|_| {
-                let started = Instant::now();
-                let session = Session::new(driver);
-                let took = started.elapsed();
-                drop(session);
-                took
-            })
-            .collect();
-        starts.sort_unstable();
-        println!("{} start until ready: p50 {:?}", driver.as_str(), starts[50]);
-        let mut interrupts: Vec<_> = (0..50)
-            .map(|_| {
-                session
-                    .run_with(
-                        b"while :; do :; done",
-                        Run { interrupt: Some(Duration::from_millis(10)), ..Run::default() },
-                    )
-                    .took
-                    - Duration::from_millis(10)
-            })
-            .collect();
-        interrupts.sort_unstable();
-        println!("{} interrupt: p50 {:?}, max {:?}", driver.as_str(), interrupts[25], interrupts[49]);
-    }
 }

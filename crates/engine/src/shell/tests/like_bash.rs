@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 
-use super::harness::{Ended, Outcome, Run, Session, bash, path, set, unset};
+use super::harness::{Ended, Outcome, Run, Session, TEST_TIMEOUT, bash, path, set, unset};
 use super::table::bash_version;
 use crate::shell::{Driver, ForkSetup, Report, ShellJob, Urgency};
 use crate::sys::{self, Resource};
@@ -288,7 +288,7 @@ fn a_fork_of_a_template_dies_with_its_supervisor_and_is_killed_alone() {
     .unwrap();
     let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
     assert_eq!(status.unwrap().1.terminating_signal(), Some(libc::SIGKILL));
-    template.report(std::time::Duration::from_secs(5));
+    template.report(TEST_TIMEOUT);
     assert_eq!(template.died(), Some(-9));
 }
 
@@ -343,14 +343,14 @@ fn a_single_command_that_is_over_holds_nothing_until_it_is_let_go() {
             once: Some(Urgency::Low),
         })
         .unwrap();
-    let report = session.report(std::time::Duration::from_secs(10));
+    let report = session.report(TEST_TIMEOUT);
     assert!(matches!(report, Some(Report::Done(_))), "{report:?}");
     let of_shell = format!("/proc/{}", session.shell.pid().as_raw_nonzero());
     assert_eq!(std::fs::read_dir(format!("{of_shell}/fd")).unwrap().count(), 1, "more than its connection");
     assert_eq!(std::fs::read_link(format!("{of_shell}/cwd")).unwrap(), Path::new("/"));
     assert_eq!(session.died(), None);
     session.shell.disconnect();
-    session.report(std::time::Duration::from_secs(10));
+    session.report(TEST_TIMEOUT);
     assert_eq!(session.died(), Some(0));
 }
 

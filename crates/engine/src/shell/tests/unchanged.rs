@@ -1,15 +1,13 @@
 //! Snapshots that are only wanted after a change.
 
-use std::time::Duration;
-
-use super::harness::{Run, Session, set};
+use super::harness::{Run, Session, TEST_TIMEOUT, set};
 use crate::shell::{Driver, Report, Snapshot, SnapshotError, Urgency};
 
 impl Session {
     /// The state if it has changed since the last snapshot, or since the shell's first command.
     fn change(&mut self) -> Option<Snapshot> {
         self.shell.snapshot_if_changed(Urgency::High).unwrap();
-        match self.report(Duration::from_secs(10)) {
+        match self.report(TEST_TIMEOUT) {
             Some(Report::Snapshot(Ok(snapshot))) => Some(snapshot),
             Some(Report::Snapshot(Err(SnapshotError::Unchanged))) => None,
             other => panic!("{other:?} in place of a snapshot"),

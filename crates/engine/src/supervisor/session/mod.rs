@@ -259,6 +259,8 @@ impl Session {
 
     pub(super) fn child_ended(&mut self, core: &mut Core, reaped: &Reaped, now: Instant) {
         if self.shell.as_ref().is_some_and(|shell| shell.pid() == reaped.pid) {
+            // It may have sent its last state after the reports were read, and exited before it was reaped.
+            self.receive(core, now);
             self.shell_ended(core, Exit::from(reaped), now);
             return;
         }
