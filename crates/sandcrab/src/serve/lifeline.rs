@@ -1,7 +1,8 @@
 //! [`Lifeline`]: the socket between the parent and its server.
 //!
 //! The parent sends one message when it starts a server: the reason, and the listening socket, if there is one. The server
-//! sends one when it listens, with that socket. After that, only the end of the socket is a message.
+//! sends its listening socket as soon as there is one, and [`LISTENING`] when it has printed its address. After that, only
+//! the end of the socket is a message.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -18,6 +19,10 @@ use tokio::io::Interest;
 
 /// `argv[0]` of a server that the parent started.
 pub(super) const SERVER: &str = "sandcrab-server";
+/// The text of the message with the listening socket.
+pub(super) const SOCKET: &str = "socket";
+/// The text of the message that the server listens and has printed its address.
+pub(super) const LISTENING: &str = "listening";
 /// The longest text of a message.
 const MAX_TEXT_BYTES: usize = 256;
 /// An empty message: a message has at least one byte.
@@ -93,6 +98,11 @@ impl Lifeline {
                 Err(_) => return None,
             }
         }
+    }
+
+    /// The next message, if it has arrived.
+    pub(super) fn arrived(&self) -> Option<Message> {
+        receive(&self.0).ok().flatten()
     }
 
     /// Waits until the other end is closed.

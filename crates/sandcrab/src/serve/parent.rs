@@ -205,6 +205,10 @@ impl Parent {
                 self.forward(&server, Signal::TERM);
             }
             if let Some(end) = end {
+                // It may have sent its socket just before it ended.
+                while let Some(message) = server.lifeline.as_ref().and_then(Lifeline::arrived) {
+                    self.receive(&mut server, message);
+                }
                 return (End(end), server.is_listening);
             }
             tokio::select! {
@@ -215,11 +219,12 @@ impl Parent {
                 }
                 message = next(server.lifeline.as_ref()) => match message {
                     Some(message) => {
-                        self.socket = message.socket.or(self.socket.take());
-                        server.is_listening = true;
-                        match self.held.take() {
-                            Some(signal) => self.forward_to_server(&server, signal),
-                            None => self.program.start(),
+                        self.receive(&mut server, message);
+                        if server.is_listening {
+                            match self.held.take() {
+                                Some(signal) => self.forward_to_server(&server, signal),
+                                None => self.program.start(),
+                            }
                         }
                     }
                     // It is about to end.
@@ -227,6 +232,11 @@ impl Parent {
                 }
             }
         }
+    }
+
+    fn receive(&mut self, server: &mut Server, message: lifeline::Message) {
+        self.socket = message.socket.or(self.socket.take());
+        server.is_listening |= message.text == lifeline::LISTENING;
     }
 
     fn forward(&mut self, server: &Server, signal: Signal) {

@@ -127,6 +127,10 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
     let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
+    let told = |source| Failure::Os { doing: "tell the parent", source };
+    let shared = server.listening().share();
+    // Before the address is printed: from then on, a server that crashes is replaced at the same address.
+    shared.and_then(|socket| lifeline.send(lifeline::SOCKET, Some(socket.as_fd()))).map_err(told)?;
     if is_first {
         start_lines::print(server.address(), &access, &token_file);
         if let Some(warning) = warning {
@@ -137,9 +141,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         tracing::warn!(running, "{}; running commands are adopted", message.text);
     }
     // After the lines above: the main program's output follows them.
-    let shared = server.listening().share();
-    let kept = shared.and_then(|socket| lifeline.send("listening", Some(socket.as_fd())));
-    kept.map_err(|source| Failure::Os { doing: "tell the parent", source })?;
+    lifeline.send(lifeline::LISTENING, None).map_err(told)?;
     let health = server.engine().health();
     if let Some(reason) = health.shell_driver_reason {
         tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);

@@ -4,7 +4,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::support::{Serve, TestDir, ended, eventually, send};
+use crate::support::{Serve, TestDir, ended, eventually, kill_and_wait};
 
 /// A command that reports its start, and ends on request.
 const WAITS: &str =
@@ -79,7 +79,7 @@ fn command_outlives_its_server() {
     thread::scope(|scope| {
         let running = scope.spawn(|| serve.ask(&place, "POST /api/execute", WAITS));
         begun(&place);
-        send(serve.server(), Signal::KILL);
+        kill_and_wait(serve.server());
         assert!(!running.join().unwrap().unwrap_or_default().contains("done\\n"));
     });
     go(&place);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use sandcrab_engine::EndReason;
 
-use crate::support::{PROGRAM, Serve, TestDir, children, ended, eventually, id, send};
+use crate::support::{PROGRAM, Serve, TestDir, children, ended, eventually, id, kill_and_wait, send};
 
 /// Environment variable that makes this test program start an execution, with the path for it.
 const BEGIN: &str = "SANDCRAB_TEST_BEGIN";
@@ -57,7 +57,7 @@ fn init_restarts_reaps_and_ends_executions() {
     };
     let server = || eventually("there is a server", || children(init).into_iter().find(is_server));
     let before = server();
-    send(before, Signal::KILL);
+    kill_and_wait(before);
     assert!(serve.answers());
     assert_ne!(server(), before);
     assert!(serve.log().contains("running=2"), "{}", serve.log());

@@ -125,5 +125,5 @@ fn server_crash_does_not_affect_it() {
     assert_eq!(lines(&place, "pid").len(), 1, "it is started once");
     let begun = Instant::now();
     serve.stop();
-    assert!(begun.elapsed() < Duration::from_secs(25) && is_gone(program));
+    assert!(begun.elapsed() < Duration::from_secs(60) && is_gone(program));
 }

@@ -52,7 +52,7 @@ fn second_signal_stops_at_once() {
     let hurried = Instant::now();
     serve.signal(Signal::INT);
     assert_eq!(ended(&mut serve.child).code(), Some(0), "{}", serve.log());
-    assert!(hurried.elapsed() < Duration::from_secs(20));
+    assert!(hurried.elapsed() < Duration::from_secs(60));
     place.with_engine(async |engine| {
         let end = engine.execution(&id("stubborn")).unwrap().wait().await.unwrap();
         assert_eq!((end.reason, end.signal), (EndReason::Killed, Some(9)));

@@ -40,6 +40,14 @@ pub(crate) fn send(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
+/// Kills a process and waits until all its threads have ended.
+#[track_caller]
+pub(crate) fn kill_and_wait(pid: u32) {
+    send(pid, Signal::KILL);
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    eventually("it is dead", || (!is_alive(pid) && threads() <= 1).then_some(()));
+}
+
 /// Returns the children of a process, including zombies.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Finished, Program, Serve, TestDir, eventually, is_alive, sandcrab, send};
+use super::{Finished, Program, Serve, TestDir, eventually, is_alive, sandcrab};
 
 /// A server on its own state directory. Dropping it ends the server and everything it runs.
 #[derive(Debug)]
@@ -42,9 +42,7 @@ impl TestServer {
         let server = serve.server();
         serve.child.kill().unwrap();
         // The server may have ended with its parent.
-        if is_alive(server) {
-            send(server, Signal::KILL);
-        }
+        let _ = kill_process(Pid::from_raw(server.cast_signed()).unwrap(), Signal::KILL);
         serve.child.wait().unwrap();
         eventually("the server has ended", || (!is_alive(server)).then_some(()));
     }
