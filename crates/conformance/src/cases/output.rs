@@ -153,7 +153,7 @@ pub(super) async fn logs_do_not_split_characters(target: Target) {
     let command = r"printf 'a\xe2\x82'; read x; printf '\xac\n'; read x";
     let id = target.start(json!({"command": command, "keepStdinOpen": true})).await;
     let raw = format!("/api/process/{id}/output");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while target.get(raw.as_str()).await.body.len() < 3 {
         assert!(std::time::Instant::now() < deadline, "it wrote nothing");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;

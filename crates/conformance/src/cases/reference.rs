@@ -47,19 +47,23 @@ pub(super) async fn syntax_error_is_a_result(target: Target) {
     target.delete_session(&session).await;
 }
 
-/// Polling every 50 ms would show in the median; a busy machine does not.
+/// Polling every 50 ms would show in the median. On a busy machine, a ping is slow, too.
 pub(super) async fn serial_no_polling(target: Target) {
     let session = target.new_session().await;
     let mut connection = target.connect().await;
     let request = Request::post("/api/execute", &json!({"command": "true", "sessionId": session}));
-    let mut took = Vec::new();
+    let (mut took, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..101 {
-        let since = Instant::now();
-        connection.ask(&request).await.expect("an answer").ok();
-        took.push(since.elapsed());
+        for (request, times) in [(&Request::get("/api/ping"), &mut floor), (&request, &mut took)] {
+            let since = Instant::now();
+            connection.ask(request).await.expect("an answer").ok();
+            times.push(since.elapsed());
+        }
     }
     took.sort_unstable();
-    assert!(took[50] < Duration::from_millis(20), "the median is {:?}", took[50]);
+    floor.sort_unstable();
+    let limit = Duration::from_millis(20) + 10 * floor[50];
+    assert!(took[50] < limit, "the median is {:?}, that of a ping {:?}", took[50], floor[50]);
     target.delete_session(&session).await;
 }
 
@@ -104,7 +108,7 @@ pub(super) async fn soak_silent_stream_stays_open(target: Target) {
     let (mut comments, mut last) = (0, Instant::now());
     loop {
         let part = events.part().await.expect("the stream was cut").expect("it ends with an event");
-        assert!(last.elapsed() < Duration::from_millis(16_500), "silent for {:?}", last.elapsed());
+        assert!(last.elapsed() < Duration::from_secs(30), "silent for {:?}", last.elapsed());
         last = Instant::now();
         match part {
             Part::Comment(_) => comments += 1,

@@ -10,7 +10,7 @@ use crate::http::{Event, EventStream, Part, Request, Target};
 use crate::shape::assert_shape;
 
 /// Maximum interval of heartbeats, with some tolerance for a busy machine.
-const HEARTBEAT: Duration = Duration::from_millis(16_500);
+const HEARTBEAT: Duration = Duration::from_secs(30);
 
 pub(super) fn kinds(events: &[Event]) -> Vec<&str> {
     let mut kinds: Vec<_> = events.iter().map(Event::kind).collect();

@@ -143,15 +143,25 @@ async fn queued_commands_run_in_the_new_session() {
     let server = serve().await;
     let target = &server.target;
     target.make_session(json!({"id": "s", "env": {"MARK": "m"}})).await;
-    let (exit, first, second) = tokio::join!(
-        target.post("/api/execute", json!({"command": "sleep 0.5; exit 7", "sessionId": "s"})),
+    let gate = server.folder().join("open");
+    let exits = format!("until [ -e {} ]; do sleep 0.01; done; exit 7", gate.display());
+    // The mode keeps queued commands outside the session, so the API does not show them.
+    let arrives = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+    let (exit, first, second, ()) = tokio::join!(
+        target.post("/api/execute", json!({"command": exits, "sessionId": "s"})),
         async {
-            tokio::time::sleep(Duration::from_millis(150)).await;
+            target.until("/api/session/s", |answer| answer["session"]["busy"] == true).await;
             target.in_session("s", "echo \"[$MARK]\"; w=1").await
         },
         async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            target.until("/api/session/s", |answer| answer["session"]["busy"] == true).await;
+            arrives(1).await;
             target.in_session("s", "echo \"[$MARK$w]\"").await
+        },
+        async {
+            target.until("/api/session/s", |answer| answer["session"]["busy"] == true).await;
+            arrives(2).await;
+            std::fs::write(&gate, "").unwrap();
         },
     );
     exit.refused(410, "SESSION_TERMINATED");

@@ -67,13 +67,13 @@ async fn pings_do_not_accumulate() {
 /// Sending a message may take longer than the timeout of a silent client.
 #[tokio::test]
 async fn slow_sender_stays_connected() {
-    let server = ServerProcess::start(&["socket-ping-ms=500"]).await;
+    let server = ServerProcess::start(&["socket-ping-ms=2000"]).await;
     let mut socket = server.target.socket().await;
     let message = format!("{:200}", ping("slow"));
     socket.begin_message(message.len() as u64, true).await;
     let begun = Instant::now();
     let mut rest = message.as_bytes();
-    while begun.elapsed() < Duration::from_secs(4) && rest.len() > 1 {
+    while begun.elapsed() < Duration::from_secs(8) && rest.len() > 1 {
         let (next, after) = rest.split_at(1);
         socket.send_raw(next).await.unwrap();
         rest = after;
@@ -87,8 +87,9 @@ async fn slow_sender_stays_connected() {
 /// A client that answers pings stays connected; one that does not is disconnected.
 #[tokio::test]
 async fn dead_client_is_disconnected() {
-    let server = ServerProcess::start(&["socket-ping-ms=300"]).await;
+    let server = ServerProcess::start(&["socket-ping-ms=2000"]).await;
     let mut alive = server.target.socket().await;
+    let begun = Instant::now();
     // A socket that is not polled answers nothing.
     let dead = server.target.socket().await;
     let health = server.target.get("/api/health").await.ok();
@@ -96,13 +97,12 @@ async fn dead_client_is_disconnected() {
     let id = "wait";
     let body = json!({"command": "sleep 300", "executionId": id});
     alive.request(id, "POST", "/api/execute", body).await;
-    let begun = Instant::now();
     tokio::select! {
         // It answers pings meanwhile.
         frame = alive.response(id) => panic!("it ended: {frame}"),
         _ = server.target.until("/api/health", |health| health["counts"]["connections"] == 2) => {}
     }
-    assert!(begun.elapsed() >= Duration::from_millis(600), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
     answers(&mut alive).await;
     drop(dead);
     server.stop().await;

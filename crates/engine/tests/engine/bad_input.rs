@@ -10,7 +10,7 @@ use sandcrab_engine::{
     CommandSpec, EndReason, Engine, Limits, MAX_ENV_BYTES, SessionError, SessionSpec, StartError, Stdin,
 };
 
-use crate::support::{Host, Place, Scene, eventually, eventually_blocking};
+use crate::support::{Host, Place, Scene, eventually, eventually_blocking, not_run};
 
 /// What there is of an engine that has nothing to do: shells that are ready, and no more.
 async fn nothing_is_left(place: &Place, engine: &Engine) {
@@ -363,10 +363,7 @@ impl FewProcesses {
                 }
             }
         }
-        #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
-        {
-            println!("skipped: there is no cgroup with the pids controller");
-        }
+        not_run("no writable cgroup with the pids controller");
         None
     }
 

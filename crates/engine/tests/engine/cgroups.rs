@@ -9,7 +9,7 @@ use crate::support::{Scene, cgroups_of, eventually};
 
 async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
     let scene = Scene::open_with(|config| config.cgroups = cgroups).await;
-    if !scene.has_cgroup("kill") {
+    if scene.lacks_cgroup("kill") {
         return;
     }
     let limits = Limits {

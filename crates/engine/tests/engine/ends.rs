@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, End, EndReason, Limits};
 
-use crate::support::{BOTH, Kind, Scene, Seen, eventually, running_in, supervisor_of};
+use crate::support::{
+    BOTH, Kind, Scene, Seen, TEST_TIMEOUT, eventually, running_in, supervisor_of, with_enough_time,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -175,8 +177,8 @@ async fn processor_time_is_counted() {
         }
         let idle = end_of(&scene, kind, CommandSpec::shell("sleep 0.2")).await.usage;
         assert!(idle.user + idle.system < Duration::from_millis(100), "{kind:?} {idle:?}");
-        assert!(idle.wall >= Duration::from_millis(200) && idle.wall < Duration::from_secs(2), "{idle:?}");
-        assert!(own.wall >= own.user / 2 && own.wall < Duration::from_secs(20), "{own:?}");
+        assert!(idle.wall >= Duration::from_millis(200) && idle.wall < TEST_TIMEOUT, "{idle:?}");
+        assert!(own.wall >= own.user / 2 && own.wall < TEST_TIMEOUT, "{own:?}");
     }
 }
 
@@ -196,9 +198,13 @@ async fn memory_is_counted() {
 async fn what_was_used_until_a_kill_is_counted() {
     let scene = Scene::open().await;
     for kind in BOTH {
-        let spec = CommandSpec::shell("while :; do :; done").timeout(Duration::from_millis(400));
-        let used = end_of(&scene, kind, spec).await.usage;
-        assert!(used.user > Duration::from_millis(40), "{kind:?} {used:?}");
+        // On a busy machine it has little of the time until its deadline.
+        with_enough_time(Duration::from_millis(400), async |timeout| {
+            let spec = CommandSpec::shell("while :; do :; done").timeout(timeout);
+            let used = end_of(&scene, kind, spec).await.usage;
+            (used.user > Duration::from_millis(40)).then_some(())
+        })
+        .await;
     }
 }
 
@@ -207,9 +213,9 @@ async fn what_an_earlier_command_used_is_not_counted_again() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     let text = "/usr/bin/python3 -c 'x = bytearray(100 << 20)'; i=0; while (( i++ < 100000 )); do :; done";
-    session.run(CommandSpec::shell(text)).await.unwrap();
+    let earlier = session.run(CommandSpec::shell(text)).await.unwrap().end.usage;
     let used = session.run(CommandSpec::shell("/bin/true")).await.unwrap().end.usage;
-    assert!(used.user + used.system < Duration::from_millis(30), "{used:?}");
+    assert!(used.user + used.system < earlier.user / 2, "{used:?} {earlier:?}");
     assert!(used.max_rss_bytes < 50 * MIB, "{used:?}");
     session.delete().await.unwrap();
 }

@@ -28,7 +28,7 @@ fn memory(bytes: u64) -> Limits {
 #[tokio::test]
 async fn want_of_memory_is_the_reason() {
     let scene = Scene::open().await;
-    if !scene.has_cgroup("memory limit") {
+    if scene.lacks_cgroup("memory limit") {
         return;
     }
     for kind in BOTH {
@@ -43,7 +43,7 @@ async fn want_of_memory_is_the_reason() {
 #[tokio::test]
 async fn a_program_without_a_shell_dies_for_want_of_memory() {
     let scene = Scene::open().await;
-    if !scene.has_cgroup("memory limit") {
+    if scene.lacks_cgroup("memory limit") {
         return;
     }
     let spec = CommandSpec::argv([PYTHON, "-c", "x = bytearray(200 << 20)"]).limits(memory(60 << 20));
@@ -85,7 +85,7 @@ async fn with_state(scene: &Scene) -> (Session, String) {
 #[tokio::test]
 async fn a_sessions_next_command_has_all_memory_again() {
     let scene = Scene::open().await;
-    if !scene.has_cgroup("memory limit") {
+    if scene.lacks_cgroup("memory limit") {
         return;
     }
     let (session, state) = with_state(&scene).await;
@@ -102,7 +102,7 @@ async fn a_sessions_next_command_has_all_memory_again() {
 #[tokio::test]
 async fn limited_commands_that_wait_for_each_other() {
     let scene = Scene::open().await;
-    if !scene.has_cgroup("memory limit") {
+    if scene.lacks_cgroup("memory limit") {
         return;
     }
     let session = scene.session().await;
@@ -120,7 +120,7 @@ async fn limited_commands_that_wait_for_each_other() {
 #[tokio::test]
 async fn a_shell_that_dies_for_want_of_memory_comes_back() {
     let scene = Scene::open().await;
-    if !scene.has_cgroup("memory limit") {
+    if scene.lacks_cgroup("memory limit") {
         return;
     }
     let (session, _) = with_state(&scene).await;
@@ -141,7 +141,7 @@ async fn a_shell_that_dies_for_want_of_memory_comes_back() {
 #[tokio::test]
 async fn a_tree_has_as_many_processes_as_it_may() {
     let scene = Scene::open().await;
-    if !scene.has_cgroup("process limit") {
+    if scene.lacks_cgroup("process limit") {
         return;
     }
     let limits = Limits { processes: Some(10), ..Limits::default() };

@@ -44,7 +44,7 @@ async fn the_oldest_go_by_count() {
 #[tokio::test]
 async fn the_old_go_by_age() {
     let place = Place::new();
-    let retention = Retention { max_age: Duration::from_millis(1500), ..NO_GRACE };
+    let retention = Retention { max_age: Duration::from_secs(5), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
     run(&engine, "a", "true").await;
     run(&engine, "b", "true").await;
@@ -248,7 +248,7 @@ async fn what_a_client_has_just_received_is_kept() {
         max_count: 0,
         max_age: Duration::ZERO,
         max_total_bytes: 0,
-        grace: Duration::from_secs(2),
+        grace: Duration::from_secs(10),
     };
     let engine = place.open_with(|config| config.retention = retention).await;
     run(&engine, "a", "echo a").await;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use sandcrab_engine::{
     CommandSpec, EndReason, Engine, Outcome, Session, SessionSpec, ShellDriver, Status, Stdin,
 };
-use table::{Case, Expected, Step, for_this_bash};
+use table::{Case, Expected, Step, Text, for_this_bash};
 
-use crate::support::Scene;
+use crate::support::{Scene, eventually};
 
 async fn engine(driver: ShellDriver) -> Scene {
     Scene::open_with(|config| {
@@ -34,6 +34,11 @@ async fn run(session: &Session, step: &Step) -> Outcome {
         execution.wait_started().await.unwrap();
         let entered = Duration::from_millis(if cfg!(debug_assertions) { 60 } else { 30 });
         tokio::time::sleep(entered).await;
+        if let Text::Is(expected) = &step.stdout {
+            let expected = expected.len();
+            eventually("it has written", || execution.output(100).unwrap().stdout.bytes.len() >= expected)
+                .await;
+        }
         assert!(matches!(execution.status(), Status::Running { .. }), "it runs until it is interrupted");
         session.interrupt(2, Duration::from_millis(20)).await.unwrap();
     }
@@ -97,7 +102,7 @@ async fn play_all(driver: ShellDriver) {
     assert_eq!(scene.engine.health().shell_driver, if loaded { "loaded" } else { "portable" });
     let mut failed = Vec::new();
     for case in for_this_bash().iter().filter(|case| loaded || case.loaded_only.is_none()) {
-        let patient = tokio::time::timeout(Duration::from_secs(15), play(&scene.engine, case, loaded));
+        let patient = tokio::time::timeout(Duration::from_secs(60), play(&scene.engine, case, loaded));
         match patient.await {
             Ok(Ok(())) => {}
             Ok(Err(why)) => failed.push(format!("{}: {why}", case.name)),

@@ -2,7 +2,7 @@
 
 use sandcrab_engine::{CommandSpec, Engine, SessionSpec, StartError, TerminalSpec, User};
 
-use crate::support::{Place, eventually};
+use crate::support::{Place, eventually, not_run};
 
 async fn open_as(place: &Place, user: &str) -> Engine {
     let user = User::find(user).unwrap();
@@ -14,15 +14,8 @@ async fn open_as(place: &Place, user: &str) -> Engine {
         .await
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 #[tokio::test]
-async fn a_session_of_the_engines_own_user_takes_no_command_once_there_is_another() {
-    if !is_root() {
-        return;
-    }
+async fn root_a_session_of_the_engines_own_user_takes_no_command_once_there_is_another() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new().id("own".parse().unwrap())).await.unwrap();
@@ -50,8 +43,9 @@ async fn a_session_of_the_engines_own_user_takes_no_command_once_there_is_anothe
 }
 
 #[tokio::test]
-async fn a_command_does_not_have_the_session_keyring_of_the_server() {
-    if !is_root() || !std::path::Path::new("/proc/keys").exists() {
+async fn root_a_command_does_not_have_the_session_keyring_of_the_server() {
+    if !std::path::Path::new("/proc/keys").exists() {
+        not_run("the kernel has no /proc/keys");
         return;
     }
     let place = Place::new();

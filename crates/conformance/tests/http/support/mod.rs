@@ -193,9 +193,9 @@ pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits until a value is at most `bound`, for ten seconds at most. Returns the last value.
+/// Waits until a value is at most `bound`, for a minute at most. Returns the last value.
 pub(crate) async fn settled(bound: u64, value: impl Fn() -> u64) -> u64 {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let now = value();
         if now <= bound || Instant::now() > deadline {

@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod host;
+mod not_run;
 mod place;
 mod processes;
 mod scene;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use sandcrab_engine::ExecutionId;
 
 pub(crate) use host::Host;
+pub(crate) use not_run::not_run;
 pub(crate) use place::{Place, cgroups_of};
 pub(crate) use processes::{
     Seen, Stranger, cpu_ticks, descendants, is_zombie, resident_bytes, running_in, with_argument, working_in,
@@ -25,6 +27,8 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 
 /// How long a condition may take that is met at once on an idle machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time that [`with_enough_time`] allows.
+const LONGEST: Duration = Duration::from_secs(40);
 const AGAIN: Duration = Duration::from_millis(2);
 
 /// Waits until a condition is met; fails the test if it takes too long.
@@ -33,6 +37,22 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     while !condition() {
         assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Tries something that needs a command to get to a point within a time that the test chooses. A busy machine may need
+/// longer: `None` says that the time was too short, and doubles it.
+pub(crate) async fn with_enough_time<T>(
+    first: Duration,
+    mut attempt: impl AsyncFnMut(Duration) -> Option<T>,
+) -> T {
+    let mut allowed = first;
+    loop {
+        if let Some(value) = attempt(allowed).await {
+            return value;
+        }
+        allowed *= 2;
+        assert!(allowed < LONGEST, "not within {allowed:?}, which is long enough on every machine");
     }
 }
 

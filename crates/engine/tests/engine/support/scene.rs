@@ -42,6 +42,15 @@ impl Scene {
         cgroups.split("; ").any(|part| part.starts_with(purpose) && part.contains("cgroup v"))
     }
 
+    /// Whether it does not. Then the test is noted as not run.
+    pub(crate) fn lacks_cgroup(&self, purpose: &str) -> bool {
+        let lacks = !self.has_cgroup(purpose);
+        if lacks {
+            super::not_run(&format!("no {purpose} through a cgroup"));
+        }
+        lacks
+    }
+
     pub(crate) async fn session(&self) -> Session {
         self.engine.create_session(Default::default()).await.unwrap()
     }
