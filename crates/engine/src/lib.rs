@@ -141,6 +141,9 @@ mod id;
 mod journal;
 mod layout;
 mod memory_file;
+#[cfg(test)]
+#[path = "../tests/engine/support/not_run.rs"]
+mod not_run;
 mod peer;
 mod process_tree;
 mod procfs;

@@ -7,24 +7,21 @@ use std::process::Command;
 use super::*;
 use crate::journal::error::AppendError;
 use crate::journal::{ClaimError, DEFAULT_JOURNAL_BYTES};
+use crate::not_run::not_run;
 
 /// A file system that is there for one test.
 struct Mount(PathBuf);
 
 impl Mount {
-    /// Mounts, or says why it cannot.
+    /// Mounts, or notes that the test is not run.
     fn new(kind: &str, options: &str, path: &Path) -> Option<Self> {
         #[expect(clippy::disallowed_methods, reason = "mount leaves no process behind")]
         let output =
             Command::new("mount").args(["-t", kind, "-o", options, "sandcrab-test"]).arg(path).output();
         match output {
             Ok(output) if output.status.success() => Some(Self(path.to_owned())),
-            Ok(output) => {
-                eprintln!("skipped, no {kind}: {}", String::from_utf8_lossy(&output.stderr).trim());
-                None
-            }
-            Err(error) => {
-                eprintln!("skipped, no {kind}: {error}");
+            Ok(_) | Err(_) => {
+                not_run("file systems cannot be mounted");
                 None
             }
         }
@@ -56,7 +53,7 @@ fn fill(path: &Path) {
 fn in_memory() {
     match tempfile::tempdir_in("/dev/shm") {
         Ok(dir) => exercise(dir.path()),
-        Err(error) => eprintln!("skipped, no /dev/shm: {error}"),
+        Err(_) => not_run("/dev/shm is not writable"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::command::Limits;
+use crate::not_run::not_run;
 
 fn cgroups(choice: CgroupChoice) -> Cgroups {
     Cgroups::detect(choice)
@@ -55,6 +56,7 @@ alone! {
     fn out_of_memory_is_counted() {
         let cgroups = cgroups(CgroupChoice::Auto);
         if !cgroups.support().memory {
+            not_run("no memory limit through a cgroup");
             return;
         }
         let limits = Limits { memory_bytes: Some(48 << 20), ..Limits::default() };
@@ -70,6 +72,7 @@ alone! {
     fn limits_may_come_later() {
         let cgroups = cgroups(CgroupChoice::Auto);
         if !cgroups.support().processes || !cgroups.support().kill {
+            not_run("no process limit through a cgroup");
             return;
         }
         let mut cgroup = cgroups.create(Nonce::random(), "later", &Limits::default()).unwrap();
