@@ -2,10 +2,12 @@
 
 use std::io::{self, ErrorKind};
 
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::body::{Body, Framing};
+use super::observed::observed;
 use super::request::Request;
 use super::response::{Head, Response};
 use super::target::Target;
@@ -64,6 +66,10 @@ impl Connection {
         loop {
             let head = self.any_head().await?;
             if head.status >= 200 || head.status == 101 {
+                // Refusals are observed with their code.
+                if head.status < 400 {
+                    observed(&head.title, head.status, None);
+                }
                 let framing = self.framing(&head)?;
                 return Ok((head, framing));
             }
@@ -108,7 +114,12 @@ impl Connection {
         while let Some(piece) = framing.next(&mut self.stream).await? {
             body.extend(piece);
         }
-        Ok(Response { head, body })
+        let response = Response { head, body };
+        if response.status() >= 400 {
+            let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+            observed(&response.head.title, response.status(), body["code"].as_str());
+        }
+        Ok(response)
     }
 
     /// Reads the head of the next response. The body is then read in pieces.

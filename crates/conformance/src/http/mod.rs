@@ -7,6 +7,7 @@
 mod body;
 mod connection;
 mod event;
+mod observed;
 mod request;
 mod response;
 mod socket;
@@ -15,6 +16,7 @@ mod target;
 pub use body::Body;
 pub use connection::Connection;
 pub use event::{Event, EventStream, Part};
+pub use observed::observed;
 pub use request::Request;
 pub use response::{Head, Response};
 pub use socket::Socket;

@@ -1,5 +1,7 @@
 //! [`Socket`]: the multiplexed WebSocket.
 
+use std::collections::HashMap;
+
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -11,12 +13,15 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+use super::observed::observed;
 use super::target::{Target, with_timeout};
 
 /// A WebSocket on which requests share one connection.
 #[derive(Debug)]
 pub struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    /// What each request asks for, by its id.
+    titles: HashMap<String, String>,
 }
 
 impl Socket {
@@ -44,9 +49,13 @@ impl Socket {
             Ok((stream, answer)) => {
                 let agreed = answer.headers().get("sec-websocket-protocol");
                 let agreed = agreed.and_then(|value| value.to_str().ok()).map(str::to_owned);
-                Ok((Self { stream }, agreed))
+                observed("GET /ws", 101, None);
+                Ok((Self { stream, titles: HashMap::new() }, agreed))
             }
-            Err(Error::Http(answer)) => Err(answer.status().as_str().to_owned()),
+            Err(Error::Http(answer)) => {
+                observed("GET /ws", answer.status().as_u16(), None);
+                Err(answer.status().as_str().to_owned())
+            }
             Err(other) => Err(other.to_string()),
         }
     }
@@ -60,6 +69,11 @@ impl Socket {
 
     /// Sends a frame.
     pub async fn send(&mut self, frame: &Value) {
+        if let (Some(id), Some(method), Some(path)) =
+            (frame["id"].as_str(), frame["method"].as_str(), frame["path"].as_str())
+        {
+            self.titles.insert(id.to_owned(), format!("{method} {path}"));
+        }
         self.send_text(&frame.to_string()).await;
     }
 
@@ -77,11 +91,21 @@ impl Socket {
         loop {
             match with_timeout("a frame", self.stream.next()).await? {
                 Ok(Message::Text(text)) => {
-                    return Some(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text:?}")));
+                    let frame = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text:?}"));
+                    self.observe(&frame);
+                    return Some(frame);
                 }
                 Ok(Message::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
             }
+        }
+    }
+
+    fn observe(&self, frame: &Value) {
+        let title = frame["id"].as_str().and_then(|id| self.titles.get(id));
+        let status = frame["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        if let (Some(title), Some(status)) = (title, status) {
+            observed(title, status, frame["body"]["code"].as_str());
         }
     }
 
