@@ -211,8 +211,9 @@ def main():
     table(cases, known)
     for kind, name in sorted(known - found):
         print(f"known.txt lists a difference that is not there: {kind}: {name}")
-    print(f"{time.monotonic() - begun:.0f} s")
-    return 1 if found - known else 0
+    different = {name for _, name in found - known}
+    print(f"test result: {len(cases) - len(different)} passed; {len(different)} failed in {time.monotonic() - begun:.0f} s")
+    return 1 if different else 0
 
 
 if __name__ == "__main__":
