@@ -123,7 +123,7 @@ export class Comparison {
     }
     judge.resize(...step)
     this.emulator.resize(...step)
-    if (judge.isBroken()) this.exclude('xterm.js lost rows of the screen')
+    if (judge.isBroken()) this.exclude('xterm.js lost lines in a change of the size')
     return !judge.isBroken()
   }
 

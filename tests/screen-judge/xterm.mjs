@@ -7,6 +7,20 @@ const COLOR_RGB = 0x3000000
 const UNDERLINE = 0x10000000
 const EXTENDED = 0x10000000
 
+// Whether xterm.js has stored lines before the first one. They replace other lines.
+let overwritten = false
+
+function watchLines(list) {
+  const prototype = Object.getPrototypeOf(list)
+  if (prototype.watched) return
+  prototype.watched = true
+  const { set } = prototype
+  prototype.set = function (index, value) {
+    if (index < 0) overwritten = true
+    return set.call(this, index, value)
+  }
+}
+
 export class Xterm {
   constructor(cols, rows, scrollback) {
     this.terminal = new headless.Terminal({
@@ -14,6 +28,8 @@ export class Xterm {
       windowOptions: { pushTitle: true, popTitle: true },
     })
     this.core = this.terminal._core
+    watchLines(this.core._bufferService.buffers.normal.lines)
+    overwritten = false
     this.replies = ''
     this.colors = new Map()
     this.terminal.onData(data => { this.replies += data })
@@ -46,10 +62,10 @@ export class Xterm {
     this.terminal.resize(cols, rows)
   }
 
-  // Whether rows of the screen are missing, as after some changes of size.
+  // Whether lines are missing or replaced by others, as after some changes of the size.
   isBroken() {
     const { buffers, rows } = this.core._bufferService
-    return [buffers.normal, buffers.active].some(buffer => buffer.lines.length < buffer.ybase + rows)
+    return overwritten || [buffers.normal, buffers.active].some(buffer => buffer.lines.length < buffer.ybase + rows)
   }
 
   dispose() {

@@ -1,9 +1,8 @@
 //! One of the two buffers: lines, cursor, scroll region, tab stops and saved cursor.
 
-use std::collections::VecDeque;
-
 use crate::cell::Attr;
 use crate::charset::Charset;
+use crate::ring::Ring;
 use crate::row::Row;
 use crate::tabs::Tabs;
 
@@ -22,7 +21,7 @@ pub(crate) struct Saved {
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     /// The lines. Empty in the alternate buffer while it is not shown.
-    pub(crate) lines: VecDeque<Row>,
+    pub(crate) lines: Ring,
     pub(crate) cols: usize,
     pub(crate) rows: usize,
     /// Number of lines above the screen.
@@ -45,7 +44,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) fn new(cols: usize, rows: usize, scrollback: Option<usize>) -> Self {
         Self {
-            lines: VecDeque::new(),
+            lines: Ring::default(),
             cols,
             rows,
             base: 0,
@@ -63,7 +62,8 @@ impl Buffer {
     /// Adds the lines of the screen if there are none.
     pub(crate) fn fill_screen(&mut self, attr: Attr) {
         if self.lines.is_empty() {
-            self.lines = (0..self.rows).map(|_| Row::new(self.cols, attr, false)).collect();
+            let rows: Vec<Row> = (0..self.rows).map(|_| Row::new(self.cols, attr, false)).collect();
+            self.lines = rows.into();
         }
     }
 
@@ -102,22 +102,13 @@ impl Buffer {
             self.row_mut(bottom).wrapped = wrapped;
             return;
         }
-        let full = self.lines.len() >= self.max_lines;
-        let at_end = self.base + self.bottom + 1 == self.lines.len();
-        if full
-            && at_end
-            && let Some(mut row) = self.lines.pop_front()
-        {
-            row.reset(self.cols, attr, wrapped);
-            self.lines.push_back(row);
-            return;
-        }
-        if full {
-            self.lines.pop_front();
-        } else {
+        if self.lines.len() < self.max_lines {
             self.base += 1;
+            self.lines.push(Row::new(self.cols, attr, wrapped));
+        } else if let Some(row) = self.lines.rotate() {
+            row.reset(self.cols, attr, wrapped);
         }
-        self.lines.insert(self.base + self.bottom, Row::new(self.cols, attr, wrapped));
+        self.lines.move_last_to(self.base + self.bottom);
     }
 
     /// Removes `count` rows at `top`, and adds as many empty ones at `bottom`.

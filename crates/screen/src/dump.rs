@@ -82,7 +82,7 @@ impl Screen {
     fn oddities(&self) -> String {
         let sets = &self.charsets;
         let restores = self.restores();
-        let rows = || self.normal.lines.iter().chain(&self.alternate.lines);
+        let rows = || self.normal.lines.iter().chain(self.alternate.lines.iter());
         let margin = self.join == 0 && self.is_alternate && self.buffer().x >= self.cols;
         let oddities = [
             ("pen", self.pen_is_odd() && !restores.pen),
@@ -117,7 +117,7 @@ impl Screen {
             let first = if buffer.scrollback.is_some() { 0 } else { buffer.base };
             let (base, top, bottom) = (buffer.base - first, buffer.top, buffer.bottom);
             push(out, format_args!("{name} base {base} region {top} {bottom} tabs {tabs}"));
-            for row in buffer.lines.range(first..) {
+            for row in buffer.lines.from(first) {
                 push(out, format_args!("{}", self.dump_row(row)));
             }
         }

@@ -52,7 +52,7 @@ impl Screen {
             3 => {
                 let buffer = self.buffer_mut();
                 let excess = buffer.lines.len().saturating_sub(rows);
-                buffer.lines.drain(..excess);
+                buffer.lines.remove_first(excess);
                 buffer.base = buffer.base.saturating_sub(excess);
             }
             _ => {}

@@ -28,6 +28,7 @@ mod print;
 mod reflow;
 mod repaint;
 mod reply;
+mod ring;
 mod row;
 mod screen;
 mod sgr;

@@ -4,8 +4,6 @@
 //! around the cursor are left as they are, because shells and programs redraw them. The alternate buffer is not
 //! wrapped again; its rows keep the cells behind a narrower margin.
 
-use std::collections::VecDeque;
-
 use crate::buffer::Buffer;
 use crate::cell::{Attr, Cell};
 use crate::row::Row;
@@ -18,12 +16,12 @@ impl Buffer {
         self.max_lines = self.max_lines.max(max_lines);
         if !self.lines.is_empty() {
             if old_cols < cols {
-                self.lines.iter_mut().for_each(|row| row.resize(cols));
+                self.lines.straighten().iter_mut().for_each(|row| row.resize(cols));
             }
             let raised = if self.rows < rows { self.add_rows(cols, rows) } else { self.remove_rows(rows) };
             let excess = self.lines.len().saturating_sub(max_lines);
             if max_lines < self.max_lines && excess > 0 {
-                self.lines.drain(..excess);
+                self.lines.remove_first(excess);
                 self.base = self.base.saturating_sub(excess);
                 self.saved.line = self.saved.line.saturating_sub(excess);
             }
@@ -40,7 +38,7 @@ impl Buffer {
                 self.widen(old_cols, cols);
             } else if cols < old_cols {
                 self.narrow(old_cols, cols);
-                self.lines.iter_mut().for_each(|row| row.resize(cols));
+                self.lines.straighten().iter_mut().for_each(|row| row.resize(cols));
             }
         }
         self.cols = cols;
@@ -55,7 +53,7 @@ impl Buffer {
         let line = self.base + self.y;
         self.base = self.base.min(self.lines.len().saturating_sub(self.rows));
         while self.lines.len() < self.base + self.rows {
-            self.lines.push_back(Row::new(self.cols, Attr::default(), false));
+            self.lines.push(Row::new(self.cols, Attr::default(), false));
         }
         self.y = (line - self.base).min(self.rows - 1);
     }
@@ -70,7 +68,7 @@ impl Buffer {
                     self.base -= 1;
                     raised += 1;
                 } else {
-                    self.lines.push_back(Row::new(cols, Attr::default(), false));
+                    self.lines.push(Row::new(cols, Attr::default(), false));
                 }
             }
         }
@@ -82,7 +80,7 @@ impl Buffer {
         for _ in rows..self.rows {
             if self.lines.len() > rows + self.base {
                 if self.lines.len() > self.base + self.y + 1 {
-                    self.lines.pop_back();
+                    self.lines.pop();
                 } else {
                     self.base += 1;
                 }
@@ -95,8 +93,8 @@ impl Buffer {
     fn widen(&mut self, old_cols: usize, cols: usize) {
         let cursor = self.base + self.y;
         let mut removed = 0;
-        let mut kept = VecDeque::with_capacity(self.lines.len());
-        let mut lines = std::mem::take(&mut self.lines).into_iter().peekable();
+        let mut kept = Vec::with_capacity(self.lines.len());
+        let mut lines = std::mem::take(self.lines.straighten()).into_iter().peekable();
         let mut at = 0;
         while let Some(first) = lines.next() {
             let mut group = vec![first];
@@ -112,7 +110,7 @@ impl Buffer {
             at += count;
             kept.extend(group);
         }
-        self.lines = kept;
+        self.lines = kept.into();
         for _ in 0..removed {
             if self.base > 0 {
                 self.base -= 1;
@@ -120,7 +118,7 @@ impl Buffer {
             }
             self.y = self.y.saturating_sub(1);
             if self.lines.len() < self.rows {
-                self.lines.push_back(Row::new(cols, Attr::default(), false));
+                self.lines.push(Row::new(cols, Attr::default(), false));
             }
         }
         if removed > 0 {
@@ -151,7 +149,7 @@ impl Buffer {
                 continue;
             }
             let count = last - y + 1;
-            let group: Vec<&Row> = self.lines.range(y..=last).collect();
+            let group: Vec<&Row> = self.lines.from(y).take(count).collect();
             let lengths = new_lengths(&group, old_cols, cols);
             let added = lengths.len().saturating_sub(count);
             let trimmed = if self.base == 0 && self.y + 1 != len { self.y } else { len };
@@ -198,7 +196,8 @@ impl Buffer {
             return;
         }
         let total = (self.lines.len() + inserted).min(max);
-        let mut result = VecDeque::with_capacity(total);
+        // From the bottom up.
+        let mut result = Vec::with_capacity(total);
         let mut inserts = inserts.into_iter().peekable();
         let mut so_far = 0;
         while result.len() < total {
@@ -207,15 +206,16 @@ impl Buffer {
                 so_far += insert.count;
                 for _ in 0..insert.count.min(total - result.len()) {
                     let row = insert.rows.pop();
-                    result.push_front(row.unwrap_or_else(|| Row::new(cols, Attr::default(), true)));
+                    result.push(row.unwrap_or_else(|| Row::new(cols, Attr::default(), true)));
                 }
-            } else if let Some(row) = self.lines.pop_back() {
-                result.push_front(row);
+            } else if let Some(row) = self.lines.pop() {
+                result.push(row);
             } else {
                 break;
             }
         }
-        self.lines = result;
+        result.reverse();
+        self.lines = result.into();
     }
 }
 

@@ -167,6 +167,7 @@ impl Screen {
         (self.cols, self.rows) = (usize::from(size.cols).max(MIN_COLS), usize::from(size.rows));
         self.normal.resize(self.cols, self.rows);
         self.alternate.resize(self.cols, self.rows);
+        self.in_run = false;
         self.changes += 1;
     }
 
@@ -271,7 +272,7 @@ impl Screen {
             }
             marks.extended(cell.ext);
         };
-        let lines = self.normal.lines.iter().chain(&self.alternate.lines);
+        let lines = self.normal.lines.iter().chain(self.alternate.lines.iter());
         lines.flat_map(|row| row.distinct_cells()).for_each(&mut mark);
         marks.extended(self.pen.ext);
         self.extras.sweep(&marks, self.pen.extended.link);

@@ -80,7 +80,7 @@ impl Screen {
 
     fn shown(&self, scrollback: usize) -> impl Iterator<Item = &Row> {
         let buffer = self.buffer();
-        buffer.lines.range(buffer.base.saturating_sub(scrollback)..)
+        buffer.lines.from(buffer.base.saturating_sub(scrollback))
     }
 
     /// Appends the text of a row without the blanks at its end.

@@ -21,15 +21,32 @@ impl Screen {
         }
     }
 
-    /// Whether the cursor of the alternate buffer can be moved behind the right margin.
-    pub(crate) fn margin_is_paintable(&self) -> bool {
+    /// Column and number of the cells that are written to move the cursor behind the right margin, if characters are
+    /// there.
+    fn margin_text(&self) -> Option<(usize, usize)> {
         let row = self.buffer().row(self.buffer().y);
-        let last = row.get(self.cols - 1);
-        let from = if last.is_spacer() { self.cols - 2 } else { self.cols - 1 };
-        let first = row.get(from);
-        let printable =
-            first.has_content() && (first.width() == 0 || first.width() as usize == self.cols - from);
-        printable || (0..self.cols).all(|at| is_plain_blank(row.get(at)) && row.get(at).bg == last.bg)
+        let at = |back: usize| row.get(self.cols - back);
+        let last = at(1);
+        if last.is_spacer() {
+            return (at(2).width() == 2).then_some((self.cols - 2, 1));
+        }
+        if !last.has_content() || last.width() > 1 {
+            return None;
+        }
+        // The last character replaced the second half of the one before.
+        Some(if at(2).width() == 2 { (self.cols - 2, 2) } else { (self.cols - 1, 1) })
+    }
+
+    /// Whether the cursor's row has been erased as a whole.
+    fn cursor_row_is_erased(&self) -> bool {
+        let row = self.buffer().row(self.buffer().y);
+        let first = row.get(0);
+        is_plain_blank(first) && row.cells(self.cols).all(|cell| cell == first)
+    }
+
+    /// Whether the cursor can be moved behind the right margin in the alternate buffer.
+    pub(crate) fn margin_is_paintable(&self) -> bool {
+        self.margin_text().is_some() || self.cursor_row_is_erased()
     }
 
     /// Moves the cursor to its place. At the right margin, the next character wraps. `charset` is the viewer's
@@ -37,13 +54,9 @@ impl Screen {
     pub(super) fn write_cursor(&self, painter: &mut RowPainter<'_>, charset: Charset) {
         let buffer = self.buffer();
         let (cols, x, row) = (self.cols, buffer.x, buffer.row(buffer.y));
-        let last = row.get(cols - 1);
-        let from = if last.is_spacer() { cols - 2 } else { cols - 1 };
-        let first = row.get(from);
-        let printable = first.has_content()
-            && matches!(first.width() as usize, width if width == 0 || width == cols - from);
+        let text = self.margin_text();
         let reachable = self.cursor_row_number();
-        let Some(y) = reachable.filter(|_| x < cols || printable || self.is_alternate) else {
+        let Some(y) = reachable.filter(|_| x < cols || text.is_some() || self.is_alternate) else {
             // Switching buffers takes the cursor along, wherever it is.
             painter.out.only_background(0);
             painter.out.raw(b"\x1b[?47h");
@@ -57,14 +70,20 @@ impl Screen {
         };
         if x < cols {
             painter.out.position(x, y);
-        } else if printable {
-            painter.out.position(from, y);
-            painter.out.attr(first.attr());
-            write_mapped(painter, first, charset);
-        } else if (0..cols).all(|at| is_plain_blank(row.get(at)) && row.get(at).bg == last.bg) {
+        } else if let Some((at, count)) = text {
+            painter.out.position(at, y);
+            painter.out.attr(row.get(at).attr());
+            write_mapped(painter, row.get(at), charset);
+            if count == 2 {
+                painter.out.raw(b"\x1b[?7l");
+                painter.out.attr(row.get(at + 1).attr());
+                write_mapped(painter, row.get(at + 1), charset);
+                painter.out.raw(b"\x1b[?7h");
+            }
+        } else if self.cursor_row_is_erased() {
             painter.out.position(cols - 1, y);
             painter.out.raw(b" ");
-            painter.out.only_background(last.bg & COLOR_MASK);
+            painter.out.only_background(row.get(0).bg & COLOR_MASK);
             painter.out.raw(b"\x1b[1K");
         } else {
             painter.out.position(cols - 1, y);

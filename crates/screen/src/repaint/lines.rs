@@ -19,9 +19,8 @@ impl RowPainter<'_> {
     /// pen has default attributes. Then the cursor is in the last row.
     pub(super) fn lines(&mut self, buffer: &Buffer, first: usize, saved: Option<SavedAt>) {
         let mut previous: Option<&Row> = None;
-        let lines = buffer.lines.range(first..);
-        let wrapped =
-            buffer.lines.range(first..).skip(1).map(|row| row.wrapped).chain(std::iter::once(false));
+        let lines = buffer.lines.from(first);
+        let wrapped = buffer.lines.from(first).skip(1).map(|row| row.wrapped).chain(std::iter::once(false));
         for (line, (row, next_wrapped)) in lines.zip(wrapped).enumerate() {
             if self.out.is_full() {
                 return;
