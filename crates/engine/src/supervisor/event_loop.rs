@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, statat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::{Signal, set_child_subreaper, setsid};
+use rustix::process::{set_child_subreaper, setsid};
 
 use super::context::Context;
-use super::core::{Core, EndRequest, Purpose, kill_shell};
+use super::core::{Core, Purpose, kill_shell};
 use super::job::{Exit, Job, Pumped, raw};
 use super::leftovers::Leftovers;
 use super::link::EngineLink;
@@ -28,8 +28,6 @@ use crate::protocol::{Answer, Stage};
 use crate::shell::Shell;
 use crate::sys;
 
-/// Interval between attempts to record an end on a full disk.
-const END_RETRY: Duration = Duration::from_millis(500);
 /// Polling interval if it cannot wait for its descriptors.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval at which a supervisor without an engine checks whether an engine can still find it.
@@ -46,7 +44,7 @@ pub(crate) struct Supervisor {
     finished: Vec<Job>,
     signals: OwnedFd,
     /// Time of the next check of the socket, while no engine is connected.
-    orphan_check: Option<Instant>,
+    pub(super) orphan_check: Option<Instant>,
     leaving: bool,
 }
 
@@ -243,23 +241,6 @@ impl Supervisor {
         sources.into_iter().zip(fds).filter_map(happened).collect()
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        let core = &self.core;
-        let jobs = core.jobs.iter().filter_map(|job| job.deadline().map(|(at, _)| at));
-        let endings = core.endings.iter().map(|task| task.wake_at);
-        let retry = core.jobs.iter().any(Job::has_unwritten_end).then(|| Instant::now() + END_RETRY);
-        let gates = core.jobs.iter().filter_map(Job::gate_expires_at);
-        jobs.chain(endings)
-            .chain(gates)
-            .chain(self.role.wake_at(core))
-            .chain(retry)
-            .chain(self.orphan_check)
-            .chain(core.closed_leftovers.iter().filter_map(Leftovers::wake_at))
-            .chain(core.link.wake_at())
-            .chain(self.role.shell().and_then(Shell::wake_at))
-            .min()
-    }
-
     /// Handles all consequences of events.
     fn follow_up(&mut self, now: Instant) {
         if self.role.shell().and_then(Shell::wake_at).is_some_and(|at| at <= now) {
@@ -315,34 +296,6 @@ impl Supervisor {
                 self.core.quit(0);
             }
         }
-    }
-
-    fn keep_deadlines(&mut self, now: Instant) {
-        let passed: Vec<_> = self
-            .core
-            .jobs
-            .iter()
-            .filter_map(|job| job.deadline().filter(|(at, _)| *at <= now).map(|(_, why)| (job.slot, why)))
-            .collect();
-        for (slot, reason) in passed {
-            self.end_for_cause(slot, reason, now);
-        }
-    }
-
-    /// Ends a running job because of a deadline or a limit.
-    fn end_for_cause(&mut self, slot: u32, reason: EndReason, now: Instant) {
-        let Some(job) = self.core.find(slot) else {
-            return;
-        };
-        let grace = if reason == EndReason::OutputLimit { Duration::ZERO } else { job.command.timeout_grace };
-        let signal = match job.io.terminal() {
-            _ if grace.is_zero() => Signal::KILL,
-            // An interactive shell ignores SIGTERM.
-            Some(_) => Signal::HUP,
-            None => Signal::TERM,
-        };
-        let request = EndRequest { slot, reason, signal, grace, purpose: Purpose::Cause };
-        self.role.end_processes(&mut self.core, request, now);
     }
 
     fn step_endings(&mut self, now: Instant) {

@@ -150,10 +150,10 @@ pub(crate) struct Job {
     /// Its reader, if it waits for one.
     gate: Option<ReaderGate>,
     /// Whether its pipes are not read because its reader is behind.
-    is_blocked: bool,
+    pub(super) is_blocked: bool,
     journal: JournalWriter,
-    started: Instant,
-    last_output: Instant,
+    pub(super) started: Instant,
+    pub(super) last_output: Instant,
     end_unwritten: Option<UnwrittenEnd>,
     /// Number of sizes of its terminal so far.
     sizes: u64,
@@ -410,23 +410,6 @@ impl Job {
             limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
         }
         limited
-    }
-
-    /// The next deadline and its reason.
-    pub(crate) fn deadline(&self) -> Option<(Instant, EndReason)> {
-        if self.stage != Stage::Running || self.cause.is_some() {
-            return None;
-        }
-        let wall = self.command.timeout.and_then(|t| self.started.checked_add(t));
-        // A command that waits for its reader does not count as idle.
-        let idle_timeout = self.command.idle_timeout.filter(|_| !self.is_blocked);
-        let idle = idle_timeout.and_then(|t| self.last_output.checked_add(t));
-        match (wall, idle) {
-            (Some(wall), Some(idle)) if idle < wall => Some((idle, EndReason::IdleTimeout)),
-            (Some(wall), _) => Some((wall, EndReason::Timeout)),
-            (None, Some(idle)) => Some((idle, EndReason::IdleTimeout)),
-            (None, None) => None,
-        }
     }
 
     fn own_oom_kills(&self) -> u64 {

@@ -2,7 +2,7 @@
 //!
 //! - [`zygote`]: forks supervisors; [`context`]: what each inherits from it.
 //! - [`event_loop`]: the event loop of a supervisor; [`core`]: the common state; [`requests`]: the handlers of
-//!   requests.
+//!   requests; [`deadlines`]: timeouts.
 //! - [`role`]: the role of a supervisor: [`ready`], [`run`], [`session`] or [`terminal`], each with its own fields,
 //!   deadlines and end.
 //! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: backpressure by its reader; [`stdio`]: creation
@@ -12,6 +12,7 @@
 
 pub(crate) mod context;
 mod core;
+mod deadlines;
 mod event_loop;
 mod job;
 mod job_io;
