@@ -28,7 +28,7 @@
 //! processes that live members have forked since. As long as there are live members, the ending continues.
 
 pub(crate) mod cgroup;
-mod ending;
+mod kill;
 pub(crate) mod limits;
 mod member;
 mod members;
@@ -43,7 +43,7 @@ pub(crate) mod walk;
 
 pub(crate) use crate::procfs::StartTime;
 pub(crate) use cgroup::{Cgroup, CgroupChoice, Cgroups, OomCounter};
-pub(crate) use ending::{Ending, FORCE_LIMIT, Step};
+pub(crate) use kill::{Ending, FORCE_LIMIT, Step};
 pub(crate) use limits::Plan;
 pub(crate) use query::{one_of_each, usage_of};
 pub(crate) use scope::Scope;
