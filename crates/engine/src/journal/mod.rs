@@ -10,7 +10,7 @@
 //! | `format.rs`, `record.rs` | sizes, headers, records, checksums |
 //! | `files.rs` | names, and reading and writing at offsets |
 //! | `record_scanner.rs`, `buffer.rs` | the records of a journal in order, across its segments |
-//! | `writer.rs`, `writer/segments.rs` | appending, the bound, behaviour on a full disk |
+//! | `writer.rs`, `writer/size_limit.rs` | appending, the bound, behaviour on a full disk |
 //! | `reader.rs`, `seek.rs` | cursors, gaps, tails, ranges of one stream |
 //! | `store.rs`, `found.rs` | claiming, retiring and finding slots |
 //! | `retention.rs`, `usage.rs` | removal of finished journals, and their size on disk |

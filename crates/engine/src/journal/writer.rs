@@ -1,6 +1,6 @@
 //! Appends to a journal, within its bound, on a disk that may be full.
 
-mod segments;
+mod size_limit;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! The writer's segments: adding one, dropping old ones, and the reserve on a full disk.
+//! Keeps a journal within its size limit: adds segments, drops old ones, and uses the reserve on a full disk.
 
 use std::os::fd::{AsFd, OwnedFd};
 
