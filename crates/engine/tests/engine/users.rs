@@ -58,10 +58,7 @@ async fn root_a_command_does_not_have_the_session_keyring_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_user_owns_its_terminal() {
-    if !is_root() {
-        return;
-    }
+async fn root_user_owns_its_terminal() {
     let place = Place::new();
     let engine = open_as(&place, "54321:54321").await;
     let text = "stat -c '%u %g %a' $(tty); echo x > /dev/tty && echo y > $(tty) && echo fine";
