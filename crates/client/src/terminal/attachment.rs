@@ -1,28 +1,27 @@
 //! [`Attachment`]: a viewer of a terminal that reconnects and resumes.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Sink, Stream};
+use futures_util::Stream;
 use sandcrab_api::terminal::{
     TerminalClientFrame, TerminalClientFrameKind, TerminalErrorFrame, TerminalExitFrame, TerminalFrame,
+    TerminalInputResponse,
 };
 use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
-use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::connect::Socket;
+use super::outgoing::Outgoing;
 use super::routes::checked_terminal;
 use crate::retry::Retry;
 use crate::{Client, ClientError};
 
-/// The most input that waits to be sent.
-pub const MAX_QUEUED_INPUT_BYTES: usize = 64 << 10;
 /// A ping is sent after this silence of the server.
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// A connection that is silent for longer is lost.
@@ -99,8 +98,8 @@ pub struct Attachment {
     link: Link,
     /// Whether the next binary message is a repaint.
     is_repaint: bool,
-    outgoing: VecDeque<Message>,
-    queued_input: usize,
+    outgoing: Outgoing,
+    pasting: Option<Pasting>,
     heard: Instant,
     is_pinged: bool,
     retry: Retry,
@@ -108,6 +107,12 @@ pub struct Attachment {
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Socket, ClientError>> + Send>>;
+
+/// A piece of a paste that is being sent.
+struct Pasting {
+    piece: Bytes,
+    request: Pin<Box<dyn Future<Output = Result<TerminalInputResponse, ClientError>> + Send>>,
+}
 
 enum Link {
     Connected(Box<Socket>),
@@ -127,8 +132,8 @@ impl Client {
             cursor: options.since,
             link: Link::Waiting,
             is_repaint: false,
-            outgoing: VecDeque::new(),
-            queued_input: 0,
+            outgoing: Outgoing::default(),
+            pasting: None,
             heard: Instant::now(),
             is_pinged: false,
             retry: Retry::default(),
@@ -151,21 +156,22 @@ impl Attachment {
         self.cursor
     }
 
-    /// Whether [`Attachment::send`] accepts this number of bytes.
-    pub fn has_room(&self, bytes: usize) -> bool {
-        self.queued_input + bytes <= MAX_QUEUED_INPUT_BYTES
+    /// Queues input, which [`Attachment::next`] sends as fast as the program reads it. Returns whether it was accepted: not if
+    /// more than [`crate::MAX_QUEUED_INPUT_BYTES`] wait.
+    pub fn send(&mut self, input: impl AsRef<[u8]>) -> bool {
+        self.outgoing.push(input.as_ref())
     }
 
-    /// Queues input, which [`Attachment::next`] sends. Returns whether it was accepted: not if more than
-    /// [`MAX_QUEUED_INPUT_BYTES`] wait.
-    pub fn send(&mut self, input: impl Into<Bytes>) -> bool {
-        let input = input.into();
-        if !self.has_room(input.len()) {
-            return false;
-        }
-        self.queued_input += input.len();
-        self.outgoing.push_back(Message::Binary(input));
-        true
+    /// Sends input such as Ctrl-C at once: input that still waits is dropped, as a terminal does.
+    pub fn interrupt(&mut self, input: impl AsRef<[u8]>) {
+        self.outgoing.discard();
+        self.pasting = None;
+        self.outgoing.push(input.as_ref());
+    }
+
+    /// Whether input waits because the program does not read.
+    pub fn has_queued_input(&self) -> bool {
+        self.outgoing.has_input()
     }
 
     /// Changes the size of the viewer, and of the terminal.
@@ -173,10 +179,7 @@ impl Attachment {
         self.size = Some((cols, rows));
         if !self.read_only {
             let frame = TerminalClientFrame { kind: TerminalClientFrameKind::Resize, cols, rows };
-            let text = serde_json::to_string(&frame).unwrap_or_default();
-            // Only the last size matters, and the queue stays bounded.
-            self.outgoing.retain(|message| !message.is_text());
-            self.outgoing.push_back(Message::text(text));
+            self.outgoing.resize(serde_json::to_string(&frame).unwrap_or_default());
         }
     }
 
@@ -203,7 +206,7 @@ impl Attachment {
                         self.link = Link::Connected(Box::new(socket));
                         (self.heard, self.is_pinged, self.is_repaint) = (Instant::now(), false, false);
                         // The request had the size.
-                        self.outgoing.retain(|message| !message.is_text());
+                        self.outgoing.reconnected();
                     }
                     Err(error) => {
                         self.link = Link::Waiting;
@@ -228,10 +231,7 @@ impl Attachment {
         let Link::Connected(socket) = &mut self.link else { return };
         let sent = async {
             // Keys that were typed before are still sent. A failure to say goodbye changes nothing.
-            drop(
-                std::future::poll_fn(|cx| poll_send(socket, &mut self.outgoing, &mut self.queued_input, cx))
-                    .await,
-            );
+            drop(std::future::poll_fn(|cx| self.outgoing.poll_send(socket, cx)).await);
             drop(socket.close(None).await);
         };
         drop(tokio::time::timeout(CLOSE_TIMEOUT, sent).await);
@@ -253,22 +253,37 @@ impl Attachment {
     /// Sends what is queued and receives a message. `None`: one that is not an event. The error is temporary if the
     /// connection was lost.
     async fn exchange(&mut self) -> Result<Option<TerminalEvent>, ClientError> {
+        if let Some(piece) = self.outgoing.take_piece() {
+            let (client, id, bytes) = (self.client.clone(), self.id.clone(), piece.clone());
+            let request = Box::pin(async move { client.write_terminal(&id, bytes).await });
+            self.pasting = Some(Pasting { piece, request });
+        }
         let Link::Connected(socket) = &mut self.link else { return Ok(None) };
-        let deadline = self.heard + if self.is_pinged { LONGEST_SILENCE } else { PING_AFTER };
+        let silent_at = self.heard + if self.is_pinged { LONGEST_SILENCE } else { PING_AFTER };
+        let wakes_at = self.outgoing.wakes_at().map_or(silent_at, |at| at.min(silent_at));
         let received = tokio::select! {
             received = std::future::poll_fn(|cx| {
-                let sent = poll_send(socket, &mut self.outgoing, &mut self.queued_input, cx);
+                let sent = self.outgoing.poll_send(socket, cx);
                 if let Poll::Ready(Err(error)) = sent {
                     return Poll::Ready(Some(Err(error)));
                 }
                 Pin::new(&mut **socket).poll_next(cx)
             }) => received,
-            () = sleep_until(deadline) => {
+            sent = pasted(&mut self.pasting) => {
+                if let Some(Pasting { piece, .. }) = self.pasting.take() {
+                    self.outgoing.pasted(&piece, accepted(&sent));
+                }
+                return Ok(None);
+            }
+            () = sleep_until(wakes_at) => {
+                if Instant::now() < silent_at {
+                    return Ok(None);
+                }
                 if self.is_pinged {
                     return Err(self.client.connection_lost("the server does not respond"));
                 }
                 self.is_pinged = true;
-                self.outgoing.push_front(Message::Ping(Bytes::new()));
+                self.outgoing.ping();
                 return Ok(None);
             }
         };
@@ -285,6 +300,10 @@ impl Attachment {
                 Ok(Some(TerminalEvent::Output(bytes)))
             }
             Some(Ok(Message::Text(text))) => self.control(text.as_str()),
+            Some(Ok(Message::Pong(payload))) => {
+                self.outgoing.pong(&payload);
+                Ok(None)
+            }
             Some(Ok(_)) => Ok(None),
         }
     }
@@ -337,24 +356,22 @@ fn body_of(frame: TerminalErrorFrame) -> ErrorBody {
     }
 }
 
-/// Sends what is queued. Ready when everything is sent.
-fn poll_send(
-    socket: &mut Socket,
-    outgoing: &mut VecDeque<Message>,
-    queued_input: &mut usize,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), SocketError>> {
-    let mut socket = Pin::new(socket);
-    while !outgoing.is_empty() {
-        std::task::ready!(socket.as_mut().poll_ready(cx))?;
-        if let Some(message) = outgoing.pop_front() {
-            if message.is_binary() {
-                *queued_input = queued_input.saturating_sub(message.len());
-            }
-            socket.as_mut().start_send(message)?;
-        }
+/// The bytes that the terminal has accepted of a piece. After other errors nothing is sent again: it may have arrived.
+fn accepted(sent: &Result<TerminalInputResponse, ClientError>) -> usize {
+    let full = match sent {
+        Err(ClientError::Api(body)) if body.code == ErrorCode::TerminalInputFull => body,
+        _ => return usize::MAX,
+    };
+    let written = full.context.get("written").and_then(serde_json::Value::as_u64);
+    written.and_then(|written| usize::try_from(written).ok()).unwrap_or(usize::MAX)
+}
+
+/// The result of a paste, if there is one.
+async fn pasted(pasting: &mut Option<Pasting>) -> Result<TerminalInputResponse, ClientError> {
+    match pasting {
+        Some(pasting) => (&mut pasting.request).await,
+        None => std::future::pending().await,
     }
-    socket.as_mut().poll_flush(cx)
 }
 
 fn is_of_another_type(text: &str) -> bool {

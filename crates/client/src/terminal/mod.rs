@@ -2,9 +2,11 @@
 
 mod attachment;
 mod connect;
+mod outgoing;
 mod routes;
 #[cfg(test)]
 mod tests;
 
-pub use attachment::{AttachOptions, Attachment, MAX_QUEUED_INPUT_BYTES, TerminalEvent};
+pub use attachment::{AttachOptions, Attachment, TerminalEvent};
+pub use outgoing::MAX_QUEUED_INPUT_BYTES;
 pub use routes::{Recording, ScreenOptions};

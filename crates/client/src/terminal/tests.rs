@@ -1,5 +1,7 @@
 //! Attachments against a server that says what a test tells it to.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt, StreamExt};
 use sandcrab_api::ErrorCode;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -17,11 +19,16 @@ fn ready(cursor: u64) -> Message {
     Message::text(format!(r#"{{"type":"ready","id":"t","cursor":{cursor},"cols":80,"rows":24}}"#))
 }
 
+/// An error body.
+fn body_of(code: &str, status: u16) -> String {
+    format!(
+        r#"{{"code":"{code}","message":"no","context":{{}},"httpStatus":{status},"timestamp":"2026-01-01T00:00:00Z","requestId":"r"}}"#
+    )
+}
+
 /// The answer of a server that refuses a request.
 fn refusal(code: &str, status: u16) -> String {
-    let body = format!(
-        r#"{{"code":"{code}","message":"no","context":{{}},"httpStatus":{status},"timestamp":"2026-01-01T00:00:00Z","requestId":"r"}}"#
-    );
+    let body = body_of(code, status);
     format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
@@ -117,10 +124,9 @@ async fn input_and_sizes_are_sent_in_order() {
     let serve = async {
         let (mut socket, line) = accept(listener.accept().await.unwrap().0).await;
         assert_eq!(line, "/ws/terminal?terminalId=t -");
-        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("ls\r"));
         let resize = r#"{"type":"resize","cols":90,"rows":20}"#;
         assert_eq!(socket.next().await.unwrap().unwrap(), Message::text(resize));
-        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("more"));
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("ls\rmore"));
         socket.send(Message::text(EXIT)).await.unwrap();
         // Until the client has read it.
         while let Some(Ok(_)) = socket.next().await {}
@@ -190,4 +196,87 @@ async fn refusals_and_wrong_answers_are_errors() {
     assert!(matches!(errors[1], ClientError::InvalidResponse { .. }), "{:?}", errors[1]);
     assert!(matches!(errors[2], ClientError::InvalidResponse { .. }), "{:?}", errors[2]);
     assert!(matches!(client.attach("list", &AttachOptions::default()).await, Err(ClientError::Id(_))));
+}
+
+/// Reads a request with its body; returns its path and the body.
+async fn request(stream: &mut TcpStream) -> (String, Vec<u8>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split('\r').next()).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).await.unwrap();
+    (head.split(' ').nth(1).unwrap().to_owned(), body)
+}
+
+/// The terminal takes 5 bytes, then none, then everything.
+#[tokio::test]
+async fn a_paste_is_sent_as_fast_as_it_is_read() {
+    let (listener, client) = server().await;
+    let paste: Vec<u8> = (0..100_000_u32).flat_map(u32::to_be_bytes).collect();
+    let serve = async {
+        let (mut socket, _) = next_connection(&listener).await;
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("key"));
+        // The paste waits for the pong, which is sent with the next message.
+        let respond = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut received = Vec::new();
+            for number in 0.. {
+                let (path, body) = request(&mut stream).await;
+                assert_eq!(path, "/api/terminal/t/input");
+                let taken = match number {
+                    0 => 5,
+                    1 | 2 => 0,
+                    _ => body.len(),
+                };
+                received.extend_from_slice(&body[..taken]);
+                let (status, answer) = if taken == body.len() {
+                    (
+                        200,
+                        format!(r#"{{"success":true,"written":{taken},"timestamp":"2026-01-01T00:00:00Z"}}"#),
+                    )
+                } else {
+                    let context = format!(r#""context":{{"written":{taken}}}"#);
+                    (409, body_of("TERMINAL_INPUT_FULL", 409).replace(r#""context":{}"#, &context))
+                };
+                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", answer.len());
+                stream.write_all(format!("{head}{answer}").as_bytes()).await.unwrap();
+                if received.len() == paste.len() {
+                    return received;
+                }
+            }
+            unreachable!("the loop has no end");
+        };
+        let until_keys = async {
+            loop {
+                if socket.next().await.unwrap().unwrap() == Message::binary("x") {
+                    break;
+                }
+            }
+        };
+        let (received, ()) = tokio::join!(respond, until_keys);
+        assert!(received == paste, "{} bytes", received.len());
+        // Keys that the program does not read are reported.
+        let full = r#"{"type":"error","code":"TERMINAL_INPUT_FULL","message":"full"}"#;
+        socket.send(Message::text(full)).await.unwrap();
+        socket.send(Message::text(EXIT)).await.unwrap();
+        while let Some(Ok(_)) = socket.next().await {}
+    };
+    let attach = async {
+        let mut attached = client.attach("t", &AttachOptions::default()).await.unwrap();
+        assert!(attached.send("key"));
+        let waited = tokio::time::timeout(Duration::from_millis(20), attached.next()).await;
+        assert!(waited.is_err(), "no event is expected: {waited:?}");
+        assert!(attached.send(&paste));
+        while attached.has_queued_input() {
+            let waited = tokio::time::timeout(Duration::from_millis(20), attached.next()).await;
+            assert!(waited.is_err(), "no event is expected: {waited:?}");
+        }
+        assert!(attached.send("x"));
+        events(attached).await
+    };
+    let (events, ()) = tokio::join!(attach, serve);
+    assert!(matches!(events[..], [TerminalEvent::Failed(_), TerminalEvent::Exit(_)]), "{events:?}");
 }

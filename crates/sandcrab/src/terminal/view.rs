@@ -14,6 +14,10 @@ const HANGUP: u8 = 1;
 const INTERRUPT: u8 = 2;
 const CTRL_C: u8 = 0x03;
 const BELL: &[u8] = b"\x07";
+/// Keys that interrupt, quit or stop a program: Ctrl-C, Ctrl-\ and Ctrl-Z.
+const INTERRUPTS: [u8; 3] = [CTRL_C, 0x1c, 0x1a];
+/// The most bytes of a key that is pressed. More at a time are pasted.
+const MAX_KEY_BYTES: usize = 16;
 
 /// The local terminal, for the time of one view.
 #[derive(Debug)]
@@ -138,7 +142,9 @@ impl LocalScreen {
                         if filtered.input.contains(&CTRL_C) {
                             return Ok(Outcome::Signal(INTERRUPT));
                         }
-                    } else if !filtered.input.is_empty() && !attached.send(filtered.input) {
+                    } else if attached.has_queued_input() && is_interrupt(&filtered.input) {
+                        attached.interrupt(filtered.input);
+                    } else if !attached.send(filtered.input) {
                         beep(display).await?;
                     }
                     if filtered.detached {
@@ -166,6 +172,11 @@ async fn receive(attached: &mut Attachment, display: &mut Display) -> Result<Opt
         }
         other => Ok(Some(other)),
     }
+}
+
+/// Whether a key was pressed that must not wait behind a paste.
+fn is_interrupt(keys: &[u8]) -> bool {
+    keys.len() <= MAX_KEY_BYTES && keys.iter().any(|key| INTERRUPTS.contains(key))
 }
 
 /// What a terminal does with a key that it does not take.
