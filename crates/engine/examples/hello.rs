@@ -4,7 +4,7 @@
 use sandcrab_engine::{CommandSpec, Engine, EngineConfig, SessionSpec};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First of all: supervisors are this same program, started again.
+    // First, because the engine starts this program again as its supervisors.
     sandcrab_engine::init();
 
     tokio::runtime::Runtime::new()?.block_on(async {

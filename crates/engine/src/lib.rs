@@ -17,7 +17,7 @@
 //! use sandcrab_engine::{CommandSpec, Engine, EngineConfig};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // First of all: supervisors are this same program, started again.
+//!     // First, because the engine starts this program again as its supervisors.
 //!     sandcrab_engine::init();
 //!
 //!     let state = tempfile::tempdir()?;

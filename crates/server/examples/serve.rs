@@ -3,7 +3,7 @@
 use sandcrab_server::{Server, ServerConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First of all: supervisors are this same program, started again.
+    // First, because the engine starts this program again as its supervisors.
     sandcrab_engine::init();
     let mut words = std::env::args().skip(1);
     let (Some(state_dir), Some(token)) = (words.next(), words.next()) else {
