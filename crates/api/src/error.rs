@@ -87,7 +87,7 @@ codes! {
     ProcessNotFound = "PROCESS_NOT_FOUND", 404;
     /// The session does not exist.
     SessionNotFound = "SESSION_NOT_FOUND", 404;
-    /// There is no such terminal, or its record was removed.
+    /// The terminal does not exist, or its record was removed.
     TerminalNotFound = "TERMINAL_NOT_FOUND", 404;
     /// The route does not support this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
@@ -159,7 +159,7 @@ impl utoipa::PartialSchema for ErrorCode {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         let values: Vec<_> = Self::ALL.iter().map(|code| (code.as_str(), code.meaning())).collect();
         crate::wire_enum::schema(
-            "Why a request was refused. A newer server may have more codes than these.",
+            "Error code. A newer server may send codes that are not listed here.",
             &values,
         )
     }

@@ -201,7 +201,7 @@ fn name_or_number() -> utoipa::openapi::schema::Object {
     use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
     ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::String, Type::Integer]))
-        .description(Some("The signal."))
+        .description(Some("The signal: a name (`TERM`, `SIGTERM`) or a number."))
         .examples(["SIGTERM"])
         .build()
 }

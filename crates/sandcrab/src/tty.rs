@@ -128,7 +128,7 @@ pub(crate) fn lost(id: &str, failure: Failure) -> Failure {
     }
 }
 
-/// Deletes a terminal that nobody will look at again.
+/// Deletes a terminal that is no longer needed.
 pub(crate) async fn delete(client: &Client, id: &str) {
     // It may be gone, or the server may be.
     drop(tokio::time::timeout(DELETE_TIMEOUT, client.delete_terminal(id)).await);

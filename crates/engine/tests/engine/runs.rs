@@ -192,7 +192,7 @@ async fn an_engine_says_where_it_is_what_runs_and_what_commands_start_from() {
     assert_eq!(scene.engine.env(), [("B".into(), "2".into())]);
 }
 
-/// Nothing of ours is open in a command's programs, however it is run.
+/// A command's programs inherit no descriptors of the engine, however the command is run.
 #[tokio::test]
 async fn a_program_has_no_descriptors_of_ours() {
     let text = "ls /proc/self/fd".to_owned();

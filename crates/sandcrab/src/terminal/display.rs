@@ -1,7 +1,7 @@
 //! [`Display`]: writes the output of a program to the local terminal, on a thread of its own.
 //!
 //! A terminal that takes no output blocks the thread only. Signals and the detach keys still work, and the connection is not
-//! read meanwhile, so that the server repaints instead of sending what nobody could see.
+//! read meanwhile, so that the server repaints instead of sending output that cannot be shown.
 
 use std::io;
 use std::time::Duration;

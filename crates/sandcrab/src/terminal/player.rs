@@ -67,7 +67,7 @@ pub(crate) async fn play(path: PathBuf, options: PlayOptions, output: Output) ->
     ended
 }
 
-/// Reads a recording until its end, or until nobody plays it any more.
+/// Reads a recording until its end, or until the player stops.
 fn read(path: &Path, to: &mpsc::Sender<Item>) {
     let open = || -> Result<(Header, Cast<_>), CastError> {
         let source: Box<dyn Read> =

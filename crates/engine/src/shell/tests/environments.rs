@@ -117,7 +117,7 @@ fn without_time(name: &str, output: &str) -> String {
     (101..200).fold(output.to_owned(), later)
 }
 
-/// How what a shell of ours wrote differs from what bash did.
+/// Returns the differences between the output of a driven shell and that of bash.
 fn difference(name: &str, value: &str, ours: &Outcome, theirs: &(String, String)) -> Option<String> {
     let ours = (without_time(name, &ours.out()), ours.err());
     (ours != *theirs).then(|| format!("\n{name}={value}\n ours   {ours:?}\n theirs {theirs:?}"))

@@ -1,4 +1,4 @@
-//! [`Pty`]: the program in a terminal of its own, with somebody who types and reads.
+//! [`Pty`]: the program on its own terminal, with scripted input.
 
 use std::fs::File;
 use std::io::Write;
