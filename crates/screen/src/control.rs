@@ -92,7 +92,8 @@ impl Screen {
 
     /// A control sequence with this prefix, these intermediates and this final byte.
     pub(crate) fn control(&mut self, collected: u32, last: u8) {
-        self.dirty = true;
+        // Queries change nothing.
+        self.dirty |= !matches!((collected, last), (_, b'c' | b'n') | (DOLLAR | PRIVATE_DOLLAR, b'p'));
         let params = &self.parser.params;
         let first = params.get(0);
         let count = params.count(0);

@@ -80,7 +80,8 @@ impl Screen {
 
     fn shown(&self, scrollback: usize) -> impl Iterator<Item = &Row> {
         let buffer = self.buffer();
-        buffer.lines.from(buffer.base.saturating_sub(scrollback))
+        let above = if self.is_alternate { 0 } else { scrollback };
+        buffer.lines.from(buffer.base.saturating_sub(above))
     }
 
     /// Appends the text of a row without the blanks at its end.
@@ -111,7 +112,12 @@ impl Screen {
         let mut column = 0;
         while column < self.cols {
             let cell = row.get(column);
-            if let (Some(run), true) = (runs.last_mut(), last == Some(cell.attr())) {
+            // Attributes that look the same can differ.
+            let same = last == Some(cell.attr())
+                || runs.last().is_some_and(|run| {
+                    (run.style, run.link.as_deref()) == (self.style(cell), self.link(cell))
+                });
+            if let (Some(run), true) = (runs.last_mut(), same) {
                 self.push_cell(cell, &mut run.text);
             } else {
                 let mut text = String::new();
@@ -123,8 +129,8 @@ impl Screen {
                     style: self.style(cell),
                     link: self.link(cell).map(str::to_owned),
                 });
-                last = Some(cell.attr());
             }
+            last = Some(cell.attr());
             column += cell.width().max(1) as usize;
         }
         let plain = Style::default();

@@ -3,6 +3,18 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+/// The same cases in every run; with `SANDCRAB_SOAK`, a hundred times as many, different in every run.
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    let soak = std::env::var_os("SANDCRAB_SOAK").is_some();
+    ProptestConfig {
+        cases: if soak { 100 * cases } else { cases },
+        rng_seed: if soak { RngSeed::Random } else { RngSeed::Fixed(1) },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 const TEXTS: &[&str] = &[
     "a",

@@ -1,8 +1,6 @@
 //! A repaint reproduces the screen: the state after it equals the state before, and both continue alike.
 
-mod output;
-
-use output::output;
+use crate::output::{config, output};
 use proptest::prelude::*;
 use sandcrab_screen::{Screen, Size};
 
@@ -36,7 +34,7 @@ fn copy(original: &Screen, size: Size, scrollback: usize) -> Screen {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(400))]
 
     #[test]
     fn a_repaint_reproduces_the_screen(
@@ -88,7 +86,7 @@ proptest! {
         let copy = copy(&original, original.size(), 6);
         prop_assert_eq!(original.text(100), copy.text(100));
         prop_assert_eq!(original.cursor(), copy.cursor());
-        prop_assert!(original.rows(100).eq(copy.rows(100)));
+        prop_assert_eq!(original.rows(100).collect::<Vec<_>>(), copy.rows(100).collect::<Vec<_>>());
     }
 
     #[test]

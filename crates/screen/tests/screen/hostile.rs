@@ -1,5 +1,6 @@
 //! Hostile output: the emulator does not panic, hang or grow.
 
+use crate::output::config;
 use proptest::prelude::*;
 use sandcrab_screen::{REPLIES_LIMIT, SCROLLBACK_LINES, Screen, Size};
 
@@ -12,7 +13,7 @@ fn resident() -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(100))]
 
     #[test]
     fn random_bytes_never_panic(
@@ -89,7 +90,7 @@ fn endless_strings_and_side_data_do_not_grow() {
 fn different_links_and_texts_in_every_cell_are_bounded() {
     let mut screen = Screen::new(Size::new(100, 50), SCROLLBACK_LINES);
     let before = resident();
-    for number in 0..200_000_u32 {
+    for number in 0..40_000_u32 {
         let mark = char::from_u32(0x300 + number % 100).unwrap_or('\u{300}');
         let other = char::from_u32(0x300 + number / 100 % 100).unwrap_or('\u{300}');
         screen.feed(
