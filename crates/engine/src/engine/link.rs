@@ -433,7 +433,14 @@ impl SupervisorLink {
                         drop(sender.send(envelope.body));
                     }
                 }
-                Ok(None) => return Ok(()),
+                Ok(None) => {
+                    if !lock(&self.executions).is_empty()
+                        && let Some(engine) = engine.upgrade()
+                    {
+                        engine.run_continues(self);
+                    }
+                    return Ok(());
+                }
                 // An event of a newer supervisor; its relevant content is also in the journal.
                 Err(FrameError::Unknown(_)) => {}
                 Err(e) => return Err(io::Error::other(e)),
@@ -490,6 +497,8 @@ impl SupervisorLink {
                     if is_reusable && execution.fixed.session.is_none() && execution.fixed.terminal.is_none()
                     {
                         engine.renewing(self);
+                    } else {
+                        engine.run_was_last(self);
                     }
                 }
             }

@@ -51,8 +51,15 @@ struct Counts {
 }
 
 impl Counts {
-    fn stop_expecting(&mut self, nonce: u64) {
+    fn is_expected(&self, nonce: u64) -> bool {
+        self.running.iter().any(|(_, running)| *running == nonce)
+    }
+
+    /// Returns whether it was expected.
+    fn stop_expecting(&mut self, nonce: u64) -> bool {
+        let before = self.running.len();
         self.running.retain(|(_, running)| *running != nonce);
+        self.running.len() < before
     }
 
     /// Number of supervisors to create. Those with a long run are not expected any more.
@@ -86,10 +93,6 @@ impl Pool {
         counts.ready.drain(..).collect()
     }
 
-    /// A supervisor begins a run.
-    pub(super) fn begin_run(&self, link: &SupervisorLink) {
-        lock(&self.counts).running.push_back((Instant::now(), link.nonce));
-    }
 }
 
 /// A supervisor taken for new work. It returns to the pool if it was not used.
@@ -131,10 +134,39 @@ impl Drop for Waiting<'_> {
 }
 
 impl Inner {
-    /// Returns a supervisor for new work: a ready one, else a new one.
+    /// Returns a supervisor for a session: a ready one, else a new one.
     pub(super) async fn supervisor(self: &Arc<Self>) -> Result<Taken, StartError> {
+        self.refill_soon();
         let link = self.take().await?;
         Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
+    }
+
+    /// The same for a run, after which the supervisor may return. While enough others are ready, a refill is scheduled
+    /// only when the run turns out not to be short: a timer costs as much as a tenth of a short run.
+    pub(super) async fn supervisor_for_run(self: &Arc<Self>) -> Result<Taken, StartError> {
+        let link = self.take().await?;
+        let mut counts = lock(&self.pool.counts);
+        counts.running.push_back((Instant::now(), link.nonce));
+        let is_short = counts.ready.len() < self.config.ready_shells.div_ceil(2);
+        drop(counts);
+        if is_short {
+            self.refill_soon();
+        }
+        Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
+    }
+
+    /// A supervisor has reported something other than the end of its run.
+    pub(super) fn run_continues(self: &Arc<Self>, link: &SupervisorLink) {
+        if lock(&self.pool.counts).is_expected(link.nonce) {
+            self.refill_soon();
+        }
+    }
+
+    /// The run of a supervisor has finished in a way after which it exits.
+    pub(super) fn run_was_last(self: &Arc<Self>, link: &SupervisorLink) {
+        if lock(&self.pool.counts).stop_expecting(link.nonce) {
+            self.refill_soon();
+        }
     }
 
     /// Whether work that a supervisor refused goes to another one. A supervisor whose limits a command has lowered
@@ -154,10 +186,10 @@ impl Inner {
     }
 
     async fn take(self: &Arc<Self>) -> Result<Arc<SupervisorLink>, StartError> {
-        self.refill_soon();
         if let Some(link) = self.pool.pop() {
             return Ok(link);
         }
+        self.refill_soon();
         // One that is about to be ready is available sooner than a new one.
         let waiting = Waiting::new(&self.pool);
         if waiting.may_hope() {
@@ -180,7 +212,7 @@ impl Inner {
     /// The run of a supervisor has finished: it may become ready for another.
     pub(super) fn renewing(&self, link: &SupervisorLink) {
         let mut counts = lock(&self.pool.counts);
-        counts.stop_expecting(link.nonce);
+        let _ = counts.stop_expecting(link.nonce);
         if link.set_renewing(true) {
             counts.renewing += 1;
         }
@@ -189,10 +221,16 @@ impl Inner {
     /// A supervisor has exited.
     pub(super) fn not_renewing(self: &Arc<Self>, link: &SupervisorLink) {
         let mut counts = lock(&self.pool.counts);
-        counts.stop_expecting(link.nonce);
+        let mut is_missing = counts.stop_expecting(link.nonce);
+        let before = counts.ready.len();
+        counts.ready.retain(|ready| ready.nonce != link.nonce);
+        is_missing |= counts.ready.len() < before;
         if link.set_renewing(false) {
             counts.renewing -= 1;
-            drop(counts);
+            is_missing = true;
+        }
+        drop(counts);
+        if is_missing {
             self.refill_soon();
         }
     }
@@ -200,7 +238,7 @@ impl Inner {
     /// A supervisor is ready again.
     pub(super) fn renewed(&self, link: &Arc<SupervisorLink>) {
         self.put_back_and(link, |counts| {
-            counts.stop_expecting(link.nonce);
+            let _ = counts.stop_expecting(link.nonce);
             if link.set_renewing(false) {
                 counts.renewing -= 1;
             }
@@ -359,8 +397,7 @@ mod tests {
         counts.running = [(start, 1), (start + SHORT_RUN, 2)].into();
         assert_eq!(counts.missing(4, start), 0);
         assert_eq!(counts.missing(4, start + SHORT_RUN), 1);
-        counts.stop_expecting(2);
-        assert!(counts.running.is_empty());
+        assert!(counts.is_expected(2) && counts.stop_expecting(2) && !counts.stop_expecting(2));
         assert_eq!(counts.missing(4, start + SHORT_RUN), 2);
     }
 }

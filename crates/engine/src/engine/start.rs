@@ -151,8 +151,7 @@ impl Inner {
     ) -> Result<Execution, StartError> {
         let mut given_up = 0;
         loop {
-            let taken = self.supervisor().await?;
-            self.pool.begin_run(&taken.link);
+            let taken = self.supervisor_for_run().await?;
             let started = match self.start_on(&taken.link, spec, context).await {
                 Ok(execution) => execution.wait_started().await.map(|()| execution),
                 Err(e) => Err(e),
