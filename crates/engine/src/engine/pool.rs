@@ -92,7 +92,6 @@ impl Pool {
         counts.generation += 1;
         counts.ready.drain(..).collect()
     }
-
 }
 
 /// A supervisor taken for new work. It returns to the pool if it was not used.

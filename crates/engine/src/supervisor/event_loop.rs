@@ -219,23 +219,14 @@ impl Supervisor {
                 tv_nsec: wait.subsec_nanos().into(),
             }
         });
-        let mut seen = Ok(0);
-        while seen == Ok(0) && self.role.spins() {
-            seen = poll(&mut fds, Some(&Timespec::default()));
-            if seen == Ok(0) {
-                std::thread::yield_now();
+        match poll(&mut fds, timeout.as_ref()) {
+            // A command lowered our limit of open files below the number of descriptors.
+            Err(Errno::INVAL) if !core.own_limits.restore_needed() => {
+                std::thread::sleep(LOOK_INTERVAL);
+                return sources.into_iter().filter(Source::can_be_tried).collect();
             }
-        }
-        if seen == Ok(0) {
-            match poll(&mut fds, timeout.as_ref()) {
-                // A command lowered our limit of open files below the number of descriptors.
-                Err(Errno::INVAL) if !core.own_limits.restore_needed() => {
-                    std::thread::sleep(LOOK_INTERVAL);
-                    return sources.into_iter().filter(Source::can_be_tried).collect();
-                }
-                // Interrupted or out of memory: treated as a spurious wake-up.
-                _ => {}
-            }
+            // Interrupted or out of memory: treated as a spurious wake-up.
+            _ => {}
         }
         let happened = |(source, fd): (Source, PollFd<'_>)| (!fd.revents().is_empty()).then_some(source);
         sources.into_iter().zip(fds).filter_map(happened).collect()

@@ -8,7 +8,7 @@
 //! - [`job`]: one execution; [`job_io`]: its pipes; [`reader_gate`]: backpressure by its reader; [`stdio`]: creation
 //!   of pipes.
 //! - [`leftovers`]: leftovers of executions; [`orphan_reaper`]: orphans of dead supervisors.
-//! - [`spin`]: busy-waiting for the end of a command; [`link`]: the connection to the engine.
+//! - [`link`]: the connection to the engine.
 
 pub(crate) mod context;
 mod core;
@@ -29,7 +29,6 @@ mod run;
 mod session;
 mod setup;
 pub(crate) mod shell_input;
-mod spin;
 mod stdio;
 mod template;
 mod terminal;

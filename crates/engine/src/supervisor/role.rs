@@ -110,14 +110,6 @@ impl Role {
         }
     }
 
-    /// Whether to poll again at once instead of sleeping.
-    pub(super) fn spins(&self) -> bool {
-        match self {
-            Self::Ready(_) | Self::Run(_) | Self::Terminal(_) => false,
-            Self::Session(session) => session.spins(),
-        }
-    }
-
     pub(super) fn housekeeping(&self) -> Housekeeping {
         match self {
             Self::Ready(ready) => Housekeeping { close: true, prepare: ready.is_up() },

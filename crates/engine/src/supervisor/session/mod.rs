@@ -15,7 +15,6 @@ use super::ready::Ready;
 use super::role::Housekeeping;
 use super::setup::setup_text;
 use super::shell_input::check_folder;
-use super::spin::{FOR_ENGINE, FOR_SHELL, Spin, awake_for};
 use super::template::Template;
 use crate::end::{EndReason, StateSource};
 use crate::journal::NewJournal;
@@ -106,9 +105,6 @@ pub(super) struct Session {
     shell: Option<Shell>,
     /// The rest of the template that has become its shell.
     unused: Template,
-    /// Busy-waiting for the end of a command, and for the next one.
-    for_shell: Spin,
-    for_engine: Spin,
     env: Vec<Variable>,
     cwd: Option<Bytes>,
     activity: Activity,
@@ -151,10 +147,6 @@ impl Session {
     /// A shell that has ended while its last snapshot is pending.
     pub(super) fn dead_shell(&self) -> Option<&Shell> {
         self.dead_shell.as_ref()
-    }
-
-    pub(super) fn spins(&self) -> bool {
-        self.for_shell.goes_on() || self.for_engine.goes_on()
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
@@ -309,8 +301,6 @@ impl Session {
             slot: open.slot,
             shell: template.take_for_session(|shell| core.restore_shell_limits(shell)),
             unused: template,
-            for_shell: Spin::new(awake_for(FOR_SHELL)),
-            for_engine: Spin::new(awake_for(FOR_ENGINE)),
             env: open.env,
             cwd: open.cwd,
             activity: Activity::Down,
@@ -345,7 +335,6 @@ impl Session {
             return Answer::Refused(why);
         }
         let slot = command.slot;
-        self.for_engine.end();
         match core.new_job(command, journal, now) {
             Ok(job) => {
                 core.jobs.push(job);

@@ -199,9 +199,6 @@ impl Session {
         }
         self.activity = Activity::Command { slot, unwinding: None };
         self.is_rapid = self.warm_until.take().is_some();
-        if self.is_rapid {
-            self.for_shell.begin();
-        }
         job.restored = self.restored.take();
         self.shell_ended = false;
         job.record_start(pid);
@@ -268,10 +265,6 @@ impl Session {
         let activity = std::mem::replace(&mut self.activity, Activity::Idle);
         match activity {
             Activity::Command { slot, .. } => {
-                self.for_shell.end();
-                if self.is_rapid {
-                    self.for_engine.begin();
-                }
                 self.warm_until = Some(now + WARM_TIME);
                 self.saved.changed(now);
                 self.complete_command(core, slot, Exit::of(done), now);
