@@ -80,6 +80,17 @@ impl Failure {
         }
     }
 
+    /// Recorded output of a process that the server did not keep.
+    pub(crate) fn dropped(id: &str, bytes: u64) -> Self {
+        let hint = "the server keeps as much of each command as its option --journal-bytes says, less on a full disk";
+        Self::Local {
+            code: "OUTPUT_MISSING",
+            message: format!("{bytes} bytes of the output of {id} are missing: the server has dropped them"),
+            hint: Some(hint.to_owned()),
+            exit_code: exit_code::IO,
+        }
+    }
+
     /// Standard input that cannot be read.
     pub(crate) fn stdin(error: &io::Error) -> Self {
         Self::io(format!("failed to read standard input: {error}"))

@@ -24,6 +24,8 @@ use prefix::{Prefix, Stream};
 ///
 /// With --json, each event is one line with the cursor after it, for --since; output is text, and bytes that are not UTF-8
 /// are replaced. With --tail, the last lines come first: standard output, then standard error; with --json as one document.
+///
+/// If the server has dropped some of the output, a note says where, and the exit code is 74.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// Ids of the processes.
@@ -132,12 +134,16 @@ impl Printer<'_> {
         let options =
             FollowOptions { encoding: Some(self.encoding()), since, stop_when_caught_up: !self.args.follow };
         let mut events = self.client.follow(id, &options).await?;
+        let mut missing = 0;
         while let Some(event) = events.next().await? {
             if !self.args.wants(&event) {
                 continue;
             }
             if self.output.json {
                 self.output.json_line(&Line { process_id: id, cursor: events.cursor(), event: &event })?;
+            }
+            if let ProcessEvent::Gap(gap) = &event {
+                missing += gap.to.saturating_sub(gap.from);
             }
             match event {
                 ProcessEvent::Error(error) => return Err(Failure::Event(error)),
@@ -148,7 +154,8 @@ impl Printer<'_> {
                 ProcessEvent::ProcessInfo(_) | ProcessEvent::Exit(_) | ProcessEvent::CaughtUp(_) => (),
             }
         }
-        self.finish().await
+        self.finish().await?;
+        if missing > 0 { Err(Failure::dropped(id, missing)) } else { Ok(()) }
     }
 
     fn encoding(&self) -> Encoding {

@@ -71,6 +71,25 @@ fn json_logs_have_cursors() {
     assert_eq!((rest.text(), rest.stderr.as_str()), ("", "two\n"));
 }
 
+/// What is printed is not what the process wrote, so this is not a success, whatever the format.
+#[test]
+fn logs_with_dropped_output_are_a_failure() {
+    let server = TestServer::with_options(&["--journal-bytes", "1MiB"]);
+    start(&server, "p", "head -c 3000000 /dev/zero");
+    server.run(&["wait", "p"]).with_code(0);
+    let shown = server.run(&["logs", "p"]).with_code(74);
+    let missing = 3_000_000 - shown.stdout.len();
+    assert!(shown.stderr.contains(&format!("{missing} bytes of the output of p are missing")), "{shown:?}");
+    server.run(&["logs", "p", "--json"]).with_code(74);
+    start(&server, "q", "echo all");
+    server.run(&["wait", "q"]).with_code(0);
+    let both = server.run(&["logs", "p", "q", "--follow"]).with_code(74);
+    assert!(both.text().contains("q | all"));
+    // Nothing is missing after the gap.
+    let last = server.run(&["logs", "p", "--since", "2999990"]).with_code(0);
+    assert_eq!(last.stdout, [0; 10]);
+}
+
 #[test]
 fn logs_follow_until_the_end() {
     let server = TestServer::new();
