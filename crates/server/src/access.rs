@@ -129,11 +129,7 @@ impl AccessPolicy {
         if !is_socket {
             return Err(unauthorized("a token is required"));
         }
-        let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-        let mut given = protocols.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-        let is_token =
-            |part: &[u8]| part.trim_ascii().strip_prefix(TOKEN_PROTOCOL.as_bytes()).is_some_and(is_right);
-        if given.any(is_token) {
+        if token_protocols(headers).any(is_right) {
             return Ok(());
         }
         Err(unauthorized("a token is required"))
@@ -194,6 +190,13 @@ pub(crate) async fn require_token(State(app): State<App>, request: Request, next
         }
         Err(refusal) => refusal.into_response(),
     }
+}
+
+/// The tokens among the subprotocols that a WebSocket client offers.
+pub(crate) fn token_protocols(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let offered = offered.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    offered.filter_map(|protocol| protocol.trim_ascii().strip_prefix(TOKEN_PROTOCOL.as_bytes()))
 }
 
 /// Returns whether a request asks for a WebSocket upgrade.

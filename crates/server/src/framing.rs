@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 use sandcrab_api::{IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, REQUEST_ID_HEADER, SESSION_HEADER};
 
+use crate::access::token_protocols;
 use crate::error::ApiError;
 
 /// The headers of which the server reads one value. A second one would be ambiguous.
@@ -34,6 +35,7 @@ const SINGLE: [HeaderName; 15] = [
 /// Refuses a request that another program may interpret differently.
 pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
     check_single(request.headers())?;
+    check_credentials(request.headers())?;
     check_target(request.uri(), request.headers())
 }
 
@@ -47,6 +49,20 @@ pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), ApiError> {
         if headers.get_all(name).iter().nth(1).is_some() {
             return Err(ApiError::invalid(name.as_str(), "duplicate header; send it once"));
         }
+    }
+    Ok(())
+}
+
+/// Refuses more than one token: another program may have checked the one that this server does not read.
+fn check_credentials(headers: &HeaderMap) -> Result<(), ApiError> {
+    let name = header::SEC_WEBSOCKET_PROTOCOL;
+    if !headers.contains_key(&name) {
+        return Ok(());
+    }
+    let count = token_protocols(headers).count() + usize::from(headers.contains_key(header::AUTHORIZATION));
+    if token_protocols(headers).next().is_some() && count > 1 {
+        let why = "the request has several tokens; send one, as Authorization or as a subprotocol";
+        return Err(ApiError::invalid(name.as_str(), why));
     }
     Ok(())
 }
@@ -76,7 +92,8 @@ mod tests {
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
         }
-        let checked = check_single(&map).and_then(|()| check_target(&Uri::from_static(uri), &map));
+        let checked = check_single(&map).and_then(|()| check_credentials(&map));
+        let checked = checked.and_then(|()| check_target(&Uri::from_static(uri), &map));
         checked.err().map(|e| e.message().to_owned())
     }
 
@@ -87,6 +104,15 @@ mod tests {
             ("/", &[(header::TRANSFER_ENCODING, "identity")]),
             ("/", &[(header::TRANSFER_ENCODING, "chunked, chunked")]),
             ("http://localhost/", &[(header::HOST, "evil.example")]),
+            ("/", &[(header::SEC_WEBSOCKET_PROTOCOL, "bearer.a, bearer.a")]),
+            (
+                "/",
+                &[
+                    (header::SEC_WEBSOCKET_PROTOCOL, "bearer.a,x"),
+                    (header::SEC_WEBSOCKET_PROTOCOL, "bearer.b"),
+                ],
+            ),
+            ("/", &[(header::SEC_WEBSOCKET_PROTOCOL, "x, bearer.a"), (header::AUTHORIZATION, "Bearer a")]),
         ] {
             assert!(refused(uri, headers).is_some(), "{uri} {headers:?}");
         }
@@ -95,6 +121,8 @@ mod tests {
             ("/", &[(header::TRANSFER_ENCODING, "Chunked")]),
             ("http://LOCALHOST:1/", &[(header::HOST, "localhost:1")]),
             ("http://localhost/", &[]),
+            ("/", &[(header::SEC_WEBSOCKET_PROTOCOL, "x, bearer.a"), (header::SEC_WEBSOCKET_PROTOCOL, "y")]),
+            ("/", &[(header::SEC_WEBSOCKET_PROTOCOL, "x, y"), (header::AUTHORIZATION, "Bearer a")]),
             ("/", &[(header::ACCEPT, "a"), (header::ACCEPT, "b"), (header::RANGE, "bytes=0-1")]),
         ] {
             assert_eq!(refused(uri, headers), None, "{uri} {headers:?}");

@@ -216,6 +216,25 @@ pub(super) async fn token_position(target: Target) {
     let offer = Request::get("/api/ping").header("sec-websocket-protocol", format!("bearer.{token}"));
     open.send(offer.clone()).await.refused(401, "UNAUTHORIZED");
     open.send(offer.header("upgrade", "websocket")).await.refused(401, "UNAUTHORIZED");
+    // Two tokens are ambiguous, also if both are right.
+    let upgrade = Request::get("/ws")
+        .header("connection", "upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+    for (offered, authorization) in [
+        (format!("bearer.{token}, bearer.{token}"), None),
+        (format!("bearer.{token}, bearer.wrong"), None),
+        (format!("bearer.{token}"), Some(format!("Bearer {token}"))),
+        ("x, bearer.wrong".to_owned(), Some(format!("Bearer {token}"))),
+    ] {
+        let mut request = upgrade.clone().header("sec-websocket-protocol", offered);
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        let refusal = open.send(request).await.refused(400, "VALIDATION_FAILED");
+        assert_eq!(refusal["context"]["field"], "sec-websocket-protocol", "{refusal}");
+    }
 }
 
 /// Many headers, long paths and unusual bytes are refused or ignored.
