@@ -1,8 +1,8 @@
 //! [`Lifeline`]: the socket between the parent and its server.
 //!
 //! The parent sends one message when it starts a server: the reason, and the listening socket, if there is one. The server
-//! sends its listening socket as soon as there is one, and [`LISTENING`] when it has printed its address. After that, only
-//! the end of the socket is a message.
+//! sends its listening socket as soon as it has one, and a second message when it has printed the address. After that,
+//! only the end of the socket is a message.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,7 +21,7 @@ use tokio::io::Interest;
 pub(super) const SERVER: &str = "sandcrab-server";
 /// The text of the message with the listening socket.
 pub(super) const SOCKET: &str = "socket";
-/// The text of the message that the server listens and has printed its address.
+/// The text of the message that the address was printed and signals are handled.
 pub(super) const LISTENING: &str = "listening";
 /// The longest text of a message.
 const MAX_TEXT_BYTES: usize = 256;
@@ -101,7 +101,8 @@ impl Lifeline {
     }
 
     /// The next message, if it has arrived.
-    pub(super) fn arrived(&self) -> Option<Message> {
+    pub(super) fn received(&self) -> Option<Message> {
+        // Not `try_io`, which may not have seen yet that the socket is readable.
         receive(&self.0).ok().flatten()
     }
 

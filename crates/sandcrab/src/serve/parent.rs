@@ -15,7 +15,7 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::CANNOT_RUN;
 use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
-use super::lifeline::{self, Lifeline, SERVER};
+use super::lifeline::{self, LISTENING, Lifeline, Message, SERVER};
 use super::main_program::{MainProgram, STOP_GRACE};
 
 /// The exit code of a server that failed with an error message.
@@ -44,6 +44,11 @@ pub(super) fn say(text: fmt::Arguments<'_>) {
 pub(super) struct End(pub(super) WaitStatus);
 
 impl End {
+    /// Whether a signal ended it.
+    fn is_by_signal(self) -> bool {
+        self.0.terminating_signal().is_some()
+    }
+
     /// The exit code as a shell reports it.
     pub(super) fn code(self) -> u8 {
         let code = self.0.exit_status().or(self.0.terminating_signal().map(|signal| 128 + signal));
@@ -71,6 +76,8 @@ struct Parent {
     held: Option<Signal>,
     /// A stop signal that no server has handled yet.
     wish: Option<Signal>,
+    /// Whether a server has printed the address.
+    is_announced: bool,
     /// Failed restarts in a row.
     failed_starts: u32,
     program: MainProgram,
@@ -96,6 +103,7 @@ impl Parent {
             socket: None,
             held: None,
             wish: None,
+            is_announced: false,
             failed_starts: 0,
             program,
         })
@@ -144,7 +152,9 @@ impl Parent {
                 }
             };
             let (end, has_listened) = self.watch(server).await;
-            let is_crash = !matches!(end.code(), 0 | CANNOT_RUN) && self.socket.is_some();
+            // A first server that exits before it listens has said why. One that was killed may have had clients.
+            let is_crash =
+                !matches!(end.code(), 0 | CANNOT_RUN) && (self.socket.is_some() || end.is_by_signal());
             if !is_crash {
                 return Ok(end.code());
             }
@@ -165,7 +175,12 @@ impl Parent {
             // A server that crashes while it stops may not have ended all commands.
             self.held = self.wish;
             self.pause(pause).await;
-            reason = format!("the server before this one {end}");
+            // Without a reason, the next server is the first one for the user: it prints the address.
+            if self.is_announced {
+                reason = format!("the server before this one {end}");
+            } else {
+                say(format_args!("the server {end} while it started; starting it again"));
+            }
         }
     }
 
@@ -205,9 +220,9 @@ impl Parent {
                 self.forward(&server, Signal::TERM);
             }
             if let Some(end) = end {
-                // It may have sent its socket just before it ended.
-                while let Some(message) = server.lifeline.as_ref().and_then(Lifeline::arrived) {
-                    self.receive(&mut server, message);
+                // What it sent before it ended. Its process id may be that of another process now: no signals.
+                while let Some(message) = server.lifeline.as_ref().and_then(Lifeline::received) {
+                    self.take(message, &mut server);
                 }
                 return (End(end), server.is_listening);
             }
@@ -219,7 +234,7 @@ impl Parent {
                 }
                 message = next(server.lifeline.as_ref()) => match message {
                     Some(message) => {
-                        self.receive(&mut server, message);
+                        self.take(message, &mut server);
                         if server.is_listening {
                             match self.held.take() {
                                 Some(signal) => self.forward_to_server(&server, signal),
@@ -234,9 +249,13 @@ impl Parent {
         }
     }
 
-    fn receive(&mut self, server: &mut Server, message: lifeline::Message) {
+    /// Takes a message of the server: its socket, or that it listens.
+    fn take(&mut self, message: Message, server: &mut Server) {
         self.socket = message.socket.or(self.socket.take());
-        server.is_listening |= message.text == lifeline::LISTENING;
+        if message.text.ends_with(LISTENING) {
+            server.is_listening = true;
+            self.is_announced = true;
+        }
     }
 
     fn forward(&mut self, server: &Server, signal: Signal) {
@@ -301,7 +320,7 @@ fn is_stop(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP].contains(&signal)
 }
 
-async fn next(lifeline: Option<&Lifeline>) -> Option<lifeline::Message> {
+async fn next(lifeline: Option<&Lifeline>) -> Option<Message> {
     match lifeline {
         Some(lifeline) => lifeline.next().await,
         None => std::future::pending().await,

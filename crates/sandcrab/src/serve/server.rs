@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::CANNOT_RUN;
 use super::compat;
-use super::lifeline::{self, Lifeline, Message};
+use super::lifeline::{self, LISTENING, Lifeline, Message, SOCKET};
 use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
 use crate::address_file::AddressFile;
@@ -119,18 +119,19 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let access = config.access.clone();
     let warning = compat::warning(&config);
     let state_dir = config.engine.state_dir.clone();
-    let is_first = message.socket.is_none();
+    let is_first = message.text.is_empty();
     let server = match message.socket {
         Some(socket) => start_on(config, socket).await?,
         None => Server::start(config).await?,
     };
+    let told = |source| Failure::Os { doing: "tell the parent", source };
+    // At once: from now on clients can connect, so the next server must use the same socket.
+    let shared = server.listening().share().map_err(told)?;
+    lifeline.send(SOCKET, Some(shared.as_fd())).map_err(told)?;
+    drop(shared);
     // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
     let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
-    let told = |source| Failure::Os { doing: "tell the parent", source };
-    let shared = server.listening().share();
-    // Before the address is printed: from then on, a server that crashes is replaced at the same address.
-    shared.and_then(|socket| lifeline.send(lifeline::SOCKET, Some(socket.as_fd()))).map_err(told)?;
     if is_first {
         start_lines::print(server.address(), &access, &token_file);
         if let Some(warning) = warning {
@@ -141,7 +142,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         tracing::warn!(running, "{}; running commands are adopted", message.text);
     }
     // After the lines above: the main program's output follows them.
-    lifeline.send(lifeline::LISTENING, None).map_err(told)?;
+    lifeline.send(LISTENING, None).map_err(told)?;
     let health = server.engine().health();
     if let Some(reason) = health.shell_driver_reason {
         tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);

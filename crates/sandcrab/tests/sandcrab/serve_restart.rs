@@ -1,11 +1,15 @@
 //! Killed servers and parents.
 
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use sandcrab_engine::EndReason;
 
-use crate::support::{TestDir, children, ended, eventually, id, is_alive, kill_and_wait, send, stat};
+use crate::support::{
+    KillOnDrop, TestDir, children, ended, eventually, id, is_alive, is_server, kill_and_wait, ping, send,
+    stat,
+};
 
 #[test]
 fn killed_server_is_back_soon() {
@@ -35,17 +39,59 @@ fn killed_server_is_back_soon() {
     });
 }
 
+/// The parent may learn that the server has ended before it has read that it listened.
+#[test]
+fn server_killed_as_it_begins_to_listen_is_restarted() {
+    let place = TestDir::new();
+    let log = place.file("out.log");
+    let mut parent = KillOnDrop(place.command().stdout(File::create(&log).unwrap()).spawn().unwrap());
+    eventually("there is a server", || children(parent.0.id()).into_iter().find(is_server));
+    send(parent.0.id(), Signal::STOP);
+    let lines = || std::fs::read_to_string(&log).unwrap();
+    eventually("it listens", || lines().contains("token in").then_some(()));
+    let [server] = children(parent.0.id())[..] else { panic!("{}", lines()) };
+    send(server, Signal::KILL);
+    eventually("it has ended", || stat(server).is_some_and(|(state, _)| state == 'Z').then_some(()));
+    send(parent.0.id(), Signal::CONT);
+    let address = lines().lines().next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
+    assert!(ping(&address).is_some_and(|answer| answer.starts_with("HTTP/1.1 ")));
+    let addresses: Vec<_> =
+        lines().lines().filter_map(|line| line.strip_prefix("listening on ").map(str::to_owned)).collect();
+    assert!(addresses.iter().all(|printed| *printed == address), "{addresses:?}");
+    send(parent.0.id(), Signal::TERM);
+    assert_eq!(ended(&mut parent.0).code(), Some(0));
+}
+
+/// Kills the server at times that are spread over its start.
+#[test]
+fn server_killed_while_it_starts_is_restarted() {
+    let count = if std::env::var_os("SANDCRAB_SOAK").is_some() { 100 } else { 8 };
+    for number in 0..count {
+        let place = TestDir::new();
+        let log = place.file("out.log");
+        let mut parent = KillOnDrop(place.command().stdout(File::create(&log).unwrap()).spawn().unwrap());
+        let server = eventually("there is a server", || children(parent.0.id()).into_iter().find(is_server));
+        std::thread::sleep(Duration::from_millis(300) * number / count);
+        send(server, Signal::KILL);
+        let address = eventually("the address is printed", || {
+            let lines = std::fs::read_to_string(&log).unwrap();
+            let first = lines.split_once('\n')?.0.strip_prefix("listening on ")?.to_owned();
+            Some(first)
+        });
+        let answer = ping(&address);
+        assert!(answer.is_some_and(|answer| answer.starts_with("HTTP/1.1 ")), "kill {number} of {count}");
+        send(parent.0.id(), Signal::TERM);
+        assert_eq!(ended(&mut parent.0).code(), Some(0), "kill {number} of {count}");
+    }
+}
+
 #[test]
 fn repeated_crashes_are_given_up() {
     let place = TestDir::new();
     let mut serve = place.serve(&[]);
     let mut last = 0;
     let status = eventually("it gives up", || {
-        let server = children(serve.child.id()).into_iter().find(|pid| {
-            *pid != last
-                && std::fs::read(format!("/proc/{pid}/cmdline"))
-                    .is_ok_and(|l| l.starts_with(b"sandcrab-server"))
-        });
+        let server = children(serve.child.id()).into_iter().find(|pid| *pid != last && is_server(pid));
         if let Some(server) = server {
             send(server, Signal::KILL);
             last = server;
@@ -62,9 +108,6 @@ fn repeated_crashes_are_given_up() {
 fn failed_restart_is_retried() {
     let place = TestDir::new();
     let serve = place.serve(&[]);
-    // Once without a failure, so that the parent has the listening socket.
-    kill_and_wait(serve.server());
-    assert!(serve.answers());
     let parent = Pid::from_raw(i32::try_from(serve.child.id()).unwrap());
     let no_more = Rlimit { current: Some(3), maximum: getrlimit(Resource::Nofile).maximum };
     let before = prlimit(parent, Resource::Nofile, no_more).unwrap();

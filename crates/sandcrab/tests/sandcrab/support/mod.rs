@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) use program::{Finished, Program, sandcrab};
 pub(crate) use pty::Pty;
-pub(crate) use serve::{Serve, ask, ended, ping};
-pub(crate) use test_dir::{TestDir, id};
+pub(crate) use serve::{Serve, ask, ended, is_server, ping};
+pub(crate) use test_dir::{KillOnDrop, TestDir, id};
 pub(crate) use test_server::TestServer;
 
 /// Timeout of operations that take milliseconds on an idle machine.

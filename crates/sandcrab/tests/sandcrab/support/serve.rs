@@ -19,6 +19,12 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
     eventually("it ends", || child.try_wait().unwrap())
 }
 
+/// Returns whether a child of `sandcrab serve` is its server.
+pub(crate) fn is_server(pid: &u32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.starts_with(b"sandcrab-server\0")
+}
+
 /// A listening `sandcrab serve`. It is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Serve {
@@ -65,10 +71,6 @@ impl Serve {
     /// Returns the process id of the server itself.
     #[track_caller]
     pub(crate) fn server(&self) -> u32 {
-        let is_server = |pid: &u32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.starts_with(b"sandcrab-server\0")
-        };
         eventually("there is a server", || children(self.child.id()).into_iter().find(is_server))
     }
 

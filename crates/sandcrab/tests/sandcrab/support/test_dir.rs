@@ -123,7 +123,7 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 }
 
 /// A child that is killed when dropped.
-struct KillOnDrop(Child);
+pub(crate) struct KillOnDrop(pub(crate) Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
