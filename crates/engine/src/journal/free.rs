@@ -148,24 +148,29 @@ impl FreeSlots {
         }
     }
 
-    /// Frees the disk space of free slots. Returns whether there was any.
-    pub(super) fn trim(&mut self) -> bool {
-        let mut trimmed = false;
-        while self.closed.len() + self.open.len() > MOST_FREE_SLOTS_WHEN_SHORT {
-            let Some(slot) = self.closed.pop().or_else(|| self.open.pop().map(|open| open.slot)) else {
-                break;
-            };
-            trimmed |= unlink_segment(self.dir.as_fd(), slot, 0).is_ok();
-        }
+    /// Takes out the slots that a full disk does not keep. The few others are truncated at once, because the next
+    /// claim may take them.
+    pub(super) fn begin_trimming(&mut self) -> Trimming {
+        let excess = (self.closed.len() + self.open.len()).saturating_sub(MOST_FREE_SLOTS_WHEN_SHORT);
+        let from_closed = excess.min(self.closed.len());
+        let closed = self.closed.split_off(self.closed.len() - from_closed);
+        let open = self.open.split_off(self.open.len() - (excess - from_closed));
+        let mut has_freed = false;
         for slot in &self.closed {
             if let Ok(Some(mut open)) = open_free(&self.dir, *slot) {
-                trimmed |= open.truncate(SMALL_FREE_SLOT_BYTES);
+                has_freed |= open.truncate(SMALL_FREE_SLOT_BYTES);
             }
         }
         for open in &mut self.open {
-            trimmed |= open.truncate(SMALL_FREE_SLOT_BYTES);
+            has_freed |= open.truncate(SMALL_FREE_SLOT_BYTES);
         }
-        trimmed
+        Trimming { dir: Arc::clone(&self.dir), closed, open, has_freed }
+    }
+
+    /// Adds the slots whose files could not be removed. Returns whether any disk space was freed.
+    pub(super) fn end_trimming(&mut self, trimmed: Trimmed) -> bool {
+        self.closed.extend(trimmed.kept);
+        trimmed.has_freed
     }
 
     /// The slots to open in advance, if it is time for that.
@@ -264,6 +269,41 @@ impl Opening {
             }
         }
         opened
+    }
+}
+
+/// Slots to be removed because the disk is full.
+#[derive(Debug)]
+pub(crate) struct Trimming {
+    dir: Arc<OwnedFd>,
+    closed: Vec<Slot>,
+    open: Vec<OpenSlot>,
+    has_freed: bool,
+}
+
+/// The result of removing slots.
+#[derive(Debug)]
+pub(crate) struct Trimmed {
+    /// Those that could not be removed.
+    kept: Vec<Slot>,
+    has_freed: bool,
+}
+
+impl Trimming {
+    /// Removes them. There may be thousands, so this is done without holding the store.
+    pub(crate) fn work(self) -> Trimmed {
+        let Self { dir, closed, open, mut has_freed } = self;
+        // A file's space is freed when it is closed, too.
+        let slots = closed.into_iter().chain(open.into_iter().map(|open| open.slot));
+        let mut kept = Vec::new();
+        for slot in slots {
+            match unlink_segment(dir.as_fd(), slot, 0) {
+                Ok(()) => has_freed = true,
+                Err(Errno::NOENT) => {}
+                Err(_) => kept.push(slot),
+            }
+        }
+        Trimmed { kept, has_freed }
     }
 }
 

@@ -15,7 +15,7 @@ use super::format::{
     Range, Salt, Slot, kind,
 };
 use super::found::{Found, Inspection, inspect};
-use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring};
+use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring, Trimmed, Trimming};
 use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
 use super::record_scanner::RecordScanner;
@@ -122,9 +122,14 @@ impl JournalStore {
         }
     }
 
-    /// Frees the disk space of free slots. Returns whether there was any.
-    pub(crate) fn trim_free(&mut self) -> bool {
-        self.free.trim()
+    /// Begins to free the disk space of free slots: the returned work is done without holding the store.
+    pub(crate) fn begin_trimming(&mut self) -> Trimming {
+        self.free.begin_trimming()
+    }
+
+    /// Takes back what could not be freed. Returns whether any space was.
+    pub(crate) fn end_trimming(&mut self, trimmed: Trimmed) -> bool {
+        self.free.end_trimming(trimmed)
     }
 
     /// The slots to open in advance without holding the store, if it is time for that.

@@ -122,7 +122,9 @@ impl Inner {
     }
 
     fn make_room(&self) -> bool {
-        if lock(&self.store).trim_free() {
+        let trimming = lock(&self.store).begin_trimming();
+        let trimmed = trimming.work();
+        if lock(&self.store).end_trimming(trimmed) {
             return true;
         }
         let grace = self.config.retention.grace;

@@ -73,6 +73,30 @@ fn the_largest_spec_comes_back() {
     assert_eq!(JournalStore::open(dir.path()).unwrap().1[0].spec, spec);
 }
 
+/// On a full disk few free slots are kept, and they are small. Meanwhile the store is usable.
+#[test]
+fn free_slots_are_trimmed_without_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let claimed: Vec<_> = (0..100).map(|_| claim(&mut store)).collect();
+    for (claimed, mut writer) in claimed {
+        append(&mut writer, Stream::Stdout, 20_000);
+        drop(writer);
+        store.retire(claimed).unwrap();
+    }
+    let trimming = store.begin_trimming();
+    // A claim does not wait for the files to be removed, and none of them is its own.
+    let (claimed, mut writer) = claim(&mut store);
+    append(&mut writer, Stream::Stdout, 60);
+    assert!(store.end_trimming(trimming.work()));
+    assert_eq!(drain(&mut store.reader(claimed).unwrap()).bytes, 60);
+    let sizes = || fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    assert_eq!(sizes().count(), 16);
+    assert!(sizes().all(|size| size <= 4096), "{:?}", sizes().collect::<Vec<_>>());
+    let again = store.begin_trimming().work();
+    assert!(!store.end_trimming(again), "nothing is left to be freed");
+}
+
 #[test]
 fn a_reader_past_the_end_waits_for_output_to_get_there() {
     let dir = tempfile::tempdir().unwrap();
