@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use rustix::fs::{AtFlags, Dir, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, statat};
 
 use super::Inner;
 use super::life_cycle::{Tracked, lost_end};
@@ -131,12 +131,12 @@ impl Inner {
             }
         }
         let mut found = Supervisors::default();
+        if !self.state.same_instance {
+            self.sweep_earlier(nonces).await;
+            return found;
+        }
         let mut links = Vec::new();
         for nonce in nonces {
-            if !self.state.same_instance {
-                let _ = unlinkat(folder, socket_name(nonce), AtFlags::empty());
-                continue;
-            }
             match self.connect_to(nonce) {
                 Ok(link) => links.push(link),
                 Err(Reached::Dead) => self.end_orphans_of(nonce).await,

@@ -1,5 +1,6 @@
 //! Cleans up after a killed supervisor.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,37 @@ const AGAIN: Duration = Duration::from_millis(2);
 const CGROUPS_LIMIT: Duration = Duration::from_secs(1);
 
 impl Inner {
+    /// Removes the cgroups and sockets of supervisors of an earlier boot or container. Their processes ended with it,
+    /// and their process ids are those of others by now. Cgroups outlive a container.
+    pub(super) async fn sweep_earlier(&self, nonces: Vec<u64>) {
+        if nonces.is_empty() {
+            return;
+        }
+        let (folders, cgroups) = (Arc::clone(&self.state.folders), self.config.cgroups.into());
+        blocking(move || {
+            remove_cgroups(cgroups, &nonces.iter().filter_map(|nonce| Nonce::from_value(*nonce)).collect());
+            for nonce in nonces {
+                let _ = unlinkat(&folders.supervisors, socket_name(nonce), AtFlags::empty());
+            }
+        })
+        .await;
+    }
+
     /// Ends every process of a dead supervisor.
     pub(super) async fn sweep(&self, nonce: Nonce) {
         sweep(Arc::clone(&self.state.folders), self.config.cgroups.into(), nonce).await;
         // Processes without a tag are ended by the zygote, the supervisor's parent.
         let path = self.state.path.clone();
         blocking(move || wait_for_orphans(&path)).await;
+    }
+}
+
+/// Removes the cgroups of dead supervisors whose processes have ended.
+fn remove_cgroups(choice: CgroupChoice, dead: &HashSet<Nonce>) {
+    let (cgroups, begun) = (Cgroups::detect(choice), Instant::now());
+    // A cgroup may be busy for a moment after its last process has ended.
+    while cgroups.sweep(dead) > 0 && begun.elapsed() < CGROUPS_LIMIT {
+        std::thread::sleep(AGAIN);
     }
 }
 
@@ -34,11 +60,7 @@ pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: N
         while let Step::Wait { until } = ending.step(Instant::now()) {
             std::thread::sleep(until.saturating_duration_since(Instant::now()).min(AGAIN));
         }
-        // A cgroup may be busy for a moment after its last process has ended.
-        let (cgroups, begun) = (Cgroups::detect(cgroups), Instant::now());
-        while cgroups.sweep(nonce) > 0 && begun.elapsed() < CGROUPS_LIMIT {
-            std::thread::sleep(AGAIN);
-        }
+        remove_cgroups(cgroups, &HashSet::from([nonce]));
         let _ = unlinkat(&folders.supervisors, socket_name(nonce.value()), AtFlags::empty());
     })
     .await;

@@ -1,11 +1,11 @@
-//! No cgroup stays behind when supervisors end as they should.
+//! No cgroup stays behind, whether supervisors end as they should or not.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sandcrab_engine::{CgroupUse, CommandSpec, LeftoverPolicy, Limits, SessionSpec};
 
-use crate::support::{Scene, cgroups_of, eventually};
+use crate::support::{Place, Scene, Seen, cgroups_of, descendants, eventually, pretend_reboot};
 
 async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
     let scene = Scene::open_with(|config| config.cgroups = cgroups).await;
@@ -48,6 +48,41 @@ async fn no_cgroup_stays_behind(cgroups: CgroupUse) {
     nonces.extend(place.nonces());
     eventually("all supervisors are gone", || place.own_processes().is_empty()).await;
     assert_eq!(cgroups_of(&nonces), [""; 0].map(std::path::PathBuf::from));
+}
+
+/// Everything that a container ran is gone, its supervisors included; its cgroups are not.
+#[tokio::test]
+async fn cgroups_of_an_earlier_container_are_removed() {
+    let other = Scene::open().await;
+    if !other.has_cgroup("kill") {
+        return;
+    }
+    let other_session = other.engine.create_session(SessionSpec::new()).await.unwrap();
+    let running = other_session.start(CommandSpec::shell("sleep 300")).await.unwrap();
+    let others = other.place.nonces();
+    let kept = cgroups_of(&others);
+    assert!(!kept.is_empty());
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    drop(session.start(CommandSpec::shell("sleep 300")).await.unwrap());
+    drop(engine.start(CommandSpec::shell("sleep 300")).await.unwrap());
+    drop((session, engine));
+    let nonces = place.nonces();
+    let mut all = place.own_processes();
+    let below: Vec<_> = all.iter().flat_map(|seen| descendants(seen.pid)).filter_map(Seen::of).collect();
+    // The zygote is the first to go: it would clean up.
+    all.sort_by_key(|seen| seen.name() == "sandcrab-super");
+    all.extend(below);
+    all.iter().for_each(|seen| seen.kill());
+    eventually("all are gone", || !all.iter().any(|seen| seen.is_alive())).await;
+    assert!(!cgroups_of(&nonces).is_empty(), "there is nothing to be removed");
+    pretend_reboot(&place);
+    let engine = place.open().await;
+    assert_eq!(cgroups_of(&nonces), [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(cgroups_of(&others), kept, "those of a live engine were touched");
+    drop(engine);
+    running.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test]

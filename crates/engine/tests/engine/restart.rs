@@ -4,15 +4,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, EndReason, Engine, OpenError, SessionId, SessionSpec, Stdin};
 
-use crate::support::{Host, Place, Seen, eventually, id, not_run, process_of};
-
-/// Makes the state directory one of another boot.
-fn pretend_reboot(place: &Place) {
-    let lock = place.state().join("lock");
-    let text = std::fs::read_to_string(&lock).unwrap();
-    assert!(text.starts_with("boot "));
-    std::fs::write(&lock, text.replacen("boot ", "boot 0", 1)).unwrap();
-}
+use crate::support::{Host, Place, Seen, eventually, id, not_run, pretend_reboot, process_of};
 
 #[tokio::test]
 async fn a_state_directory_has_one_engine_at_a_time() {

@@ -1,5 +1,7 @@
 //! [`Cgroups`]: the usable cgroups and their purposes.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,9 @@ use super::group::Cgroup;
 use super::mounts::{self, Mount, Version};
 use crate::command::Limits;
 use crate::process_tree::tag::Nonce;
+
+/// Beginning of the names of cgroups.
+const PREFIX: &str = "sandcrab-";
 
 /// Use of cgroups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -128,16 +133,15 @@ impl Cgroups {
         mounts.iter().find_map(|mount| OomCounter::open(&mount.own, mount.version))
     }
 
-    /// Removes the empty cgroups of a dead supervisor. Returns the number of remaining ones.
-    pub(crate) fn sweep(&self, nonce: Nonce) -> usize {
-        let prefix = prefix(nonce);
+    /// Removes the empty cgroups of dead supervisors. Returns the number of remaining ones.
+    pub(crate) fn sweep(&self, dead: &HashSet<Nonce>) -> usize {
         let mut left = 0;
         for hierarchy in self.hierarchies.iter() {
             let Ok(entries) = fs::read_dir(&hierarchy.own) else {
                 continue;
             };
             for entry in entries.flatten() {
-                if entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()) {
+                if owner(&entry.file_name()).is_some_and(|nonce| dead.contains(&nonce)) {
                     left += usize::from(remove_tree(&entry.path()).is_err());
                 }
             }
@@ -147,7 +151,14 @@ impl Cgroups {
 }
 
 fn prefix(nonce: Nonce) -> String {
-    format!("sandcrab-{nonce}-")
+    format!("{PREFIX}{nonce}-")
+}
+
+/// The supervisor whose cgroup has this name.
+fn owner(name: &OsStr) -> Option<Nonce> {
+    let (nonce, _) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+    let nonce = Nonce::from_value(u64::from_str_radix(nonce, 16).ok()?)?;
+    name.to_str()?.starts_with(&prefix(nonce)).then_some(nonce)
 }
 
 /// Creates a cgroup in a hierarchy and checks what it supports.

@@ -28,7 +28,7 @@ alone! {
             until("all are gone", || live().is_empty());
         });
         for choice in [CgroupChoice::V1, CgroupChoice::V2] {
-            assert_eq!(cgroups(choice).sweep(nonce), 0);
+            assert_eq!(cgroups(choice).sweep(&[nonce].into()), 0);
         }
     }
 
@@ -98,10 +98,10 @@ alone! {
             start("sleep 30", None, Some(&cgroup));
             until("it is in", || cgroup.members().len() == 1);
             drop(cgroup);
-            assert_eq!(cgroups.sweep(nonce), 1);
-            assert_eq!(cgroups.sweep(Nonce::random()), 0);
+            assert_eq!(cgroups.sweep(&[nonce].into()), 1);
+            assert_eq!(cgroups.sweep(&[Nonce::random()].into()), 0);
             end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
-            until("it is swept", || cgroups.sweep(nonce) == 0);
+            until("it is swept", || cgroups.sweep(&[nonce].into()) == 0);
         }
     }
 }

@@ -14,7 +14,7 @@ use sandcrab_engine::ExecutionId;
 
 pub(crate) use host::Host;
 pub(crate) use not_run::not_run;
-pub(crate) use place::{Place, cgroups_of};
+pub(crate) use place::{Place, cgroups_of, pretend_reboot};
 pub(crate) use processes::{
     Seen, Stranger, cpu_ticks, descendants, is_zombie, resident_bytes, running_in, with_argument, working_in,
 };

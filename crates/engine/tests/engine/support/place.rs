@@ -104,6 +104,14 @@ impl Place {
     }
 }
 
+/// Makes the state directory one of another boot.
+pub(crate) fn pretend_reboot(place: &Place) {
+    let lock = place.state().join("lock");
+    let text = std::fs::read_to_string(&lock).unwrap();
+    assert!(text.starts_with("boot "));
+    std::fs::write(&lock, text.replacen("boot ", "boot 0", 1)).unwrap();
+}
+
 /// The configuration of an engine on a state directory, with the supervisor of this build.
 pub(super) fn config(state: PathBuf) -> EngineConfig {
     let mut config = EngineConfig::new(state);
