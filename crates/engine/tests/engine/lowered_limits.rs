@@ -132,6 +132,45 @@ fn output_that_cannot_be_recorded_is_not_lost_silently() {
     });
 }
 
+/// A supervisor without memory may crash, and cannot get any again. Its command then has an end that says so, nothing
+/// of it stays, and later commands and the session are not affected.
+#[test]
+fn a_supervisor_without_memory_leaves_an_end() {
+    without_privileges(async || {
+        let place = Place::new();
+        let engine = ready(&place).await;
+        for limit in ["--data=0", "--as=0", "--stack=0"] {
+            let lost_before = engine.health().lost_supervisors;
+            let text = format!(
+                "prlimit --pid $PPID {limit}; head -c 3000000 /dev/zero; \
+                 for i in {{1..50}}; do echo $i >&2; done; exit 3"
+            );
+            let session = engine.create_session(SessionSpec::new()).await.unwrap();
+            for execution in [
+                engine.start(CommandSpec::shell(text.as_str())).await.unwrap(),
+                session.start(CommandSpec::shell(text.as_str())).await.unwrap(),
+            ] {
+                let end = execution.wait().await.unwrap();
+                if end.reason == EndReason::Lost {
+                    assert!(engine.health().lost_supervisors > lost_before, "{limit}");
+                    eventually("nothing of it is left", || with_argument("3000000").is_empty()).await;
+                } else {
+                    assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)), "{limit}");
+                    assert_eq!(execution.output(5_000_000).unwrap().stdout.bytes.len(), 3_000_000, "{limit}");
+                }
+            }
+            assert_eq!(prints(&engine, "echo hi | cat").await, "hi\n", "{limit}");
+            let outcome = session.run(CommandSpec::shell("echo on")).await.unwrap();
+            assert_eq!(outcome.stdout(), "on\n", "{limit}");
+            session.delete().await.unwrap();
+        }
+        drop(engine);
+        // The ends are on disk.
+        let engine = place.open().await;
+        assert!(engine.executions().iter().all(|execution| execution.status().end().is_some()));
+    });
+}
+
 #[test]
 fn an_end_that_could_not_be_recorded_is_told_to_the_next_engine() {
     without_privileges(async || {
