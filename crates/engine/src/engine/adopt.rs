@@ -321,22 +321,28 @@ impl Inner {
             reviving: tokio::sync::Mutex::new(()),
         };
         let mut registry = lock(&self.registry);
-        // A session has two records while it moves to a new supervisor. The live one counts.
+        // A session has two records while it moves to a new supervisor. The live one counts; if none lives, the one
+        // with the newer state.
         let living = |place: &Mutex<Place>| lock(place).link.is_some();
-        match registry.sessions.get(&id) {
-            Some(other) if living(&other.place) || !(may_live || living(&state.place)) => {
-                drop(registry);
-                SnapshotFile::remove(&self.state.folders.snapshots, claimed.slot.0);
-                self.retire(claimed);
-            }
+        let newest = |place: &Mutex<Place>| {
+            let Claimed { slot, salt } = lock(place).record;
+            SnapshotFile::newest(&self.state.folders.snapshots, slot.0, salt)
+        };
+        let is_kept = |other: &SessionState| {
+            living(&other.place)
+                || !(may_live || living(&state.place)) && newest(&other.place) >= newest(&state.place)
+        };
+        let retired = match registry.sessions.get(&id) {
+            Some(other) if is_kept(other) => Some(claimed),
             other => {
                 let replaced = other.map(|other| lock(&other.place).record);
                 registry.sessions.insert(id, Arc::new(state));
-                drop(registry);
-                if let Some(replaced) = replaced {
-                    self.retire(replaced);
-                }
+                replaced
             }
+        };
+        drop(registry);
+        if let Some(retired) = retired {
+            self.retire_session(retired);
         }
     }
 

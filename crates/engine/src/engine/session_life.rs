@@ -103,6 +103,12 @@ impl Inner {
     ) -> Result<Claimed, StartError> {
         let first_record = Record::Session(record.clone());
         let (claimed, _) = self.making_room(|engine| engine.claim(&first_record, None))?;
+        if let Some(snapshot) = &snapshot
+            && let Err(e) = self.save_state(claimed, snapshot, age.unwrap_or_default())
+        {
+            self.retire_session(claimed);
+            return Err(e);
+        }
         let open = OpenSession {
             slot: claimed.slot.0,
             env: record.env.clone(),
@@ -135,8 +141,24 @@ impl Inner {
             // It serves no session.
             drop(link.request(&Request::Quit));
         }
-        self.retire(claimed);
+        self.retire_session(claimed);
         Err(failed)
+    }
+
+    /// Saves the first state of a session, so that it can be restored from the beginning. An earlier copy of the state
+    /// may be dropped only after this.
+    fn save_state(self: &Arc<Self>, session: Claimed, state: &[u8], age: Duration) -> Result<(), StartError> {
+        self.making_room(|engine| {
+            let mut file = SnapshotFile::new(session.slot.0, Some(session.salt));
+            let saved = file.write(&engine.state.folders.snapshots, state, age);
+            saved.map_err(|e| StartError::os("save the state of the session", e))
+        })
+    }
+
+    /// Removes the record of a session, and its saved state.
+    pub(super) fn retire_session(&self, session: Claimed) {
+        SnapshotFile::remove(&self.state.folders.snapshots, session.slot.0);
+        self.retire(session);
     }
 
     /// Gives a session whose supervisor was killed a new one, with the last saved state.
@@ -168,8 +190,7 @@ impl Inner {
             let of = |link: &SupervisorLink| SessionRecord { nonce: link.nonce, ..state.record.clone() };
             let (link, _, new) = engine.open_on_one(of, snapshot, Some(age)).await?;
             *lock(&state.place) = Place { record: new, link: Some(Arc::clone(&link)) };
-            SnapshotFile::remove(folder, old.slot.0);
-            engine.retire(old);
+            engine.retire_session(old);
             engine.incidents.session_restored();
             tracing::info!(session = %state.id, "restored the session after its supervisor died");
             engine.events.tell(|| EngineEvent::SessionRestarted { id: state.id.clone() });
@@ -209,8 +230,7 @@ impl Inner {
                     receipt.survivors.append(&mut own.survivors);
                 }
             }
-            SnapshotFile::remove(&engine.state.folders.snapshots, record.slot.0);
-            engine.retire(record);
+            engine.retire_session(record);
             lock(&engine.registry).sessions.remove(&state.id);
             engine.events.tell(|| EngineEvent::SessionDeleted { id: state.id.clone() });
             Ok(receipt)

@@ -64,6 +64,16 @@ impl SnapshotFile {
         Self { slot, salt: Some(salt), written, number }
     }
 
+    /// Whether a complete state was found or written.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.number > 0
+    }
+
+    /// Time of the newest complete state of a session, as a number that increases.
+    pub(crate) fn newest(folder: &OwnedFd, slot: u32, salt: Salt) -> Option<u64> {
+        Some(Self::resume(folder, slot, salt)).filter(Self::is_saved).map(|file| file.number)
+    }
+
     /// Saves a state of the given age. Its number is its time, so that it increases across supervisors.
     pub(crate) fn write(&mut self, folder: &OwnedFd, text: &[u8], age: Duration) -> io::Result<()> {
         if text.len() > MAX_STATE {

@@ -8,7 +8,7 @@ use sandcrab_engine::{
     StartError, Stdin, Stream, TerminalSize, TerminalSpec,
 };
 
-use crate::support::{Place, eventually, eventually_async, id, not_run};
+use crate::support::{Place, eventually, eventually_async, id, not_run, supervisor_of};
 
 /// A small file system for a state directory; unmounted when it goes.
 struct Tiny<'a>(&'a Place);
@@ -129,6 +129,48 @@ async fn a_full_disk_can_be_freed_of_what_was_just_received() {
     let long = || CommandSpec::shell(format!("echo {}", "x".repeat(50_000)));
     eventually_async("the oldest goes for a new one", async || engine.run(long()).await.is_ok()).await;
     assert!(engine.execution(&id("c")).is_none() && engine.execution(&id("read")).is_some());
+}
+
+/// A session that is restored while the disk is full keeps the state from which it was restored.
+#[tokio::test]
+async fn a_session_that_is_killed_twice_on_a_full_disk_keeps_its_state() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=6m") else { return };
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    // Larger than the room that removing free slots can make.
+    let text = "x=5; large=$(head -c 1500000 /dev/zero | tr '\\0' y)";
+    let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
+    let is_saved = || {
+        let files = std::fs::read_dir(place.state().join("snapshots")).unwrap().flatten();
+        // The head of the file, which has this mark, is written last.
+        let is_whole = |bytes: Vec<u8>| bytes.len() > 1_500_000 && bytes[20..24] == *b"salt";
+        files.filter_map(|file| std::fs::read(file.path()).ok()).any(is_whole)
+    };
+    eventually("the state is saved", is_saved).await;
+    let filler = tiny.fill();
+    let mut supervisor = supervisor_of(&outcome.execution);
+    for _ in 0..2 {
+        supervisor.kill();
+        eventually("it is gone", || !supervisor.is_alive()).await;
+        match session.start(CommandSpec::shell("echo $x ${#large}")).await {
+            // There was room for a copy.
+            Ok(execution) => {
+                execution.wait().await.unwrap();
+                supervisor = supervisor_of(&execution);
+            }
+            Err(StartError::NoSpace) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // The engine is not needed to keep it.
+    drop((outcome, session, engine));
+    std::fs::remove_file(filler).unwrap();
+    let engine = place.open().await;
+    let session = engine.sessions().pop().unwrap();
+    let outcome = session.run(CommandSpec::shell("echo $x ${#large}")).await.unwrap();
+    assert_eq!(outcome.stdout(), "5 1500000\n");
+    assert!(place.count("snapshots") <= 2, "{}", place.count("snapshots"));
 }
 
 fn available(place: &Place) -> u64 {

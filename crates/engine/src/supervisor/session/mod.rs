@@ -287,10 +287,18 @@ impl Session {
         core.supply.release();
         let age = open.snapshot_age.unwrap_or_default();
         let taken = now.checked_sub(age).unwrap_or(now);
-        let mut file = SnapshotFile::new(open.slot, open.salt);
-        if let Some(snapshot) = &open.snapshot {
-            // The engine drops its own copy when we are ready, and we may be killed before the next one is taken.
-            drop(file.write(&core.context.folders.snapshots, &snapshot.0, age));
+        let folder = &core.context.folders.snapshots;
+        let mut file = match (&open.snapshot, open.salt) {
+            // The engine has saved it for this session.
+            (Some(_), Some(salt)) => SnapshotFile::resume(folder, open.slot, salt),
+            _ => SnapshotFile::new(open.slot, open.salt),
+        };
+        if let Some(snapshot) = &open.snapshot
+            && !file.is_saved()
+        {
+            // An engine of an earlier version: it drops its own copy when we are ready, and we may be killed before the
+            // next one is taken.
+            drop(file.write(folder, &snapshot.0, age));
         }
         let state = open.snapshot.and_then(|text| Snapshot::from_bytes(text.0).ok());
         let (mut template, _) = ready.into_parts();
