@@ -226,6 +226,23 @@ pub(crate) fn release_memory() {
     }
 }
 
+/// Returns the pages of the main thread's stack that are below all frames in use. Deep calls during a start leave them
+/// occupied for as long as the process sleeps. Only for a process with one thread.
+#[inline(never)]
+pub(crate) fn release_stack() {
+    /// Distance from this frame: the red zone, and the frames of the call below.
+    const MARGIN: usize = 16 << 10;
+    /// No start needs more stack than this.
+    const DEPTH: usize = 256 << 10;
+    let here = 0_u8;
+    let page = rustix::param::page_size();
+    let end = (ptr::from_ref(&here).addr() - MARGIN) & !(page - 1);
+    // SAFETY: nothing below the frames in use is ever read before it is written, and the margin exceeds the frames
+    // of this call. The kernel places no other mapping within this distance below the main thread's stack. It skips
+    // the part that is not mapped.
+    unsafe { libc::madvise(ptr::without_provenance_mut(end - DEPTH), DEPTH, libc::MADV_DONTNEED) };
+}
+
 /// The kernel's information on a TCP connection.
 pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();

@@ -30,7 +30,7 @@ use crate::journal::{NewJournal, Stream};
 use crate::process_tree::{Scope, limits};
 use crate::protocol::{Command, Refusal, Stage};
 use crate::spawn;
-use crate::sys::Reaped;
+use crate::sys::{self, Reaped};
 use pty::Pty;
 use saver::ScreenSaver;
 
@@ -40,6 +40,8 @@ pub(super) struct Terminal {
     slot: u32,
     /// `None` if it was not started.
     saver: Option<ScreenSaver>,
+    /// Whether the memory that its start needed is still occupied.
+    is_new: bool,
     /// Resource usage of reaped orphans.
     orphans: Exit,
 }
@@ -68,7 +70,7 @@ impl Terminal {
                 None
             }
         };
-        Self { slot, saver, orphans: Exit::default() }
+        Self { slot, saver, is_new: true, orphans: Exit::default() }
     }
 
     pub(super) fn wake_at(&self, core: &Core) -> Option<Instant> {
@@ -85,13 +87,18 @@ impl Terminal {
         if job.io.terminal().and_then(TerminalIo::retry_at).is_some_and(|at| at <= now) {
             let _ = job.pump(Stream::Stdout, buffer, now);
         }
+        let mut is_idle = std::mem::take(&mut self.is_new);
         if let Some(saver) = &mut self.saver
             && job.stage == Stage::Running
         {
             let (journal, recorded) = job.recorded();
-            saver.advance(journal, &context.folders.screens, recorded, now);
+            is_idle |= saver.advance(journal, &context.folders.screens, recorded, now);
             job.keep_uncovered(saver.covered());
             job.update_gate(now);
+        }
+        if is_idle {
+            sys::release_memory();
+            sys::release_stack();
         }
     }
 

@@ -12,7 +12,6 @@ use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
 use crate::journal::{Item, JournalReader, JournalWriter, kind};
 use crate::layout::{MAX_SAVED_SCREEN_BYTES, ScreenFile, ScreenState};
 use crate::protocol::Bytes;
-use crate::sys;
 use crate::terminal::{SizeEvent, TerminalSize};
 
 /// Unsaved output at which a quiet terminal is saved. Emulating it takes some milliseconds.
@@ -100,16 +99,17 @@ impl ScreenSaver {
         (self.debt(recorded) >= QUIET_DEBT).then(|| recorded.last_output + QUIET_TIME)
     }
 
-    /// Does a bounded amount of work.
+    /// Does a bounded amount of work. Returns whether the emulator was dropped, which was the largest part of this
+    /// process's memory.
     pub(super) fn advance(
         &mut self,
         journal: &JournalWriter,
         folder: &OwnedFd,
         recorded: Recorded,
         now: Instant,
-    ) {
+    ) -> bool {
         if self.retry_at.is_some_and(|at| now < at) {
-            return;
+            return false;
         }
         self.retry_at = None;
         let is_quiet = recorded.last_output + QUIET_TIME <= now;
@@ -117,7 +117,7 @@ impl ScreenSaver {
         if self.emulation.is_none() {
             let debt = self.debt(recorded);
             if debt < busy_debt && !(is_quiet && debt >= QUIET_DEBT) {
-                return;
+                return false;
             }
         }
         let done = self.emulate(journal, folder).and_then(|is_caught_up| {
@@ -131,8 +131,6 @@ impl ScreenSaver {
             if is_last {
                 self.emulation = None;
                 self.settled = recorded.extent();
-                // The emulator was the largest part of this process's memory.
-                sys::release_memory();
             }
             Ok(())
         });
@@ -140,6 +138,7 @@ impl ScreenSaver {
             self.emulation = None;
             self.retry_at = Some(now + RETRY);
         }
+        self.emulation.is_none()
     }
 
     /// Emulates a part of the output. Returns whether nothing is left.

@@ -1,5 +1,6 @@
 //! Terminals: a real bash, real programs, a real line discipline.
 
+mod cost;
 mod creation;
 mod ends;
 mod input;

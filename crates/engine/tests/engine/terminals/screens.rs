@@ -228,7 +228,6 @@ async fn a_flood_neither_grows_memory_nor_loses_the_last_screen() {
 }
 
 #[tokio::test]
-#[ignore = "takes minutes in a build without optimisation"]
 async fn soak_a_hundred_megabytes_of_yes() {
     flood(8_000_000).await;
 }
