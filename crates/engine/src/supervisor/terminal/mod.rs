@@ -16,6 +16,8 @@ mod saver;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
+use rustix::io::Errno;
+
 pub(super) use io::{TERMINAL_READ, TerminalIo};
 pub(super) use program::{STATE_FD, ShellFromState};
 pub(super) use saver::Recorded;
@@ -160,7 +162,13 @@ fn try_start(
     job.note_oom_kills(around);
     check_folder(job.command.cwd.as_ref(), credentials.as_ref())?;
     let pty = Pty::open(size, credentials.as_ref());
-    let pty = pty.map_err(|e| Refusal::os(&e.into(), "open a terminal (/dev/ptmx)"))?;
+    let pty = pty.map_err(|e| match e {
+        // Not of a disk: the kernel limits the number of pseudo-terminals.
+        Errno::NOSPC => {
+            Refusal::Os { errno: libc::EMFILE, doing: "open one more pseudo-terminal (kernel.pty.max)".into() }
+        }
+        other => Refusal::os(&other.into(), "open a terminal (/dev/ptmx)"),
+    })?;
     let (io, slave) = TerminalIo::new(pty, size);
     job.io.set_terminal(io);
     job.record_size(size);

@@ -6,7 +6,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, Engine, ExecutionId, SessionId, SessionSpec, Stdin};
+use sandcrab_engine::{
+    CommandSpec, Engine, ExecutionId, MIN_JOURNAL_BYTES, SessionId, SessionSpec, Stdin, TerminalSpec,
+};
 
 use super::TEST_TIMEOUT;
 use super::place::{self, Place};
@@ -156,6 +158,12 @@ async fn obey(engine: &Engine, words: &[&str]) -> Result<String, Box<dyn std::er
         ["timed", id, millis, text] => {
             let timeout = Duration::from_millis(millis.parse()?);
             engine.start(execution(id, text)?.timeout(timeout)).await?;
+            "started".into()
+        }
+        // A terminal with the smallest journal.
+        ["terminal", id, text] => {
+            let command = CommandSpec::shell(*text).id(id.parse()?).journal_bytes(MIN_JOURNAL_BYTES);
+            engine.create_terminal(TerminalSpec::command(command)).await?;
             "started".into()
         }
         ["run", text] => engine.run(CommandSpec::shell(*text)).await?.stdout().replace('\n', " "),

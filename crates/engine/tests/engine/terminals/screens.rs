@@ -10,7 +10,7 @@ use sandcrab_engine::{
 use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
 
 use super::{GRACE, Seen, create};
-use crate::support::{Place, eventually, resident_bytes, supervisor_of};
+use crate::support::{Host, Place, eventually, id, resident_bytes, supervisor_of};
 
 fn emulator(size: TerminalSize) -> Screen {
     Screen::new(Size::new(size.cols, size.rows), SCROLLBACK_LINES)
@@ -139,6 +139,37 @@ async fn a_saved_screen_covers_what_the_journal_has_dropped() {
     drop(terminal);
     eventually("the record is not in use", || engine.forget(&id).is_ok()).await;
     assert_eq!(place.count("screens"), 0);
+}
+
+/// The engine's process is killed while the terminal prints more than its journal holds.
+#[tokio::test]
+async fn the_screen_survives_a_killed_engine() {
+    let place = Place::new();
+    let file = random_file(&place, 2 << 20, 0xdead);
+    let expected = expected(&file);
+    let mut host = Host::opened(&place);
+    let go = place.file("go");
+    let text = format!(
+        "stty -opost -echo; head -c 500000 {0}; until [ -e {1} ]; do sleep 0.01; done; tail -c +500001 {0}; \
+         printf '\\033[7mthe end'; read x; echo \"got $x\"",
+        file.display(),
+        go.display()
+    );
+    assert_eq!(host.ask(&["terminal", "kept", &text]), "started");
+    host.kill();
+    std::fs::write(&go, "").unwrap();
+    let engine = place.open().await;
+    let terminal = engine.terminal(&id("kept")).unwrap();
+    let mut seen = Seen::new(terminal.clone());
+    wait_for_end(&mut seen).await;
+    let (screen, source) = screen_of(&terminal);
+    assert_eq!(source, ScreenSource::Saved);
+    assert_same(&screen, &expected);
+    seen.type_line("input").await;
+    seen.wait_for("got input").await;
+    assert_eq!(terminal.execution().wait().await.unwrap().exit_code, Some(0));
+    // An ended terminal still has its screen.
+    assert!(screen_of(&terminal).0.text(0).contains("got input"));
 }
 
 #[tokio::test]
