@@ -164,9 +164,10 @@ fn try_start(
     let pty = Pty::open(size, credentials.as_ref());
     let pty = pty.map_err(|e| match e {
         // Not of a disk: the kernel limits the number of pseudo-terminals.
-        Errno::NOSPC => {
-            Refusal::Os { errno: libc::EMFILE, doing: "open one more pseudo-terminal (kernel.pty.max)".into() }
-        }
+        Errno::NOSPC => Refusal::Os {
+            errno: libc::EMFILE,
+            doing: "open one more pseudo-terminal (kernel.pty.max)".into(),
+        },
         other => Refusal::os(&other.into(), "open a terminal (/dev/ptmx)"),
     })?;
     let (io, slave) = TerminalIo::new(pty, size);
