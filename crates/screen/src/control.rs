@@ -16,6 +16,8 @@ const fn with(bytes: &[u8]) -> u32 {
 
 const PRIVATE: u32 = with(b"?");
 const SECONDARY: u32 = with(b">");
+const LESS: u32 = with(b"<");
+const EQUALS: u32 = with(b"=");
 const SPACE: u32 = with(b" ");
 const BANG: u32 = with(b"!");
 const QUOTE: u32 = with(b"\"");
@@ -142,6 +144,10 @@ impl Screen {
             (PRIVATE, b'h') => self.set_private_modes(true),
             (PRIVATE, b'l') => self.set_private_modes(false),
             (0, b'm') => self.select_graphics(),
+            (SECONDARY, b'm') => self.foreign_modes.modify_keys(first, second),
+            (SECONDARY | LESS | EQUALS, b'u') => {
+                self.foreign_modes.keyboard(collected.to_le_bytes()[0], first, second);
+            }
             (BANG, b'p') => self.soft_reset(),
             (SPACE, b'q') => self.set_cursor_style(first),
             (QUOTE, b'q') => self.protect(first),

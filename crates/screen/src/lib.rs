@@ -37,6 +37,7 @@ mod cursor;
 mod dump;
 mod edit;
 mod extras;
+mod foreign;
 mod mode_control;
 mod modes;
 mod osc;

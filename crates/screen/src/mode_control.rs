@@ -3,6 +3,7 @@
 use crate::buffer::{Buffer, Saved};
 use crate::cell::Pen;
 use crate::charset::{Charset, Charsets};
+use crate::foreign::ForeignModes;
 use crate::{CursorShape, Modes, MouseEncoding, MouseTracking, Screen};
 
 impl Screen {
@@ -52,7 +53,7 @@ impl Screen {
             47 | 1047 | 1049 => self.switch_buffer(on, mode == 1049),
             2004 => modes.bracketed_paste = on,
             2026 => modes.synchronized_output = on,
-            _ => {}
+            _ => self.foreign_modes.set(mode, on),
         }
     }
 
@@ -125,6 +126,7 @@ impl Screen {
         self.pen = Pen::default();
         self.charsets = Charsets::default();
         self.reset_modes();
+        self.foreign_modes = ForeignModes::default();
         self.modes.mouse_tracking = MouseTracking::None;
         self.modes.mouse_encoding = MouseEncoding::Default;
         self.normal = Buffer::new(self.cols, self.rows, self.normal.scrollback);

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::cell::{CODE_MASK, COMBINED, Cell, EXTENDED, Extended, Pen};
 use crate::charset::Charsets;
 use crate::extras::{Extras, Link};
+use crate::foreign::ForeignModes;
 use crate::osc::Title;
 use crate::palette::Palette;
 use crate::parser::{Action, Parser, State};
@@ -29,6 +30,7 @@ pub struct Screen {
     pub(crate) pen: Pen,
     pub(crate) charsets: Charsets,
     pub(crate) modes: Modes,
+    pub(crate) foreign_modes: ForeignModes,
     pub(crate) title: Title,
     pub(crate) icon: Title,
     pub(crate) palette: Palette,
@@ -65,6 +67,7 @@ impl Screen {
             pen: Pen::default(),
             charsets: Charsets::default(),
             modes: Modes::default(),
+            foreign_modes: ForeignModes::default(),
             title: Title::default(),
             icon: Title::default(),
             palette: Palette::default(),
@@ -276,5 +279,21 @@ impl Screen {
         lines.flat_map(|row| row.distinct_cells()).for_each(&mut mark);
         marks.extended(self.pen.ext);
         self.extras.sweep(&marks, self.pen.extended.link);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Screen;
+    use crate::Size;
+    use crate::cell::Cell;
+    use crate::row::Row;
+
+    #[test]
+    fn an_empty_screen_is_small() {
+        let screen = Screen::new(Size::default(), crate::SCROLLBACK_LINES);
+        assert_eq!(screen.normal.lines.iter().map(Row::stored).sum::<usize>(), 0);
+        assert!(size_of::<Screen>() + 24 * size_of::<Row>() < 4096);
+        assert_eq!(size_of::<Cell>(), 16);
     }
 }

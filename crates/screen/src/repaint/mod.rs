@@ -14,7 +14,7 @@ use crate::Screen;
 use crate::buffer::{Buffer, Saved};
 use crate::cell::{EXTENDED, Extended, UNDERLINE};
 use lines::SavedAt;
-use pen::Output;
+pub(crate) use pen::Output;
 use row::RowPainter;
 pub(crate) use row::is_paintable;
 

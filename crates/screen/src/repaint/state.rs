@@ -101,6 +101,7 @@ impl Screen {
             self.write_charsets(&mut painter.out);
         }
         write_modes(&self.modes, &mut painter.out);
+        self.write_foreign_modes(&mut painter.out);
         if !restores.pen {
             let pen = &self.pen;
             let color = Extended { color: pen.extended.color, ..Extended::default() };

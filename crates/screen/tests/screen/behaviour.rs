@@ -105,3 +105,11 @@ fn an_unfinished_sequence_continues_after_a_repaint() {
         assert_eq!(copy.dump(), whole.dump(), "{first:?}");
     }
 }
+
+#[test]
+fn modes_of_other_terminals_are_repainted() {
+    let repaint = |output: &str| String::from_utf8(screen(output).repaint()).unwrap();
+    let text = repaint("\x1b[?5;1007;9999h\x1b[>4;2m\x1b[>1u\x1b[=8;2u\x1b[>3u\x1b[<u");
+    assert!(text.contains("\x1b[?5h\x1b[?1007h\x1b[>4;2m\x1b[>9u") && !text.contains("9999"), "{text:?}");
+    assert!(!repaint("\x1b[?5h\x1b[>4;2m\x1b[>1u\x1bc").contains("\x1b[>"));
+}
