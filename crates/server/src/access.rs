@@ -21,8 +21,8 @@ use crate::error::ApiError;
 /// Prefix of the WebSocket subprotocol that contains the token.
 pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
 
-/// The route that opens a WebSocket.
-const SOCKET_PATH: &str = "/ws";
+/// The routes that open a WebSocket.
+const SOCKET_PATHS: [&str; 3] = ["/ws", "/ws/terminal", "/ws/pty"];
 
 /// Decides which requests are allowed.
 pub(crate) struct AccessPolicy {
@@ -125,7 +125,8 @@ impl AccessPolicy {
             return Err(unauthorized("invalid token"));
         }
         // A browser can send the token of a WebSocket only as a subprotocol.
-        let is_socket = method == Method::GET && uri.path() == SOCKET_PATH && is_websocket_upgrade(headers);
+        let is_socket =
+            method == Method::GET && SOCKET_PATHS.contains(&uri.path()) && is_websocket_upgrade(headers);
         if !is_socket {
             return Err(unauthorized("a token is required"));
         }

@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
 use crate::sandbox::Sandbox;
 use crate::stopping::Stopping;
+use crate::terminal::Terminals;
 
 /// Number of freed bytes above which memory is returned to the system.
 const NOTIFY_FREED_BYTES: usize = 1 << 20;
@@ -37,6 +38,8 @@ pub(crate) struct AppState {
     pub(crate) tasks: TaskTracker,
     pub(crate) started: Instant,
     pub(crate) connections: Arc<AtomicUsize>,
+    /// Terminals that clients use.
+    pub(crate) terminals: Terminals,
     /// Unsent data.
     pub(crate) outgoing: Outgoing,
     /// Size of bodies, and of messages over WebSockets, in memory.
@@ -57,6 +60,7 @@ impl AppState {
             tasks: TaskTracker::new(),
             started: Instant::now(),
             connections: Arc::default(),
+            terminals: Terminals::default(),
             outgoing: Outgoing::new(config.limits.outgoing_bytes),
             held: AtomicUsize::new(0),
             freed: Arc::default(),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
-use sandcrab_engine::{ControlError, ReadError, SessionError, StartError};
+use sandcrab_engine::{ControlError, ReadError, SessionError, StartError, TerminalError};
 use serde_json::{Map, Value};
 
 use crate::nearest::nearest;
@@ -86,6 +86,12 @@ impl ApiError {
         Self::new(ErrorCode::ProcessNotFound, format!("process {id:?} not found"))
             .with("processId", id)
             .suggest("list all processes: GET /api/process/list?all=true")
+    }
+
+    pub(crate) fn no_terminal(id: &str) -> Self {
+        Self::new(ErrorCode::TerminalNotFound, format!("terminal {id:?} not found"))
+            .with("terminalId", id)
+            .suggest("create it first: POST /api/terminal/create")
     }
 
     /// An internal error. The client gets no details.
@@ -223,6 +229,7 @@ impl From<ControlError> for ApiError {
                 Self::new(ErrorCode::SessionDestroyed, message).with("sessionId", id.as_str())
             }
             ControlError::Unsupported => Self::new(ErrorCode::NotSupported, message),
+            ControlError::Disconnected => Self::new(ErrorCode::ExecutionLost, message),
             ControlError::Busy => Self::new(ErrorCode::LimitExceeded, message),
             ControlError::StdinNotOpen => Self::new(ErrorCode::StdinNotOpen, message)
                 .suggest("start it with keepStdinOpen, and write before closing"),
@@ -243,6 +250,20 @@ impl From<SessionError> for ApiError {
             SessionError::NotFound(id) => Self::no_session(id.as_str()),
             SessionError::TooMany(_) => Self::new(ErrorCode::LimitExceeded, message),
             SessionError::Start(e) => e.into(),
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<TerminalError> for ApiError {
+    fn from(e: TerminalError) -> Self {
+        let message = e.to_string();
+        match e {
+            TerminalError::InvalidSize { .. } => Self::invalid("cols", message),
+            TerminalError::InvalidTerm(_) => Self::invalid("term", message),
+            TerminalError::TooMany(_) => Self::new(ErrorCode::LimitExceeded, message),
+            TerminalError::SessionNotFound(id) => Self::no_session(id.as_str()),
+            TerminalError::Start(e) => e.into(),
             _ => Self::internal(message),
         }
     }

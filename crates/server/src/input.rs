@@ -6,7 +6,7 @@ use axum::http::header::CONTENT_ENCODING;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use sandcrab_api::Object;
-use sandcrab_engine::{Execution, ExecutionId, Session, SessionId};
+use sandcrab_engine::{Execution, ExecutionId, Session, SessionId, Terminal};
 use serde::de::DeserializeOwned;
 
 use crate::access::Multiplexed;
@@ -21,7 +21,7 @@ const MAX_NAME_BYTES: usize = 512;
 /// Maximum size of text that is parsed on the async thread. Parsing more would delay other connections.
 pub(crate) const INLINE_PARSE_BYTES: usize = 256 << 10;
 /// Fields whose values may be secret. Errors do not repeat these values.
-const SECRET_FIELDS: [&str; 4] = ["env", "vars", "stdin", "envVars"];
+const SECRET_FIELDS: [&str; 6] = ["env", "vars", "stdin", "envVars", "text", "keys"];
 
 /// Refuses a compressed body.
 fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -151,6 +151,25 @@ impl FromRequestParts<App> for PathSession {
         let id = segment(parts, app).await?;
         find_session(&sandbox, &id).map(Self)
     }
+}
+
+/// The terminal that the path names.
+pub(crate) struct PathTerminal(pub(crate) Terminal);
+
+impl FromRequestParts<App> for PathTerminal {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let Ok(sandbox) = Sandbox::from_request_parts(parts, app).await;
+        let id = segment(parts, app).await?;
+        find_terminal(&sandbox, &id).map(Self)
+    }
+}
+
+/// The terminal with this id.
+pub(crate) fn find_terminal(sandbox: &Sandbox, id: &str) -> Result<Terminal, ApiError> {
+    let found = id.parse::<ExecutionId>().ok().and_then(|id| sandbox.engine.terminal(&id));
+    found.ok_or_else(|| ApiError::no_terminal(id))
 }
 
 /// Finds a session by id.

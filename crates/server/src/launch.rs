@@ -24,7 +24,7 @@ use crate::note::{self, ExecutionNote, SessionNote};
 use crate::sandbox::Sandbox;
 
 /// Path segments below `/api/process`, which therefore cannot be ids.
-const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
+pub(crate) const RESERVED_IDS: [&str; 4] = ["list", "start", "kill-all", "cleanup"];
 
 /// Maximum size of a command and its arguments in responses, which may wait for slow clients.
 const MAX_ECHO_BYTES: usize = 16 << 10;
@@ -267,7 +267,7 @@ pub(crate) fn variables(variables: Option<Variables>) -> Vec<(OsString, Option<O
     pairs.map(|(name, value)| (name.into(), value.map(Into::into))).collect()
 }
 
-fn limits(limits: &Limits) -> sandcrab_engine::Limits {
+pub(crate) fn limits(limits: &Limits) -> sandcrab_engine::Limits {
     let Limits { memory_bytes, cpu_seconds, processes, open_files, file_size_bytes, output_bytes } = *limits;
     sandcrab_engine::Limits {
         memory_bytes,

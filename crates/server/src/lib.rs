@@ -52,6 +52,7 @@ mod signal;
 mod socket;
 mod stopping;
 mod summary;
+mod terminal;
 mod text;
 
 pub use compat::{Compat, SandboxSdk};

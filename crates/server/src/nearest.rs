@@ -12,15 +12,13 @@ pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>)
         if name.starts_with(&given) || given.starts_with(&name) {
             return 1;
         }
-        // `cmd` for `command`.
-        if is_abbreviation(&given, &name) {
-            return 2;
-        }
         // Nearly all short names are similar to each other.
-        match strsim::damerau_levenshtein(&given, &name) {
+        let distance = match strsim::damerau_levenshtein(&given, &name) {
             0..=2 if given.len() < 4 => usize::MAX,
             distance => distance,
-        }
+        };
+        // `cmd` for `command`.
+        if is_abbreviation(&given, &name) { distance.min(2) } else { distance }
     };
     let most = (given.len() / 3).max(2);
     let near = known.into_iter().map(|name| (distance(name), name)).filter(|(distance, _)| *distance <= most);

@@ -19,7 +19,8 @@ use ErrorCode::{
     LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotSupported, PermissionDenied,
     ProcessAlreadyExists, ProcessEnded, ProcessNotFound, ProcessNotStarted, RangeNotSatisfiable,
     SessionAlreadyExists, SessionDestroyed, SessionNotFound, SessionTerminated, ShuttingDown,
-    StateDirMissing, StdinNotOpen, Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
+    StateDirMissing, StdinNotOpen, TerminalInputFull, TerminalNotFound, Unauthorized, UpgradeRequired,
+    ValidationFailed, WaitTimeout,
 };
 
 /// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
@@ -77,6 +78,26 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("GET /api/process/{id}/logs", &[&[ProcessNotFound, LimitExceeded]]),
     ("GET /api/process/{id}/stream", &[&[ProcessNotFound, LimitExceeded]]),
     ("GET /api/process/{id}/output", &[&[ProcessNotFound, LimitExceeded, RangeNotSatisfiable]]),
+    ("GET /api/process/{id}/recording", &[&[ProcessNotFound, LimitExceeded]]),
+    ("POST /api/terminal/create", &[BODY, START, COMMAND]),
+    ("GET /api/terminal/list", &[&[LimitExceeded]]),
+    ("GET /api/terminal/{id}", &[&[TerminalNotFound, ProcessNotFound, LimitExceeded]]),
+    ("DELETE /api/terminal/{id}", &[CONTROL, &[TerminalNotFound, ExecutionLost]]),
+    ("POST /api/terminal/{id}/resize", &[BODY, CONTROL, &[TerminalNotFound, ProcessEnded, ExecutionLost]]),
+    (
+        "POST /api/terminal/{id}/input",
+        &[
+            BODY,
+            CONTROL,
+            &[TerminalNotFound, ProcessNotFound, ProcessEnded, TerminalInputFull, ExecutionLost],
+        ],
+    ),
+    ("GET /api/terminal/{id}/screen", &[&[TerminalNotFound, ProcessNotFound, LimitExceeded]]),
+    (
+        "POST /api/terminal/{id}/wait",
+        &[BODY, &[TerminalNotFound, ProcessNotFound, WaitTimeout, ProcessEnded, ShuttingDown]],
+    ),
+    ("GET /api/terminal/{id}/recording", &[&[TerminalNotFound, ProcessNotFound, LimitExceeded]]),
     ("POST /api/session/create", &[BODY, START, &[NameTooLong, SessionAlreadyExists, InvalidCommand]]),
     ("GET /api/session/list", &[&[LimitExceeded]]),
     ("POST /api/session/delete", &[BODY, &[SessionNotFound]]),
@@ -93,6 +114,8 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("GET /openapi.json", &[]),
     ("GET /api/events", &[]),
     ("GET /ws", &[&[UpgradeRequired]]),
+    ("GET /ws/terminal", &[&[UpgradeRequired, TerminalNotFound, ShuttingDown]]),
+    ("GET /ws/pty", &[START, COMMAND, &[UpgradeRequired]]),
 ];
 
 /// Returns the errors of an operation except internal errors, or `None` if there is no such operation.

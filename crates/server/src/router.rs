@@ -5,13 +5,17 @@ use axum::http::Uri;
 use axum::{Extension, Router};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::frame::{ClientFrame, ServerFrame};
+use sandcrab_api::terminal::{TerminalClientFrame, TerminalFrame};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::routes::{environment, events, execute, logs, output, process, service, session, socket, stdin};
+use crate::routes::{
+    environment, events, execute, logs, output, process, recording, screen, service, session, socket, stdin,
+    terminal, terminal_input, terminal_socket,
+};
 use crate::{access, document, layer, operations};
 
 /// The routes and schemas of the OpenAPI document.
@@ -22,7 +26,7 @@ use crate::{access, document, layer, operations};
         description = "Runs commands, background processes and persistent shell sessions, and records their output.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    components(schemas(ClientFrame, ServerFrame))
+    components(schemas(ClientFrame, ServerFrame, TerminalClientFrame, TerminalFrame))
 )]
 struct Api;
 
@@ -41,6 +45,15 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(logs::logs))
         .routes(routes!(logs::stream))
         .routes(routes!(output::output))
+        .routes(routes!(recording::of_process))
+        .routes(routes!(terminal::create))
+        .routes(routes!(terminal::list))
+        .routes(routes!(terminal::get, terminal::delete))
+        .routes(routes!(terminal_input::resize))
+        .routes(routes!(terminal_input::input))
+        .routes(routes!(screen::screen))
+        .routes(routes!(screen::wait))
+        .routes(routes!(recording::of_terminal))
         .routes(routes!(session::create))
         .routes(routes!(session::list))
         .routes(routes!(session::delete))
@@ -57,6 +70,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(service::openapi))
         .routes(routes!(events::events))
         .routes(routes!(socket::socket))
+        .routes(routes!(terminal_socket::open))
+        .routes(routes!(terminal_socket::open_pty))
 }
 
 /// Returns the OpenAPI document.

@@ -74,7 +74,9 @@ impl Server {
 
     fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Self {
         config.listen = listening.address().clone();
-        Self { app: AppState::new(engine, &config), listening, config }
+        let app = AppState::new(engine, &config);
+        crate::terminal::adopt(&app);
+        Self { app, listening, config }
     }
 
     /// The address, with the actual port.

@@ -192,7 +192,7 @@ fn first_special(text: &[u8]) -> Option<usize> {
 }
 
 /// Appends UTF-8 text as the content of a JSON string.
-fn escape(text: &[u8], to: &mut Vec<u8>) {
+pub(crate) fn escape(text: &[u8], to: &mut Vec<u8>) {
     to.reserve(text.len() + text.len() / 16);
     let mut rest = text;
     while !rest.is_empty() {

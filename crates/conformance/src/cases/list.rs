@@ -204,6 +204,37 @@ macro_rules! every_case {
                 errors_are_not_streams
                 dropped_bytes_are_reported
             }
+            terminal {
+                every_field_is_there
+                one_id_is_one_terminal
+                the_id_of_a_process_is_taken
+                one_that_is_not_there
+                invalid_requests
+                input_as_bytes_text_and_keys
+                cursor_keys_follow_the_mode
+                a_full_queue_is_told
+                an_interrupt_is_not_held_up
+                a_size_is_seen
+                the_screen_as_text_and_cells
+                waiting
+                a_recording
+                it_is_an_execution
+                deleting_ends_daemons
+                it_starts_from_a_session
+                queries_are_answered
+            }
+            terminal_socket {
+                without_an_upgrade
+                what_is_refused
+                a_repaint_then_what_happens
+                every_end_is_a_frame
+                resuming_from_a_cursor
+                queries_are_not_replayed
+                sizes_of_several_viewers
+                frames_that_are_none
+                a_full_queue_is_told
+                the_terminal_of_a_session
+            }
             traps {
                 hostile_text
                 ending_the_shell

@@ -26,6 +26,8 @@ mod session;
 mod shapes;
 mod stdin;
 mod stream;
+mod terminal;
+mod terminal_socket;
 mod traps;
 mod websocket;
 

@@ -28,3 +28,12 @@ pub(super) const SESSIONS: &str = "success:flag data:list sessions:list timestam
 pub(super) const ONE_SESSION: &str = "success:flag session:object timestamp:time";
 pub(super) const SESSION_ENDED: &str =
     "success:flag sessionId:text killed:list survivors:list timestamp:time";
+pub(super) const TERMINAL_CREATED: &str =
+    "success:flag id:text executionId:text pid:int cols:int rows:int created:flag timestamp:time";
+pub(super) const TERMINAL: &str = "id:text executionId:text pid?:int command:text cols:int rows:int title:text status:text exitCode?:int \
+     end?:object sessionId?:text viewers:int createdAt:time lastActivity:time";
+pub(super) const ONE_TERMINAL: &str = "success:flag terminal:object timestamp:time";
+pub(super) const TERMINALS: &str = "success:flag terminals:list timestamp:time";
+pub(super) const TERMINAL_DELETED: &str = "success:flag id:text killed:list survivors:list timestamp:time";
+pub(super) const SCREEN: &str = "success:flag text:text cells?:list cols:int rows:int cursor:object title:text \
+     alternate:flag scrollbackLines:int source:text outputCursor:int timestamp:time";

@@ -12,6 +12,7 @@ mod request;
 mod response;
 mod socket;
 mod target;
+mod viewer;
 
 pub use body::Body;
 pub use connection::Connection;
@@ -21,3 +22,4 @@ pub use request::Request;
 pub use response::{Head, Response};
 pub use socket::Socket;
 pub use target::{TEST_TIMEOUT, Target, TargetError};
+pub use viewer::{Viewer, ViewerMessage};

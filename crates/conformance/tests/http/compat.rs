@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use sandcrab_conformance::cases::steps::{fresh, text};
-use sandcrab_conformance::http::{Event, Request, Target};
+use sandcrab_conformance::http::{Event, Request, Target, Viewer};
 use serde_json::{Value, json};
 
 use crate::support::ServerProcess;
@@ -307,5 +307,20 @@ async fn session_is_deleted_at_once() {
     let refused = ended.refused(410, "SESSION_DESTROYED");
     assert_eq!(refused["message"], "Session 's' was destroyed during command execution");
     assert_eq!(target.in_session("s", "echo new").await["stdout"], "new");
+    server.stop().await;
+}
+
+/// The reference's terminal client connects before anything else exists.
+#[tokio::test]
+async fn a_terminal_creates_its_session() {
+    let server = serve().await;
+    let target = &server.target;
+    let mut viewer = Viewer::open(target, "/ws/pty?sessionId=new&cols=100&rows=30").await;
+    viewer.frame("ready").await;
+    viewer.send(&b"echo made-$((1+1)); stty size\n"[..]).await;
+    viewer.shows("made-2").await;
+    viewer.shows("30 100").await;
+    assert_eq!(target.get("/api/session/list").await.ok()["data"], json!(["new"]));
+    target.get("/ws/pty?sessionId=new").await.refused(426, "UPGRADE_REQUIRED");
     server.stop().await;
 }

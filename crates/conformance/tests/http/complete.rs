@@ -8,7 +8,7 @@ use crate::support::ServerProcess;
 
 /// Codes that no request can provoke on a working machine: internal errors, a missing shell, a supervisor
 /// that is killed while it starts a command or has an older version, and codes for files.
-const NOT_PROVOKED: [ErrorCode; 8] = [
+const NOT_PROVOKED: [ErrorCode; 6] = [
     ErrorCode::InternalError,
     // Not an HTTP response; `websocket::cancel` expects it.
     ErrorCode::RequestCancelled,
@@ -16,9 +16,6 @@ const NOT_PROVOKED: [ErrorCode; 8] = [
     ErrorCode::ExecutionLost,
     ErrorCode::NotSupported,
     ErrorCode::FileNotFound,
-    // Covered when the routes of terminals exist.
-    ErrorCode::TerminalNotFound,
-    ErrorCode::TerminalInputFull,
 ];
 
 fn sources() -> String {

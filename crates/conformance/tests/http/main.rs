@@ -14,6 +14,7 @@ mod run_as;
 mod sockets;
 mod stopping;
 mod support;
+mod terminals;
 
 use sandcrab_conformance::cases::Case;
 

@@ -6,6 +6,7 @@
 
 mod commands;
 mod errors;
+mod pty;
 mod requests;
 mod sessions;
 mod turns;
@@ -83,6 +84,7 @@ impl SandboxSdk {
             .route("/api/session/create", post(sessions::create))
             .route("/api/session/delete", post(sessions::delete))
             .route("/api/version", get(version))
+            .route("/ws/pty", get(pty::open))
             .method_not_allowed_fallback(crate::router::method_not_allowed)
             .layer(from_fn(errors::translate))
             .layer(Extension(mode));

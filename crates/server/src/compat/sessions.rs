@@ -97,7 +97,7 @@ impl Mode {
         Ok(Some(turn))
     }
 
-    async fn ensure(&self, app: &App, sandbox: &Sandbox, id: &SessionId) -> Result<(), ApiError> {
+    pub(super) async fn ensure(&self, app: &App, sandbox: &Sandbox, id: &SessionId) -> Result<(), ApiError> {
         if sandbox.engine.session(id).is_some() && !session::delete_dead(sandbox, id).await {
             return Ok(());
         }

@@ -31,6 +31,8 @@ pub(super) fn add(operation: &mut Value, id: &str) {
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         let example = match parameter["name"].as_str().unwrap_or_default() {
             "id" if id.ends_with("Session") || id.ends_with("SessionEnv") => "build",
+            "id" if id.contains("Terminal") => "shell-1",
+            "terminalId" => "shell-1",
             "id" => "server-1",
             "X-Session-Id" | "session" | "sessionId" => "build",
             "Idempotency-Key" => "6f1c2f0e",
@@ -173,6 +175,59 @@ fn examples(id: &str) -> (Value, Value) {
                 { "type": "session_created", "sessionId": "build", "timestamp": time }
             ]),
         ),
+        _ => terminal_examples(id, &killed),
+    }
+}
+
+/// The same for the operations of terminals.
+fn terminal_examples(id: &str, killed: &Value) -> (Value, Value) {
+    let time = "2026-01-31T12:00:00.000Z";
+    let recording =
+        "{\"version\":2,\"width\":80,\"height\":24,\"timestamp\":1769860800}\n[0.250000, \"o\", \"$ \"]\n";
+    let terminal = json!({
+        "id": "shell-1", "executionId": "shell-1", "pid": 4711, "command": "vim notes.txt", "cols": 80, "rows": 24,
+        "title": "notes.txt - VIM", "status": "running", "viewers": 1, "createdAt": time, "lastActivity": time
+    });
+    match id {
+        "createTerminal" => (
+            json!({ "id": "shell-1", "command": "vim notes.txt", "cols": 80, "rows": 24 }),
+            json!({
+                "success": true, "id": "shell-1", "executionId": "shell-1", "pid": 4711, "cols": 80, "rows": 24,
+                "created": true, "timestamp": time
+            }),
+        ),
+        "listTerminals" => {
+            (Value::Null, json!({ "success": true, "terminals": [terminal], "timestamp": time }))
+        }
+        "getTerminal" => (Value::Null, json!({ "success": true, "terminal": terminal, "timestamp": time })),
+        "deleteTerminal" => (
+            Value::Null,
+            json!({ "success": true, "id": "shell-1", "killed": killed, "survivors": [], "timestamp": time }),
+        ),
+        "resizeTerminal" => (
+            json!({ "cols": 120, "rows": 40 }),
+            json!({ "success": true, "cols": 120, "rows": 40, "timestamp": time }),
+        ),
+        "sendTerminalInput" => (
+            json!({ "text": ":wq", "keys": ["enter"] }),
+            json!({ "success": true, "written": 4, "timestamp": time }),
+        ),
+        "getTerminalScreen" => (
+            Value::Null,
+            json!({
+                "success": true, "text": "$ ls\nnotes.txt\n$ ", "cols": 80, "rows": 3,
+                "cells": [
+                    [{ "text": "$ ls" }], [{ "text": "notes.txt", "fg": 4, "bold": true }], [{ "text": "$ " }]
+                ],
+                "cursor": { "row": 2, "col": 2, "visible": true }, "title": "", "alternate": false,
+                "scrollbackLines": 0, "source": "live", "outputCursor": 42, "timestamp": time
+            }),
+        ),
+        "waitForTerminal" => (
+            json!({ "text": "$ ", "timeoutMs": 5_000 }),
+            json!({ "success": true, "matched": true, "row": 2, "col": 0, "text": "$ ", "timestamp": time }),
+        ),
+        "getTerminalRecording" | "getProcessRecording" => (Value::Null, json!(recording)),
         _ => (Value::Null, Value::Null),
     }
 }

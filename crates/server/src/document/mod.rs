@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
 
 /// Links: the source operation, the expression of the id in its response, and the target operations.
-const LINKS: [(&str, &str, &[&str]); 5] = [
+const LINKS: [(&str, &str, &[&str]); 6] = [
     ("startProcess", "$response.body#/processId", OF_PROCESS),
     ("execute", "$response.body#/executionId", OF_PROCESS),
+    ("createTerminal", "$response.body#/id", OF_TERMINAL),
     ("createSession", "$response.body#/data/id", OF_SESSION),
     ("forkSession", "$response.body#/data/id", OF_SESSION),
     ("killProcess", "$response.body#/processId", &["getProcess", "getProcessLogs"]),
@@ -27,15 +28,34 @@ const OF_PROCESS: &[&str] = &[
     "streamProcess",
     "signalProcess",
     "writeStdin",
+    "getProcessRecording",
+];
+const OF_TERMINAL: &[&str] = &[
+    "getTerminal",
+    "deleteTerminal",
+    "resizeTerminal",
+    "sendTerminalInput",
+    "getTerminalScreen",
+    "waitForTerminal",
+    "getTerminalRecording",
+    "getProcess",
 ];
 const OF_SESSION: &[&str] =
     &["getSession", "interruptSession", "forkSession", "resetSession", "setSessionEnv"];
 /// Operations that take the session in the body.
-const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess"];
+const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess", "createTerminal"];
 
 /// Operations whose body is optional.
-const WITHOUT_BODY: [&str; 6] =
-    ["createSession", "interruptSession", "forkSession", "resetSession", "writeStdin", "cleanupProcesses"];
+const WITHOUT_BODY: [&str; 8] = [
+    "createSession",
+    "interruptSession",
+    "forkSession",
+    "resetSession",
+    "writeStdin",
+    "cleanupProcesses",
+    "createTerminal",
+    "sendTerminalInput",
+];
 
 /// Completes the document.
 pub(crate) fn complete(document: &mut Value) {

@@ -5,11 +5,12 @@ use serde_json::{Map, Value, json};
 use super::{reference, referenced};
 
 /// The unions, and the suffix of their variants' names.
-const UNIONS: [(&str, &str); 4] = [
-    ("ExecuteEvent", "Event"),
-    ("ProcessEvent", "Event"),
-    ("ServerEvent", "Event"),
-    ("ServerFrame", "Frame"),
+const UNIONS: [(&str, &str, &str); 5] = [
+    ("ExecuteEvent", "", "Event"),
+    ("ProcessEvent", "", "Event"),
+    ("ServerEvent", "", "Event"),
+    ("ServerFrame", "", "Frame"),
+    ("TerminalFrame", "Terminal", "Frame"),
 ];
 /// The untagged union. Its variants contain the tag themselves.
 const EXECUTE_RESPONSE: (&str, [(&str, &str); 2]) =
@@ -18,13 +19,13 @@ const EXECUTE_RESPONSE: (&str, [(&str, &str); 2]) =
 /// Gives each variant its own schema with a constant tag, and each union a discriminator.
 pub(super) fn name_variants(schemas: &mut Map<String, Value>) {
     let before = schemas.clone();
-    for (union, suffix) in UNIONS {
+    for (union, prefix, suffix) in UNIONS {
         let mut mapping = Vec::new();
         for variant in before[union]["oneOf"].as_array().into_iter().flatten() {
             let parts = &variant["allOf"];
             let tag = parts[1]["properties"]["type"]["enum"][0].as_str().unwrap_or_default();
             let base = parts[0]["$ref"].as_str().and_then(referenced).unwrap_or_default();
-            let name = format!("{}{suffix}", pascal(tag));
+            let name = format!("{prefix}{}{suffix}", pascal(tag));
             let mut schema = before[base].clone();
             schema["description"] = variant["description"].clone();
             add_tag(&mut schema, tag);

@@ -4,6 +4,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use hyper::upgrade::OnUpgrade;
 use sandcrab_api::ErrorCode;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -30,8 +31,23 @@ const KEY_LENGTH: usize = 24;
 pub(crate) async fn socket(
     State(app): State<App>,
     Extension(Inside(router)): Extension<Inside>,
-    mut request: Request,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let (response, upgraded) = upgrade(request)?;
+    // The task holds a reference to its own tracker. This does not prevent shutdown, because the tracker is
+    // not waited for indefinitely.
+    let tasks = app.tasks.clone();
+    tasks.spawn(async move {
+        // If the client is gone, there is no one to report an error to.
+        if let Ok(stream) = upgraded.await {
+            socket::serve(app, router, stream).await;
+        }
+    });
+    Ok(response)
+}
+
+/// Accepts a WebSocket: the response, and the connection that follows it.
+pub(crate) fn upgrade(mut request: Request) -> Result<(Response, OnUpgrade), ApiError> {
     let headers = request.headers();
     let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|key| key.len() == KEY_LENGTH);
     let is_version = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == VERSION);
@@ -48,17 +64,8 @@ pub(crate) async fn socket(
     if let Some(protocol) = protocol(headers) {
         answer.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    let upgrade = hyper::upgrade::on(&mut request);
-    // The task holds a reference to its own tracker. This does not prevent shutdown, because the tracker is
-    // not waited for indefinitely.
-    let tasks = app.tasks.clone();
-    tasks.spawn(async move {
-        // If the client is gone, there is no one to report an error to.
-        if let Ok(stream) = upgrade.await {
-            socket::serve(app, router, stream).await;
-        }
-    });
-    Ok((StatusCode::SWITCHING_PROTOCOLS, answer).into_response())
+    let upgraded = hyper::upgrade::on(&mut request);
+    Ok(((StatusCode::SWITCHING_PROTOCOLS, answer).into_response(), upgraded))
 }
 
 /// Browsers require the server to choose one of the offered subprotocols. The one with the token is chosen
@@ -70,6 +77,6 @@ fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_str(chosen).ok()
 }
 
-fn upgrade_required() -> ApiError {
+pub(crate) fn upgrade_required() -> ApiError {
     ApiError::new(ErrorCode::UpgradeRequired, "this route requires a WebSocket client")
 }

@@ -12,7 +12,7 @@ const DEAD_AFTER_PINGS: u32 = 3;
 
 /// The time of the last data from a client. Bytes count as they arrive: one message may take long to send.
 #[derive(Debug)]
-pub(super) struct Liveness {
+pub(crate) struct Liveness {
     ping_after: Duration,
     message_timeout: Duration,
     heard: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Liveness {
 
 /// Result of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     Alive,
     /// It is silent and must be pinged.
     Ping,
@@ -37,7 +37,7 @@ pub(super) enum Look {
 }
 
 impl Liveness {
-    pub(super) fn new(limits: &ServerLimits) -> Self {
+    pub(crate) fn new(limits: &ServerLimits) -> Self {
         let now = Instant::now();
         Self {
             ping_after: limits.socket_ping_after,
@@ -51,12 +51,12 @@ impl Liveness {
     }
 
     /// The client has sent something.
-    pub(super) fn heard(&mut self) {
+    pub(crate) fn heard(&mut self) {
         (self.heard, self.is_pinged) = (Instant::now(), false);
     }
 
     /// Time of the next check.
-    pub(super) fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         let silent = self.silent_until();
         if self.unfinished > 0 { silent.min(self.since + self.message_timeout) } else { silent }
     }
@@ -66,7 +66,7 @@ impl Liveness {
     }
 
     /// Checks the received data.
-    pub(super) fn look(&mut self, received: &Received, is_reading: bool) -> Look {
+    pub(crate) fn look(&mut self, received: &Received, is_reading: bool) -> Look {
         let now = Instant::now();
         if received.total() != self.total {
             self.total = received.total();

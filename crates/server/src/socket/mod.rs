@@ -34,8 +34,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tower::ServiceExt;
 
-use self::liveness::{Liveness, Look};
-use self::received::{Metered, Received};
+pub(crate) use self::liveness::{Liveness, Look};
+pub(crate) use self::received::{Metered, Received};
 use self::request::{Parsed, Reply, refusal};
 use self::writer::Writer;
 use crate::app::{App, BodyBytes};
@@ -50,12 +50,12 @@ const MAX_FRAME_ID_BYTES: usize = 256;
 /// Maximum size of the bodies of running requests on a socket.
 const MAX_REQUEST_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 /// Size of a read from the socket.
-const READ_BUFFER_BYTES: usize = 16 << 10;
+pub(crate) const READ_BUFFER_BYTES: usize = 16 << 10;
 /// Size of the write buffer, and maximum number of bytes that wait in it.
 const WRITE_BUFFER_BYTES: usize = 16 << 10;
 const MAX_WRITE_BUFFER_BYTES: usize = WRITE_BUFFER_BYTES + 4 * PIECE_BYTES;
 /// Time for a client to read a close frame.
-const CLOSE_TIME: Duration = Duration::from_secs(2);
+pub(crate) const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 type Stream = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 

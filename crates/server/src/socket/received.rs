@@ -15,7 +15,7 @@ use crate::app::{App, BodyBytes};
 
 /// The incoming data of a socket. A handle.
 #[derive(Debug, Clone)]
-pub(super) struct Received(Arc<Mutex<Counts>>);
+pub(crate) struct Received(Arc<Mutex<Counts>>);
 
 #[derive(Debug)]
 struct Counts {
@@ -26,7 +26,7 @@ struct Counts {
 }
 
 impl Received {
-    pub(super) fn new(app: &App) -> Self {
+    pub(crate) fn new(app: &App) -> Self {
         Self(Arc::new(Mutex::new(Counts { unfinished: app.hold(), total: 0 })))
     }
 
@@ -35,17 +35,17 @@ impl Received {
     }
 
     /// Total number of bytes.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.counts().total
     }
 
     /// Number of bytes of the incomplete message.
-    pub(super) fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished(&self) -> usize {
         self.counts().unfinished.bytes()
     }
 
     /// A message is complete: the caller counts its bytes from now on.
-    pub(super) fn finish_message(&self) -> BodyBytes {
+    pub(crate) fn finish_message(&self) -> BodyBytes {
         self.counts().unfinished.take()
     }
 
@@ -128,20 +128,20 @@ impl Frames {
 ///
 /// A read ends at the end of a head or a payload, so that a message is alone in its buffer, which is freed with it.
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(crate) struct Metered<S> {
     stream: BufReader<S>,
     frames: Frames,
     received: Received,
 }
 
 impl<S: AsyncRead> Metered<S> {
-    pub(super) fn new(stream: S, received: Received) -> Self {
+    pub(crate) fn new(stream: S, received: Received) -> Self {
         let stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
         Self { stream, frames: Frames::default(), received }
     }
 
     /// The stream, to be read without counting.
-    pub(super) fn into_inner(self) -> S {
+    pub(crate) fn into_inner(self) -> S {
         self.stream.into_inner()
     }
 }

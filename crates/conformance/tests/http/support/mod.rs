@@ -164,6 +164,8 @@ fn command(through: &[&str], state: &std::path::Path, listen: &str, settings: &[
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
     command.arg(state).arg(listen).args(settings).env("SANDCRAB_TOKEN", TOKEN);
+    // An interactive shell reads the files of its user.
+    command.env("HOME", state.parent().unwrap_or(state));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }

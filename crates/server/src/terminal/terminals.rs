@@ -1,0 +1,103 @@
+//! [`Terminals`]: what the server knows about terminals while it runs. A restart loses nothing of value: viewers connect again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use sandcrab_engine::{ExecutionId, Terminal, TerminalSize};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::emulator::memory_estimate;
+use super::hub::Hub;
+
+/// Maximum memory of all emulators, by estimate. When it is reached, requests wait for a free share.
+pub(crate) const MAX_EMULATOR_BYTES: usize = 256 << 20;
+/// Maximum memory of all repaints that wait for their viewers. When it is reached, further repaints wait.
+pub(crate) const MAX_REPAINTS_BYTES: usize = 64 << 20;
+/// The unit in which memory is shared.
+const UNIT_BYTES: usize = 64 << 10;
+
+/// The terminals that are in use. A handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Terminals(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    hubs: Mutex<HashMap<ExecutionId, Weak<Hub>>>,
+    emulators: Arc<Semaphore>,
+    repaints: Arc<Semaphore>,
+}
+
+impl Default for Terminals {
+    fn default() -> Self {
+        Self(Arc::new(State {
+            hubs: Mutex::default(),
+            emulators: Arc::new(Semaphore::new(MAX_EMULATOR_BYTES / UNIT_BYTES)),
+            repaints: Arc::new(Semaphore::new(MAX_REPAINTS_BYTES / UNIT_BYTES)),
+        }))
+    }
+}
+
+impl Terminals {
+    fn hubs(&self) -> MutexGuard<'_, HashMap<ExecutionId, Weak<Hub>>> {
+        self.0.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hub of a terminal, and whether it is new.
+    pub(super) fn hub(&self, terminal: &Terminal) -> (Arc<Hub>, bool) {
+        let mut hubs = self.hubs();
+        let known = hubs.get(terminal.id()).and_then(Weak::upgrade);
+        // The id may belong to another terminal now.
+        if let Some(hub) = known.filter(|hub| hub.is_of(terminal)) {
+            return (hub, false);
+        }
+        if hubs.len() == hubs.capacity() {
+            hubs.retain(|_, hub| hub.strong_count() > 0);
+        }
+        let hub = Arc::new(Hub::new(terminal.clone(), self.clone()));
+        hubs.insert(terminal.id().clone(), Arc::downgrade(&hub));
+        (hub, true)
+    }
+
+    /// The hub of a terminal, if it is in use.
+    pub(crate) fn find(&self, terminal: &Terminal) -> Option<Arc<Hub>> {
+        self.hubs().get(terminal.id()).and_then(Weak::upgrade).filter(|hub| hub.is_of(terminal))
+    }
+
+    /// Waits for the memory of an emulator. Emulators that only linger are dropped first.
+    pub(super) async fn emulator_memory(&self, size: TerminalSize) -> Option<OwnedSemaphorePermit> {
+        let units = units(memory_estimate(size), MAX_EMULATOR_BYTES);
+        let semaphore = Arc::clone(&self.0.emulators);
+        if let Ok(permit) = Arc::clone(&semaphore).try_acquire_many_owned(units) {
+            return Some(permit);
+        }
+        let hubs: Vec<_> = self.hubs().values().filter_map(Weak::upgrade).collect();
+        for hub in hubs {
+            hub.drop_idle_emulator();
+        }
+        // Never closed.
+        semaphore.acquire_many_owned(units).await.ok()
+    }
+
+    /// Waits for the memory of a repaint of at most this size.
+    pub(super) async fn repaint_memory(&self, bytes: usize) -> Option<RepaintMemory> {
+        let units = units(bytes, MAX_REPAINTS_BYTES);
+        let permit = Arc::clone(&self.0.repaints).acquire_many_owned(units).await.ok()?;
+        Some(RepaintMemory(permit))
+    }
+}
+
+/// The memory of a repaint; free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct RepaintMemory(OwnedSemaphorePermit);
+
+impl RepaintMemory {
+    /// Gives back what a repaint of this size does not need.
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        let needed = units(bytes, MAX_REPAINTS_BYTES) as usize;
+        drop(self.0.split(self.0.num_permits().saturating_sub(needed)));
+    }
+}
+
+fn units(bytes: usize, most: usize) -> u32 {
+    u32::try_from(bytes.min(most).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,202 @@
+//! What a client of a viewer asks for: input and sizes, one at a time and in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandcrab_api::terminal::{MAX_TERMINAL_SIZE, TerminalClientFrame, TerminalFrame, TerminalResizeFrame};
+use sandcrab_api::{ErrorCode, Object};
+use sandcrab_engine::{ControlError, InputError, TerminalSize};
+use serde_json::Value;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::reports::is_only_reports;
+use super::{Dialect, Viewer};
+use crate::terminal::hub::Hub;
+
+/// Maximum number of sizes that are remembered until they are seen in the output.
+const MAX_ASKED_SIZES: usize = 64;
+/// Delay before a request is repeated whose supervisor could not be reached.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) enum Action {
+    Input { bytes: Bytes, size: Option<TerminalSize> },
+    Resize(TerminalSize),
+}
+
+/// The result of an action.
+#[derive(Debug)]
+pub(super) enum Done {
+    Ok,
+    /// The client is told.
+    Error(ErrorCode, String),
+}
+
+impl Viewer {
+    /// Handles a message. Returns whether the client has closed the socket.
+    pub(super) fn receive(&mut self, message: Message) -> bool {
+        match message {
+            Message::Close(_) => return true,
+            Message::Binary(bytes) if bytes.is_empty() => {}
+            Message::Binary(bytes) => self.input(bytes),
+            Message::Text(text) => match self.parse(&text) {
+                Ok(Some(size)) => self.resize(size),
+                Ok(None) => {}
+                Err(why) => self.error(ErrorCode::ValidationFailed, why),
+            },
+            message => debug_assert!(super::is_control(&message)),
+        }
+        false
+    }
+
+    /// The size in a control frame.
+    fn parse(&self, text: &str) -> Result<Option<TerminalSize>, String> {
+        let (cols, rows) = match self.dialect {
+            Dialect::Native => {
+                let frame: Result<Object<TerminalClientFrame>, _> = serde_json::from_str(text);
+                let Object(frame) =
+                    frame.map_err(|e| format!("invalid control frame: {e}; send input as binary"))?;
+                (frame.cols.into(), frame.rows.into())
+            }
+            Dialect::Reference => {
+                let frame: Value = serde_json::from_str(text).map_err(|_| "Invalid control message")?;
+                if frame["type"] != "resize" {
+                    return Ok(None);
+                }
+                // Its clients send fractions of cells too.
+                let side = |name: &str| frame[name].as_f64().map_or(0.0, f64::floor);
+                (side("cols"), side("rows"))
+            }
+        };
+        size(cols, rows).map(Some)
+    }
+
+    fn input(&mut self, bytes: Bytes) {
+        if !self.guard.is_leader() {
+            // Every viewer answers a query of the program, which expects one answer.
+            if is_only_reports(&bytes) {
+                return;
+            }
+            self.guard.lead();
+        }
+        // The last client that resized or typed decides on the size.
+        let size = self.own_size.filter(|size| *size != self.hub.terminal.size());
+        if let Some(size) = size {
+            self.ask_size(size);
+        }
+        self.act(Action::Input { bytes, size });
+    }
+
+    fn resize(&mut self, size: TerminalSize) {
+        self.own_size = Some(size);
+        self.guard.lead();
+        if size != self.hub.terminal.size() {
+            self.ask_size(size);
+            self.act(Action::Resize(size));
+        }
+    }
+
+    fn ask_size(&mut self, size: TerminalSize) {
+        self.known_size = Some(size);
+        self.asked_sizes.push(size);
+        if self.asked_sizes.len() > MAX_ASKED_SIZES {
+            self.asked_sizes.remove(0);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let hub = Arc::clone(&self.hub);
+        self.action = Some(Box::pin(async move { perform(&hub, action).await }));
+    }
+
+    pub(super) fn finish_action(&mut self, done: Done) {
+        if let Done::Error(code, message) = done {
+            self.error(code, message);
+        }
+    }
+
+    /// The terminal has this size from here on in its output.
+    pub(super) fn resized(&mut self, size: TerminalSize) {
+        if let Some(at) = self.asked_sizes.iter().position(|asked| *asked == size) {
+            self.asked_sizes.drain(..=at);
+        }
+        if self.known_size != Some(size) {
+            self.known_size = Some(size);
+            let TerminalSize { cols, rows } = size;
+            self.outbox.frame(&TerminalFrame::Resize(TerminalResizeFrame { cols, rows }));
+        }
+    }
+}
+
+/// A valid size.
+pub(super) fn size(cols: f64, rows: f64) -> Result<TerminalSize, String> {
+    let side = |side: f64| (1..=MAX_TERMINAL_SIZE).find(|whole| f64::from(*whole) == side);
+    match (side(cols), side(rows)) {
+        (Some(cols), Some(rows)) => Ok(TerminalSize { cols, rows }),
+        _ => Err(format!("Invalid dimensions: cols and rows must be 1 to {MAX_TERMINAL_SIZE}")),
+    }
+}
+
+async fn perform(hub: &Arc<Hub>, action: Action) -> Done {
+    match action {
+        Action::Resize(size) => resize(hub, size).await,
+        Action::Input { bytes, size } => {
+            if let Some(size) = size {
+                drop(resize(hub, size).await);
+            }
+            match hub.terminal.write(&bytes).await {
+                Ok(()) => Done::Ok,
+                // The exit frame says it.
+                Err(InputError::Ended) => Done::Ok,
+                Err(InputError::Full { accepted }) => Done::Error(
+                    ErrorCode::TerminalInputFull,
+                    format!(
+                        "the program does not read: {accepted} of {} bytes were accepted; retry the rest later",
+                        bytes.len()
+                    ),
+                ),
+                Err(InputError::Control(e)) => Done::Error(control_code(&e), e.to_string()),
+                Err(e) => Done::Error(ErrorCode::InternalError, e.to_string()),
+            }
+        }
+    }
+}
+
+/// Sets the size; retries while the supervisor cannot be reached. Setting a size twice does no harm.
+async fn resize(hub: &Arc<Hub>, size: TerminalSize) -> Done {
+    loop {
+        match hub.terminal.resize(size).await {
+            Ok(()) => return Done::Ok,
+            Err(_) if hub.terminal.execution().status().end().is_some() => return Done::Ok,
+            Err(ControlError::Disconnected | ControlError::Ended | ControlError::Busy) => {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            Err(e) => return Done::Error(control_code(&e), e.to_string()),
+        }
+    }
+}
+
+fn control_code(error: &ControlError) -> ErrorCode {
+    match error {
+        ControlError::Unsupported => ErrorCode::NotSupported,
+        ControlError::Busy => ErrorCode::LimitExceeded,
+        ControlError::Disconnected => ErrorCode::ExecutionLost,
+        _ => ErrorCode::InternalError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_bounds() {
+        assert_eq!(size(1.0, 1000.0), Ok(TerminalSize { cols: 1, rows: 1000 }));
+        assert_eq!(size(80.9_f64.floor(), 24.0), Ok(TerminalSize { cols: 80, rows: 24 }));
+        for (cols, rows) in [(0.0, 1.0), (1.0, 1001.0), (-1.0, 1.0), (f64::NAN, 1.0), (f64::INFINITY, 1.0)] {
+            assert!(size(cols, rows).is_err(), "{cols} {rows}");
+        }
+    }
+}
