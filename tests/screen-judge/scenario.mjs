@@ -8,6 +8,9 @@ const SHOWN = 10
 /// Which lines of a dump are about state that no repaint carries. SPECIFICATION.md lists that state.
 const NOT_CARRIED = { pen: 'pen', charset: 'charsets', join: 'join', margin: 'cursor' }
 
+/// State of a viewer that a repaint replaces, with an unfinished sequence.
+const OLD_STATE = Buffer.from('\x18\x1b[20hold\n\n\n\x1b7\x1b[2;3r\x1b[?1049h\x1b[1;31;4m\x1b]8;;http://old/\x07old\x1b(0\x0e\x1b[3g\x1b[4h\x1b[?6;12;45;1003;1006;2004h\x1b[?7;25l\x1b[5 q\x1b]0;old\x07漢\x1b]0;unfinished')
+
 export class Comparison {
   constructor(program) {
     this.emulator = new Emulator(program)
@@ -146,7 +149,10 @@ export class Comparison {
     const repaint = await this.emulator.repaint()
     const viewer = judge.successor()
     try {
-      viewer.write(repaint)
+      // Whatever the viewer has shown before, a second repaint included.
+      // (Titles that it has saved stay below those that the repaint saves.)
+      const first = expected.some(line => /^(title|icon) .*"\]$/.test(line)) ? [] : [repaint, OLD_STATE]
+      viewer.write(Buffer.concat([OLD_STATE, ...first, repaint]))
       const shown = difference(expected, viewer.dump(), ['odd', ...odd.map(word => NOT_CARRIED[word]).filter(Boolean)])
       if (shown) return this.fail(name, `repaint: ${shown}`, steps, repaint)
       const replies = viewer.takeReplies()
