@@ -77,7 +77,7 @@ export class Comparison {
   /// Follows a recording, and compares at `cuts` positions. Each repaint's viewer must be equal at the next position too.
   async follow(name, steps, cuts) {
     const size = [...steps[0], 1000]
-    const judge = new Xterm(...size)
+    let judge = new Xterm(...size)
     const total = steps.reduce((sum, step) => sum + (Array.isArray(step) ? 0 : step.length), 0)
     const distance = Math.ceil(total / cuts)
     let viewer
@@ -85,7 +85,13 @@ export class Comparison {
       this.emulator.create(...size)
       for (const step of steps.slice(1)) {
         if (Array.isArray(step)) {
-          if (!this.apply(judge, step)) return
+          if (!this.apply(judge, step)) {
+            // Continue with an xterm.js that has all lines.
+            this.exclude(`the size of ${name} at ${step}`)
+            judge.dispose()
+            judge = new Xterm(...step, size[2])
+            judge.write(await this.emulator.repaint())
+          }
           viewer?.dispose()
           viewer = undefined
         }
