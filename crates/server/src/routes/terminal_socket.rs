@@ -36,6 +36,9 @@ pub(crate) struct ViewerOptions {
     rows: Option<u16>,
     /// The cursor up to which the client has the output. If little was missed, it gets that instead of a repaint.
     since: Option<u64>,
+    /// Whether the client only watches: it sends neither input nor a size, and does not answer queries of the program.
+    #[serde(default)]
+    read_only: bool,
 }
 
 /// Opens the WebSocket of a terminal.
@@ -59,7 +62,14 @@ pub(crate) async fn open(
     let Params(options) = options?;
     let size = client_size(options.cols, options.rows)?;
     let terminal = find_terminal(&sandbox, &options.terminal_id)?;
-    let attachment = Attachment { since: options.since, size, dialect: Dialect::Native };
+    let is_watcher = options.read_only;
+    if is_watcher && size.is_some() {
+        return Err(ApiError::invalid(
+            "readOnly",
+            "a viewer that only watches has no size; leave out cols and rows",
+        ));
+    }
+    let attachment = Attachment { since: options.since, size, is_watcher, dialect: Dialect::Native };
     attach(&app, request, &terminal, attachment)
 }
 
@@ -156,7 +166,7 @@ pub(crate) async fn serve_pty(
     spec.session = Some(session.clone());
     let created = terminal::start(app, sandbox, spec).await?;
     // The client sends its size when it is ready.
-    let attachment = Attachment { since: None, size: None, dialect: Dialect::Reference };
+    let attachment = Attachment { since: None, size: None, is_watcher: false, dialect: Dialect::Reference };
     attach(app, request, &created.terminal, attachment)
 }
 

@@ -49,6 +49,8 @@ struct Viewers {
     next: u64,
     /// The cursor from which each receives raw output, and therefore answers queries itself.
     from: HashMap<u64, Option<u64>>,
+    /// Number of viewers that only watch, and answer no queries.
+    watchers: usize,
     /// The viewer that was attached or has typed last.
     leader: u64,
 }
@@ -96,21 +98,26 @@ impl Hub {
         &self.terminals
     }
 
-    /// Attaches a viewer.
-    pub(super) fn attach(self: &Arc<Self>) -> ViewerGuard {
+    /// Attaches a viewer. One that only watches does not answer queries.
+    pub(super) fn attach(self: &Arc<Self>, is_watcher: bool) -> ViewerGuard {
         let mut viewers = lock(&self.viewers);
         viewers.next += 1;
         let id = viewers.next;
-        viewers.from.insert(id, None);
-        viewers.leader = id;
+        if is_watcher {
+            viewers.watchers += 1;
+        } else {
+            viewers.from.insert(id, None);
+            viewers.leader = id;
+        }
         drop(viewers);
         self.changed.notify_waiters();
-        ViewerGuard { hub: Arc::clone(self), id, sent: 0 }
+        ViewerGuard { hub: Arc::clone(self), id, is_watcher, sent: 0 }
     }
 
     /// Number of attached viewers.
     pub(crate) fn viewers(&self) -> usize {
-        lock(&self.viewers).from.len()
+        let viewers = lock(&self.viewers);
+        viewers.from.len() + viewers.watchers
     }
 
     /// Whether a viewer receives the output at this cursor, and answers its queries.
@@ -120,7 +127,7 @@ impl Hub {
 
     /// Whether the output must be followed: a wait needs it, or no viewer answers queries.
     pub(super) fn needs_tracking(&self) -> bool {
-        self.waits.load(Ordering::Acquire) > 0 || self.viewers() == 0
+        self.waits.load(Ordering::Acquire) > 0 || lock(&self.viewers).from.is_empty()
     }
 
     /// Counts a wait until the guard is dropped.
@@ -307,6 +314,7 @@ impl ReplyBudget {
 pub(super) struct ViewerGuard {
     hub: Arc<Hub>,
     id: u64,
+    is_watcher: bool,
     /// The cursor after the output that it has received.
     sent: u64,
 }
@@ -314,7 +322,9 @@ pub(super) struct ViewerGuard {
 impl ViewerGuard {
     /// It receives raw output from this cursor on.
     pub(super) fn receives_from(&mut self, cursor: u64) {
-        lock(&self.hub.viewers).from.insert(self.id, Some(cursor));
+        if !self.is_watcher {
+            lock(&self.hub.viewers).from.insert(self.id, Some(cursor));
+        }
         self.sent = cursor;
     }
 
@@ -337,9 +347,13 @@ impl ViewerGuard {
 
 impl Drop for ViewerGuard {
     fn drop(&mut self) {
-        lock(&self.hub.viewers).from.remove(&self.id);
-        // It has answered the queries that it received.
-        self.hub.set_answered(self.sent);
+        if self.is_watcher {
+            lock(&self.hub.viewers).watchers -= 1;
+        } else {
+            lock(&self.hub.viewers).from.remove(&self.id);
+            // It has answered the queries that it received.
+            self.hub.set_answered(self.sent);
+        }
         self.hub.changed.notify_waiters();
     }
 }

@@ -40,6 +40,12 @@ impl Viewer {
         match message {
             Message::Close(_) => return true,
             Message::Binary(bytes) if bytes.is_empty() => {}
+            Message::Binary(_) | Message::Text(_) if self.is_watcher => {
+                self.error(
+                    ErrorCode::ValidationFailed,
+                    "this viewer only watches; attach without readOnly to type and resize",
+                );
+            }
             Message::Binary(bytes) => self.input(bytes),
             Message::Text(text) => match self.parse(&text) {
                 Ok(Some(size)) => self.resize(size),

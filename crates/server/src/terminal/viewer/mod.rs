@@ -65,6 +65,8 @@ pub(crate) struct Attachment {
     pub(crate) since: Option<u64>,
     /// The size of the client.
     pub(crate) size: Option<TerminalSize>,
+    /// Whether the client only watches: it sends neither input nor sizes, and does not answer queries.
+    pub(crate) is_watcher: bool,
     pub(crate) dialect: Dialect,
 }
 
@@ -101,6 +103,7 @@ struct Viewer {
     hub: Arc<Hub>,
     guard: ViewerGuard,
     dialect: Dialect,
+    is_watcher: bool,
     incoming: SplitStream<Socket>,
     received: Received,
     outbox: Outbox,
@@ -128,7 +131,7 @@ pub(crate) async fn serve(app: App, hub: Arc<Hub>, attachment: Attachment, strea
     let stream = Metered::new(TokioIo::new(stream), received.clone());
     let socket = Socket::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (sink, incoming) = socket.split();
-    let guard = hub.attach();
+    let guard = hub.attach(attachment.is_watcher);
     let phase = Phase::Preparing(start(&app, &hub, attachment));
     let mut viewer = Viewer {
         outbox: Outbox::new(sink, app.outgoing.clone()),
@@ -136,6 +139,7 @@ pub(crate) async fn serve(app: App, hub: Arc<Hub>, attachment: Attachment, strea
         hub,
         guard,
         dialect: attachment.dialect,
+        is_watcher: attachment.is_watcher,
         incoming,
         received,
         phase,
