@@ -39,7 +39,7 @@ fn help(path: &[&str]) -> String {
 }
 
 /// The command for each operation of the API.
-const COMMANDS: [(&str, &str); 27] = [
+const COMMANDS: [(&str, &str); 37] = [
     ("setEnv", "env"),
     ("events", "events"),
     ("execute", "exec"),
@@ -67,6 +67,16 @@ const COMMANDS: [(&str, &str); 27] = [
     ("forkSession", "session fork"),
     ("interruptSession", "session interrupt"),
     ("resetSession", "session reset"),
+    ("createTerminal", "terminal create"),
+    ("listTerminals", "terminal list"),
+    ("getTerminal", "terminal list"),
+    ("deleteTerminal", "terminal delete"),
+    ("sendTerminalInput", "terminal send"),
+    ("resizeTerminal", "terminal resize"),
+    ("getTerminalScreen", "terminal screen"),
+    ("waitForTerminal", "terminal wait"),
+    ("getTerminalRecording", "record"),
+    ("getProcessRecording", "record"),
 ];
 
 /// A new operation fails this test until it has a command.

@@ -28,3 +28,5 @@ mod several;
 mod signals;
 mod support;
 mod terminal;
+mod terminals;
+mod terminals_script;

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{Winsize, tcgetattr, tcgetwinsize, tcsetwinsize};
 
 use super::program::Gathered;
 use super::{Finished, eventually};
@@ -65,6 +65,17 @@ impl Pty {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Types from another thread: a terminal takes only so much at a time.
+    pub(crate) fn paste(&self, text: String) -> std::thread::JoinHandle<()> {
+        let mut master = self.master.try_clone().unwrap();
+        std::thread::spawn(move || master.write_all(text.as_bytes()).unwrap())
+    }
+
+    /// What was shown so far, with all escape sequences.
+    pub(crate) fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.output.so_far()).into_owned()
+    }
+
     /// Waits until something is shown.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) {
@@ -82,8 +93,22 @@ impl Pty {
         }
     }
 
+    /// The number of bytes shown so far.
+    pub(crate) fn mark(&self) -> usize {
+        self.output.so_far().len()
+    }
+
+    pub(crate) fn resize(&self, cols: u16, rows: u16) {
+        tcsetwinsize(&self.master, winsize(cols, rows)).unwrap();
+        assert_eq!(tcgetwinsize(&self.master).unwrap().ws_col, cols);
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Whether the terminal is set as it was before the program.
