@@ -31,6 +31,9 @@ impl Screen {
     /// ED and DECSED.
     pub(crate) fn erase_in_display(&mut self, what: i32, selective: bool) {
         self.restrict_to(self.cols);
+        if selective && !self.may_touch_all() {
+            return;
+        }
         let (cols, rows) = (self.cols, self.rows);
         let (x, y) = (self.buffer().x, self.buffer().y);
         match what {
@@ -148,7 +151,7 @@ impl Screen {
     }
 
     fn in_all_columns(&mut self, change: impl Fn(&mut crate::row::Row, Cell)) {
-        if self.in_region() {
+        if self.in_region() && self.may_touch_all() {
             let fill = Cell::blank(self.pen.erase_attr());
             let buffer = self.buffer_mut();
             for y in buffer.top..=buffer.bottom {

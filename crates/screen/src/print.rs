@@ -6,7 +6,7 @@ use crate::extras::CELL_TEXT_LIMIT;
 use crate::width::width;
 
 /// Largest number of repetitions of REP. Larger counts are reduced to it.
-pub(crate) const REPEAT_LIMIT: usize = 1 << 16;
+pub(crate) const REPEAT_LIMIT: usize = 2000;
 /// Columns behind the right margin that the cursor can reach by characters without width.
 const OVERSHOOT_LIMIT: usize = 64;
 

@@ -14,6 +14,12 @@ use crate::{Cursor, Modes, Size};
 /// Fewest columns of a screen, as in xterm.js: a wide character must fit.
 pub(crate) const MIN_COLS: usize = 2;
 
+/// Cells that sequences which touch every cell may touch, for each byte of output. Screens of up to four thousand cells
+/// are never limited.
+const WORK_PER_BYTE: usize = 1 << 10;
+/// Cells that such sequences may touch at once.
+const WORK_LIMIT: usize = 1 << 26;
+
 /// A terminal emulator.
 ///
 /// It interprets the output of a program ([`Screen::feed`]) as xterm.js does, and can reproduce its state in another
@@ -44,6 +50,8 @@ pub struct Screen {
     /// Whether the last thing was a character.
     pub(crate) in_run: bool,
     pub(crate) replies: Vec<u8>,
+    /// Cells that sequences which touch every cell may still touch.
+    work: usize,
     /// Whether something changed since `changes` was increased.
     pub(crate) dirty: bool,
     changes: u64,
@@ -78,6 +86,7 @@ impl Screen {
             join: 0,
             in_run: false,
             replies: Vec::new(),
+            work: WORK_LIMIT,
             dirty: false,
             changes: 0,
         }
@@ -85,6 +94,7 @@ impl Screen {
 
     /// Interprets output of a program. It may be cut anywhere.
     pub fn feed(&mut self, mut bytes: &[u8]) {
+        self.work = bytes.len().saturating_mul(WORK_PER_BYTE).saturating_add(self.work).min(WORK_LIMIT);
         while let [first, rest @ ..] = bytes {
             let between = self.parser.state == State::Ground && !self.decoder.is_pending();
             match *first {
@@ -233,6 +243,13 @@ impl Screen {
 
     pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
         if self.is_alternate { &mut self.alternate } else { &mut self.normal }
+    }
+
+    /// Whether a sequence may touch every cell. A few bytes of output must not cost milliseconds again and again.
+    pub(crate) fn may_touch_all(&mut self) -> bool {
+        let rest = self.work.checked_sub(self.cols * self.rows);
+        self.work = rest.unwrap_or(self.work);
+        rest.is_some()
     }
 
     /// Looks up the extended attributes of the pen after a change.
