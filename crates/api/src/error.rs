@@ -113,6 +113,8 @@ codes! {
     SessionTerminated = "SESSION_TERMINATED", 410;
     /// The body exceeds the size limit of the route.
     BodyTooLarge = "FILE_TOO_LARGE", 413;
+    /// The state of the session is too large to be copied. Unset large variables, or keep the data in a file.
+    StateTooLarge = "SESSION_STATE_TOO_LARGE", 413;
     /// The range is outside the available bytes.
     RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416;
     /// The route requires a WebSocket upgrade.

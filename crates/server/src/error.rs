@@ -211,6 +211,7 @@ impl From<StartError> for ApiError {
             | StartError::LimitsLowered => error(ErrorCode::LimitExceeded),
             StartError::SessionGone(id) => error(ErrorCode::SessionDestroyed).with("sessionId", id.as_str()),
             StartError::NoShell(_) => error(ErrorCode::NoShell),
+            StartError::StateTooLarge => error(ErrorCode::StateTooLarge),
             StartError::Lost => error(ErrorCode::ExecutionLost),
             StartError::NoSpace => error(ErrorCode::NoSpace),
             StartError::StateDirMissing => error(ErrorCode::StateDirMissing),

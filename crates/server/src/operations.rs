@@ -19,8 +19,8 @@ use ErrorCode::{
     LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotSupported, PermissionDenied,
     ProcessAlreadyExists, ProcessEnded, ProcessNotFound, ProcessNotStarted, RangeNotSatisfiable,
     SessionAlreadyExists, SessionDestroyed, SessionNotFound, SessionTerminated, ShuttingDown,
-    StateDirMissing, StdinNotOpen, TerminalInputFull, TerminalNotFound, Unauthorized, UpgradeRequired,
-    ValidationFailed, WaitTimeout,
+    StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull, TerminalNotFound, Unauthorized,
+    UpgradeRequired, ValidationFailed, WaitTimeout,
 };
 
 /// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
@@ -50,7 +50,7 @@ const SESSION: &[ErrorCode] = &[SessionNotFound, SessionDestroyed, LimitExceeded
 const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/execute", &[BODY, START, COMMAND, &[SessionTerminated, ProcessNotFound]]),
     ("POST /api/execute/stream", &[BODY, START, COMMAND, &[ProcessNotFound]]),
-    ("POST /api/process/start", &[BODY, START, COMMAND]),
+    ("POST /api/process/start", &[BODY, START, COMMAND, &[StateTooLarge]]),
     ("GET /api/process/list", &[&[LimitExceeded]]),
     ("DELETE /api/process/kill-all", &[]),
     ("POST /api/process/cleanup", &[BODY]),
@@ -79,7 +79,7 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("GET /api/process/{id}/stream", &[&[ProcessNotFound, LimitExceeded]]),
     ("GET /api/process/{id}/output", &[&[ProcessNotFound, LimitExceeded, RangeNotSatisfiable]]),
     ("GET /api/process/{id}/recording", &[&[ProcessNotFound, LimitExceeded]]),
-    ("POST /api/terminal/create", &[BODY, START, COMMAND]),
+    ("POST /api/terminal/create", &[BODY, START, COMMAND, &[StateTooLarge]]),
     ("GET /api/terminal/list", &[&[LimitExceeded]]),
     ("GET /api/terminal/{id}", &[&[TerminalNotFound, ProcessNotFound, LimitExceeded]]),
     ("DELETE /api/terminal/{id}", &[CONTROL, &[TerminalNotFound, ExecutionLost]]),
@@ -103,8 +103,11 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/session/delete", &[BODY, &[SessionNotFound]]),
     ("GET /api/session/{id}", &[&[SessionNotFound]]),
     ("POST /api/session/{id}/interrupt", &[BODY, SESSION, CONTROL]),
-    ("POST /api/session/{id}/fork", &[BODY, START, SESSION, &[NameTooLong, SessionAlreadyExists]]),
-    ("POST /api/session/{id}/reset", &[BODY, START, SESSION]),
+    (
+        "POST /api/session/{id}/fork",
+        &[BODY, START, SESSION, &[NameTooLong, SessionAlreadyExists, StateTooLarge]],
+    ),
+    ("POST /api/session/{id}/reset", &[BODY, START, SESSION, &[StateTooLarge]]),
     ("POST /api/session/{id}/env", &[BODY, START, SESSION, &[InvalidCommand]]),
     ("POST /api/env", &[BODY, &[InvalidCommand, NoSpace]]),
     ("GET /api/ping", &[]),

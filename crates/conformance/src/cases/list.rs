@@ -179,6 +179,7 @@ macro_rules! every_case {
                 command_defaults
                 interrupt_keeps_the_shell
                 fork_has_the_same_state
+                fork_of_a_large_state_is_refused
                 reset_with_and_without_state
                 delete_while_a_command_runs
                 delete_while_a_command_is_queued

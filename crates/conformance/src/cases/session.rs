@@ -130,6 +130,28 @@ pub(super) async fn interrupt_keeps_the_shell(target: Target) {
     target.delete_session(&session).await;
 }
 
+/// The limit of a state that is copied. The session itself has none.
+pub(super) async fn fork_of_a_large_state_is_refused(target: Target) {
+    let session = target.make_session(json!({})).await;
+    let run = async |command: &str| {
+        target.post("/api/execute", json!({"command": command, "sessionId": session})).await.ok()
+    };
+    run("v=$(head -c 70000000 /dev/zero | tr '\\0' x); keep=1").await;
+    let refusal = target.post(format!("/api/session/{session}/fork"), json!({})).await;
+    let refusal = refusal.refused(413, "SESSION_STATE_TOO_LARGE");
+    assert!(refusal["message"].as_str().is_some_and(|text| text.contains("64 MiB")), "{refusal}");
+    let start = json!({"command": "true", "sessionId": session});
+    target.post("/api/process/start", start.clone()).await.refused(413, "SESSION_STATE_TOO_LARGE");
+    // The client follows the message.
+    assert_eq!(run("echo ${#v} $keep; unset v").await["stdout"], "70000000 1\n");
+    let fork = target.post(format!("/api/session/{session}/fork"), json!({})).await.ok();
+    let fork = fork["data"]["id"].as_str().expect("an id");
+    let kept = target.post("/api/execute", json!({"command": "echo $keep", "sessionId": fork})).await.ok();
+    assert_eq!(kept["stdout"], "1\n");
+    target.delete_session(fork).await;
+    target.delete_session(&session).await;
+}
+
 pub(super) async fn fork_has_the_same_state(target: Target) {
     let session = target.new_session().await;
     target.in_session(&session, "cd /usr; x=1; f() { echo f; }").await;

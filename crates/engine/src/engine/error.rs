@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::id::{ExecutionId, IdError, SessionId};
 use crate::journal::{ClaimError, JournalError};
-use crate::protocol::Refusal;
+use crate::protocol::{Refusal, STATE_TOO_LARGE};
+use crate::shell::MAX_SNAPSHOT_BYTES;
 use crate::terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, MAX_TERMINAL_SIDE};
 use crate::trusted::TrustError;
 
@@ -121,6 +122,12 @@ pub enum StartError {
     /// The shell is missing or has failed.
     #[error("no shell available: {0}")]
     NoShell(String),
+    /// The state of the session is too large to be copied.
+    #[error(
+        "the state of the session has more than {} MiB, which is the limit for forks, resets with state and processes \
+         from a session; unset large variables or functions, or keep the data in a file", MAX_SNAPSHOT_BYTES >> 20
+    )]
+    StateTooLarge,
     /// The disk is full.
     #[error("no space left in the state directory; free disk space, or lower retention and journal_bytes")]
     NoSpace,
@@ -355,6 +362,7 @@ impl StartError {
             Refusal::QueueFull => Self::QueueFull,
             Refusal::LimitsLowered => Self::LimitsLowered,
             Refusal::NoShell(why) => Self::NoShell(why),
+            Refusal::Os { errno: STATE_TOO_LARGE, .. } => Self::StateTooLarge,
             Refusal::Os { errno, doing } => Self::os(&doing, error(errno)),
             Refusal::NoSuchExecution
             | Refusal::StdinNotOpen

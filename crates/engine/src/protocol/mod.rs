@@ -16,7 +16,9 @@ pub(crate) use command::{
     Bytes, Command, OpenSession, TerminalOptions, Variable, WireProgram, WireStdin, variables,
 };
 pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
-pub(crate) use supervisor::{Answer, Held, Inspection, Refusal, Request, Role, Stage, StreamLengths};
+pub(crate) use supervisor::{
+    Answer, Held, Inspection, Refusal, Request, Role, STATE_TOO_LARGE, Stage, StreamLengths,
+};
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
 
 /// The version of this code.

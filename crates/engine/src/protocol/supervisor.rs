@@ -207,6 +207,10 @@ pub(crate) enum Refusal {
     NotATerminal,
 }
 
+/// The error number of [`Refusal::Os`] for a session whose state exceeds `MAX_SNAPSHOT_BYTES`. No system call that a
+/// supervisor makes for a request fails with it. Older engines show its text.
+pub(crate) const STATE_TOO_LARGE: i32 = libc::EMSGSIZE;
+
 impl Refusal {
     /// A failed system call and its purpose.
     pub(crate) fn os(error: &std::io::Error, doing: &str) -> Self {

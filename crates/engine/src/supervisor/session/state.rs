@@ -15,8 +15,8 @@ use super::super::shell_input::takes_changes;
 use super::{Activity, Queued, STATE_TIMEOUT, Session};
 use crate::end::StateSource;
 use crate::process_tree::{Tag, walk};
-use crate::protocol::{Answer, Bytes, Refusal, Variable};
-use crate::shell::{Driver, MAX_SNAPSHOT_BYTES, Shell, Snapshot, Urgency};
+use crate::protocol::{Answer, Bytes, Refusal, STATE_TOO_LARGE, Variable};
+use crate::shell::{Driver, Shell, Snapshot, SnapshotError, Urgency};
 
 /// Maximum number of consecutive deaths of a shell while it starts.
 const MAX_FAILED_STARTS: u32 = 3;
@@ -43,17 +43,25 @@ impl Session {
     fn snapshot_asked(&mut self, core: &mut Core, asked: &io::Result<()>, now: Instant) {
         self.saved.begin(now);
         if asked.is_err() {
-            self.snapshot_arrived(core, None, now);
+            self.snapshot_arrived(core, Err(SnapshotError::Incomplete(0)), now);
         } else if core.context.driver == Some(Driver::Portable) {
             self.activity = Activity::Snapshot { until: now + STATE_TIMEOUT };
         }
     }
 
-    pub(super) fn snapshot_arrived(&mut self, core: &mut Core, snapshot: Option<Snapshot>, now: Instant) {
-        let is_taken = snapshot.is_some();
-        self.saved.arrived(&core.context.folders.snapshots, snapshot, now);
+    pub(super) fn snapshot_arrived(
+        &mut self,
+        core: &mut Core,
+        taken: Result<Snapshot, SnapshotError>,
+        now: Instant,
+    ) {
+        let (is_taken, is_too_large) = (taken.is_ok(), matches!(taken, Err(SnapshotError::TooLarge)));
+        self.saved.arrived(&core.context.folders.snapshots, taken.ok(), now);
         if is_taken {
             self.answer_wanted(core);
+        } else if is_too_large {
+            let doing = "copy the state of the session".into();
+            self.refuse_wanted_because(core, &Refusal::Os { errno: STATE_TOO_LARGE, doing });
         } else {
             self.refuse_wanted(core);
         }
@@ -96,13 +104,14 @@ impl Session {
     /// state is kept.
     pub(super) fn refuse_wanted(&mut self, core: &mut Core) {
         let why = if core.own_limits.restore_needed() {
-            Refusal::NoShell(format!(
-                "the shell did not send its state; if that has more than {} MiB, unset large variables",
-                MAX_SNAPSHOT_BYTES >> 20
-            ))
+            Refusal::NoShell("the shell did not send its state".into())
         } else {
             Refusal::LimitsLowered
         };
+        self.refuse_wanted_because(core, &why);
+    }
+
+    fn refuse_wanted_because(&mut self, core: &mut Core, why: &Refusal) {
         let reset = self.reset.take_if(|reset| reset.restore);
         let resets = reset.into_iter().flat_map(|reset| reset.requests);
         for request in std::mem::take(&mut self.wanted).into_iter().chain(resets) {

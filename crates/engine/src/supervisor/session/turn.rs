@@ -31,7 +31,7 @@ impl Session {
         }
         if self.saved.asked().is_some_and(|asked| asked + STATE_TIMEOUT <= now) {
             self.end_snapshot_forks(core);
-            self.snapshot_arrived(core, None, now);
+            self.snapshot_arrived(core, Err(SnapshotError::Incomplete(0)), now);
         }
         match self.activity {
             Activity::Idle => self.next_in_queue(core, now),
@@ -247,7 +247,7 @@ impl Session {
                     return true;
                 }
                 Some(Report::Snapshot(Err(SnapshotError::Unchanged))) => self.state_unchanged(core, now),
-                Some(Report::Snapshot(taken)) => self.snapshot_arrived(core, taken.ok(), now),
+                Some(Report::Snapshot(taken)) => self.snapshot_arrived(core, taken, now),
             }
         }
     }
