@@ -17,7 +17,9 @@ wire_enum! {
     pub enum ClientFrameKind {
         /// Sends a request.
         Request = "request",
-        /// Cancels a request. The effect is that of closing the connection of an HTTP request.
+        /// Cancels a request. The effect is that of closing the connection of an HTTP request. If the server has no
+        /// unfinished request with the id, it sends no frame: the last frame of the request may be in transit to the
+        /// client, and every request gets exactly one.
         Cancel = "cancel",
     }
 }
