@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::ready;
+use std::ops::Range;
 
 use futures_util::stream;
 use sandcrab_api::Timestamp;
@@ -24,7 +25,7 @@ use crate::launch::{DisconnectGuard, Launch};
 use crate::origin::Origin;
 use crate::outgoing::{Outgoing, UnsentBytes};
 use crate::summary::{self, READ_RETRY_INTERVAL, READ_RETRY_TIMEOUT};
-use crate::text::{Decoder, encode_base64};
+use crate::text::{Decoder, REPLACEMENT, encode_base64};
 
 /// The kind of events of a stream.
 #[derive(Debug)]
@@ -94,21 +95,12 @@ impl Feed {
                 if follows {
                     follower.attach(role)?;
                 }
-                let held = if encoding == Encoding::Utf8 {
-                    held_bytes(execution, cursor)?
-                } else {
-                    [vec![], vec![]]
-                };
-                Ok((follower, held))
+                Ok((follower, held_bytes(execution, cursor)?))
             };
             Ok::<_, ApiError>(summary::with_retries(|| ready(follow())).await?)
         };
         let (follower, held) = opening.await.inspect_err(|_| kind.release())?;
-        let mut decoders: [Decoder; 2] = Default::default();
-        for (decoder, bytes) in decoders.iter_mut().zip(held) {
-            decoder.hold(&bytes);
-        }
-        Ok(Self {
+        let mut feed = Self {
             app: app.clone(),
             outgoing: app.outgoing.clone(),
             read_ahead: None,
@@ -116,7 +108,7 @@ impl Feed {
             follower,
             kind,
             encoding,
-            decoders,
+            decoders: Default::default(),
             position: cursor.position,
             follows,
             origin,
@@ -125,7 +117,32 @@ impl Feed {
             is_opened: since.is_some(),
             is_over: false,
             retry_until: None,
-        })
+        };
+        feed.restore_held(held);
+        Ok(feed)
+    }
+
+    /// Restores the beginnings of characters that an earlier stream had read and not sent. Bytes that cannot wait for
+    /// the rest of their character are sent at once.
+    fn restore_held(&mut self, held: [Held; 2]) {
+        let mut at_once = Vec::new();
+        for (stream, held) in [Stream::Stdout, Stream::Stderr].into_iter().zip(held) {
+            match held {
+                Held::Nothing => {}
+                Held::Bytes { bytes, .. } if self.encoding == Encoding::Utf8 => {
+                    self.decoders[index(stream)].hold(&bytes);
+                }
+                Held::Bytes { bytes, .. } => at_once.push((stream, encode_base64(&bytes), false)),
+                Held::Dropped if self.encoding == Encoding::Utf8 => {
+                    at_once.push((stream, REPLACEMENT.to_owned(), true));
+                }
+                // Exact bytes have no replacement. The gap that follows has the position.
+                Held::Dropped => {}
+            }
+        }
+        for (stream, data, is_invalid) in at_once {
+            self.send_output(stream, data, is_invalid, Timestamp::now());
+        }
     }
 
     /// The events, as the response of a handler.
@@ -356,26 +373,42 @@ impl Feed {
     }
 }
 
-/// The bytes of incomplete characters before the cursor, which an earlier stream had read and not sent. Empty if they
-/// were dropped meanwhile.
-fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Vec<u8>; 2], ReadError> {
-    let mut held: [Vec<u8>; 2] = Default::default();
+/// The beginning of a character before a cursor, which an earlier stream had read and not sent.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Nothing,
+    Bytes {
+        bytes: Vec<u8>,
+        /// Their place in the output stream.
+        range: Range<u64>,
+    },
+    /// It was dropped meanwhile.
+    Dropped,
+}
+
+/// Reads the bytes of incomplete characters before the cursor.
+pub(crate) fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Held; 2], ReadError> {
     if cursor.held == [0; 2] {
-        return Ok(held);
+        return Ok([Held::Nothing, Held::Nothing]);
     }
     let mut reader = execution.reader()?;
-    let Some((stdout, stderr)) = reader.totals_at(cursor.position)? else { return Ok(held) };
-    for (stream, end) in [(Stream::Stdout, stdout), (Stream::Stderr, stderr)] {
+    let ends = reader.totals_at(cursor.position)?;
+    let mut read = |stream, end: Option<u64>| -> Result<Held, ReadError> {
         let count = cursor.held[index(stream)];
-        let mut bytes = vec![0; count.into()];
-        if let Some(from) = end.checked_sub(count.into())
-            && count > 0
-            && reader.read(stream, from, &mut bytes)? == ReadAt::Bytes(bytes.len())
-        {
-            held[index(stream)] = bytes;
+        if count == 0 {
+            return Ok(Held::Nothing);
         }
-    }
-    Ok(held)
+        let Some(range) = end.and_then(|end| Some(end.checked_sub(count.into())?..end)) else {
+            return Ok(Held::Dropped);
+        };
+        let mut bytes = vec![0; count.into()];
+        let is_whole = reader.read(stream, range.start, &mut bytes)? == ReadAt::Bytes(bytes.len());
+        Ok(if is_whole { Held::Bytes { bytes, range } } else { Held::Dropped })
+    };
+    Ok([
+        read(Stream::Stdout, ends.map(|(stdout, _)| stdout))?,
+        read(Stream::Stderr, ends.map(|(_, stderr)| stderr))?,
+    ])
 }
 
 /// The stream of a started command whose output cannot be read now. A client that resumes with the id of its event

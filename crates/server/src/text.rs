@@ -3,7 +3,7 @@
 use sandcrab_api::execute::Encoding;
 
 /// The replacement of invalid bytes.
-const REPLACEMENT: &str = "\u{fffd}";
+pub(crate) const REPLACEMENT: &str = "\u{fffd}";
 
 /// Decodes pieces of a byte stream to text. A character that is split at the end of a piece waits for the next one.
 #[derive(Debug, Default)]

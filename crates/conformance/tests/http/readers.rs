@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandcrab_conformance::cases::steps::{fresh, text};
+use sandcrab_conformance::cases::steps::{decode, fresh, text};
 use sandcrab_conformance::http::{Event, EventStream, Request};
 use serde_json::{Value, json};
 
@@ -98,6 +98,56 @@ async fn gap_is_sent_after_a_resume() {
         }
     }
     assert!(cut_characters > 0, "no character was cut");
+    server.stop().await;
+}
+
+/// A cursor that splits a character can be used in every way: the bytes before it are neither lost nor joined with
+/// others.
+#[tokio::test]
+async fn cursor_inside_a_character() {
+    let server = ServerProcess::start(&["journal-bytes=262144"]).await;
+    // More than the part at the beginning that is always kept.
+    let head = "head -c 100000 /dev/zero | tr '\\0' a; printf 'abc\\xe2\\x82'";
+    for (rest, dropped) in
+        [("printf '\\xac!'", false), ("printf '\\xac'; yes € | head -c 2000000", true), ("true", false)]
+    {
+        let id = fresh("held");
+        let gate = server.folder().join(&id);
+        let command = format!("{head}; until [ -e {} ]; do sleep 0.01; done; {rest}", gate.display());
+        server.target.start(json!({"command": command, "processId": id})).await;
+        let path = format!("/api/process/{id}/stream");
+        let mut live = server.target.stream(Request::get(&path)).await;
+        let since = loop {
+            let event = with_timeout(live.next()).await;
+            if let Some(id) = event.id.filter(|id| id.contains(':')) {
+                break id;
+            }
+        };
+        assert_eq!(since, "100005:2:0");
+        std::fs::write(&gate, "").unwrap();
+        server.target.get(format!("/api/process/{id}/wait")).await.ok();
+        let rest_of = async |encoding: &str, since: &str| {
+            let request = Request::get(format!("{path}?encoding={encoding}&since={since}"));
+            let events = server.target.stream(request).await.rest().await;
+            let shown = events.iter().take_while(|event| event.kind() != "exit");
+            shown.map(|event| (event.kind().to_owned(), event.data["data"].clone())).collect::<Vec<_>>()
+        };
+        let logs = server.target.get(format!("/api/process/{id}/logs?since={since}")).await.ok();
+        let text = rest_of("utf8", &since).await;
+        let stdout = |data: &str| ("stdout".to_owned(), json!(data));
+        if dropped {
+            assert_eq!((&text[0], text[1].0.as_str()), (&stdout("\u{fffd}"), "gap"));
+            assert_eq!(logs["gap"]["from"], 100_005, "{logs}");
+            continue;
+        }
+        let expected = if rest == "true" { "\u{fffd}" } else { "€!" };
+        assert_eq!(text, [stdout(expected)]);
+        assert_eq!(logs["stdout"], expected, "{logs}");
+        assert_eq!(logs["cursor"], if rest == "true" { 100_005 } else { 100_007 });
+        let exact = rest_of("base64", &since).await;
+        let exact: Vec<_> = exact.iter().flat_map(|(_, data)| decode(data)).collect();
+        assert_eq!(exact, if rest == "true" { &b"\xe2\x82"[..] } else { &b"\xe2\x82\xac!"[..] });
+    }
     server.stop().await;
 }
 

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::EventStream;
-use crate::feed::{Feed, StreamKind};
+use crate::feed::{Feed, Held, StreamKind, held_bytes};
 use crate::input::{Params, PathExecution};
 use crate::layer::RequestId;
 use crate::note::{self, ExecutionNote};
@@ -142,14 +142,26 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     since.check(execution)?;
     let is_over = execution.status().end().is_some();
     let mut follower = execution.follow(since.position)?;
-    let mut all = After { cursor: since.position, ..After::default() };
-    let mut whole = all.clone();
+    let mut whole = After { cursor: since.position, ..After::default() };
+    let mut all = whole.clone();
     let mut decoders: [Decoder; 2] = Default::default();
+    // The characters that the cursor splits are part of the output after it. If they were dropped, a gap follows.
+    for (at, held) in held_bytes(execution, since)?.into_iter().enumerate() {
+        let Held::Bytes { bytes, range } = held else { continue };
+        all.ranges[at] = range;
+        if encoding == Encoding::Utf8 {
+            decoders[at].hold(&bytes);
+        }
+    }
+    let has_held = !all.ranges.iter().all(Range::is_empty);
+    if decoders.iter().all(|decoder| decoder.held() == 0) {
+        whole = all.clone();
+    }
     let mut size = 0;
     let mut is_full = false;
     while let Some(entry) = follower.try_next()? {
         match entry.event {
-            Event::Gap { from, to } if size == 0 => all.gap = Some(Gap { from, to }),
+            Event::Gap { from, to } if size == 0 && !has_held => all.gap = Some(Gap { from, to }),
             Event::Gap { .. } => return Ok(all),
             Event::Output { stream, position, bytes } => {
                 size += bytes.len() as u64;
@@ -159,11 +171,7 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
                 }
                 let at = usize::from(stream == Stream::Stderr);
                 let end = position + bytes.len() as u64;
-                let start = if all.ranges[at].is_empty() {
-                    position.saturating_sub(since.held[at].into())
-                } else {
-                    all.ranges[at].start
-                };
+                let start = if all.ranges[at].is_empty() { position } else { all.ranges[at].start };
                 all.ranges[at] = start..end;
                 if encoding == Encoding::Utf8 {
                     decoders[at].decode(&bytes, |_| {});
@@ -177,8 +185,9 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
         }
     }
     // Return an unfinished character if the limit leaves no room to finish it: otherwise the client would
-    // make no progress.
-    let makes_no_progress = is_full && whole.ranges.iter().all(Range::is_empty);
+    // make no progress. The cursor of the response cannot split a character, so one that `since` split is
+    // returned, too.
+    let makes_no_progress = (is_full || has_held) && whole.ranges.iter().all(Range::is_empty);
     Ok(if is_over && !is_full || makes_no_progress { all } else { whole })
 }
 
