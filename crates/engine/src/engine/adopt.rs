@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use rustix::fs::{AtFlags, Dir, statat};
 
 use super::Inner;
+use super::error::OpenError;
 use super::life_cycle::{Tracked, lost_end};
 use super::link::{LinkError, SupervisorLink, lock};
 use super::recover::{LiveSupervisor, Reached};
@@ -17,7 +18,7 @@ use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
 use crate::journal::{Claimed, Found, Position};
-use crate::layout::{ScreenFile, SnapshotFile, log_failure, socket_name};
+use crate::layout::{SUPERVISORS, ScreenFile, SnapshotFile, log_failure, socket_name};
 use crate::protocol::{Answer, Held, Refusal, Request, Role, Stage, StreamLengths, VERSION};
 use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
@@ -43,8 +44,12 @@ struct Supervisors {
 
 impl Inner {
     /// Finds all journals in the state directory, and connects to all live supervisors.
-    pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) {
-        let Supervisors { living, unknown } = self.connect_all().await;
+    pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) -> Result<(), OpenError> {
+        let nonces = self.nonces().map_err(|source| {
+            let path = self.state.path.join(SUPERVISORS);
+            OpenError::StateDir { doing: "read", path, source: source.into() }
+        })?;
+        let Supervisors { living, unknown } = self.connect_all(nonces).await;
         let held: HashMap<u32, (&Arc<SupervisorLink>, &Held)> = living
             .iter()
             .flat_map(|living| living.held.iter().map(move |held| (held.slot, (&living.link, held))))
@@ -108,6 +113,7 @@ impl Inner {
             }
         }
         self.end_as_lost(lost.into_iter().map(|(_, tracked)| tracked).collect());
+        Ok(())
     }
 
     /// Removes the saved screens of terminals that have no record any more.
@@ -120,16 +126,18 @@ impl Inner {
         ScreenFile::remove_others(&self.state.folders.screens, |slot| terminals.contains(&slot));
     }
 
-    /// Connects to every supervisor that has a socket; ends the processes of dead ones.
-    async fn connect_all(self: &Arc<Self>) -> Supervisors {
-        let folder = &self.state.folders.supervisors;
+    /// The supervisors that have a socket. An error is not the same as none: the executions of a supervisor that is not
+    /// found are ended as lost.
+    fn nonces(&self) -> rustix::io::Result<Vec<u64>> {
         let mut nonces = Vec::new();
-        if let Ok(entries) = Dir::read_from(folder) {
-            for entry in entries.flatten() {
-                let name = entry.file_name().to_string_lossy();
-                nonces.extend(u64::from_str_radix(&name, 16).ok());
-            }
+        for entry in Dir::read_from(&self.state.folders.supervisors)? {
+            nonces.extend(u64::from_str_radix(&entry?.file_name().to_string_lossy(), 16).ok());
         }
+        Ok(nonces)
+    }
+
+    /// Connects to these supervisors; ends the processes of dead ones.
+    async fn connect_all(self: &Arc<Self>, nonces: Vec<u64>) -> Supervisors {
         let mut found = Supervisors::default();
         if !self.state.same_instance {
             self.sweep_earlier(nonces).await;

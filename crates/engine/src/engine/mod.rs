@@ -210,7 +210,7 @@ impl Engine {
             zygote: Arc::new(zygote),
         });
         inner.tasks.spawn(Arc::clone(&inner.slow_replies).watch());
-        inner.adopt(found).await;
+        inner.adopt(found).await?;
         inner.refill();
         inner.start_retention();
         Ok(Self { inner })
