@@ -133,9 +133,10 @@ fn check_instance(lock: &mut File) -> io::Result<bool> {
     if before == now.as_bytes() {
         return Ok(true);
     }
-    lock.set_len(0)?;
     lock.rewind()?;
+    // In place, because on a full disk there may be no block for it after a truncation.
     lock.write_all(now.as_bytes())?;
+    lock.set_len(now.len() as u64)?;
     Ok(false)
 }
 
