@@ -14,7 +14,7 @@ mod requests;
 mod saver;
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -36,14 +36,17 @@ use crate::sys::{self, Reaped};
 use pty::Pty;
 use saver::ScreenSaver;
 
+/// Time without activity after which unused memory is returned: most terminals are idle most of the time.
+const RELEASE_DELAY: Duration = Duration::from_secs(1);
+
 /// One terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
     slot: u32,
     /// `None` if it was not started.
     saver: Option<ScreenSaver>,
-    /// Whether the memory that its start needed is still occupied.
-    is_new: bool,
+    /// Time of the last activity when unused memory was last returned.
+    released: Option<Instant>,
     /// Resource usage of reaped orphans.
     orphans: Exit,
 }
@@ -72,7 +75,7 @@ impl Terminal {
                 None
             }
         };
-        Self { slot, saver, is_new: true, orphans: Exit::default() }
+        Self { slot, saver, released: None, orphans: Exit::default() }
     }
 
     pub(super) fn wake_at(&self, core: &Core) -> Option<Instant> {
@@ -80,7 +83,9 @@ impl Terminal {
         let retry = job.io.terminal().and_then(TerminalIo::retry_at);
         let (_, recorded) = job.recorded();
         let save = self.saver.as_ref().and_then(|saver| saver.wake_at(recorded, Instant::now()));
-        retry.into_iter().chain(save).min()
+        let last = recorded.last_output;
+        let release = (self.released != Some(last)).then(|| last + RELEASE_DELAY);
+        retry.into_iter().chain(save).chain(release).min()
     }
 
     pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
@@ -89,16 +94,21 @@ impl Terminal {
         if job.io.terminal().and_then(TerminalIo::retry_at).is_some_and(|at| at <= now) {
             let _ = job.pump(Stream::Stdout, buffer, now);
         }
-        let mut is_idle = std::mem::take(&mut self.is_new);
+        let mut has_freed = false;
         if let Some(saver) = &mut self.saver
             && job.stage == Stage::Running
         {
             let (journal, recorded) = job.recorded();
-            is_idle |= saver.advance(journal, &context.folders.screens, recorded, now);
+            has_freed = saver.advance(journal, &context.folders.screens, recorded, now);
+            let last = recorded.last_output;
+            if self.released != Some(last) && last + RELEASE_DELAY <= now {
+                self.released = Some(last);
+                has_freed = true;
+            }
             job.keep_uncovered(saver.covered());
             job.update_gate(now);
         }
-        if is_idle {
+        if has_freed {
             sys::release_memory();
             sys::release_stack();
         }
