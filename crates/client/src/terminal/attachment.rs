@@ -263,11 +263,15 @@ impl Attachment {
         let wakes_at = self.outgoing.wakes_at().map_or(silent_at, |at| at.min(silent_at));
         let received = tokio::select! {
             received = std::future::poll_fn(|cx| {
-                let sent = self.outgoing.poll_send(socket, cx);
-                if let Poll::Ready(Err(error)) = sent {
-                    return Poll::Ready(Some(Err(error)));
+                // A lost connection is noticed before keys are sent to it: they wait for the next one.
+                let received = Pin::new(&mut **socket).poll_next(cx);
+                if matches!(received, Poll::Ready(None | Some(Err(_) | Ok(Message::Close(_))))) {
+                    return received;
                 }
-                Pin::new(&mut **socket).poll_next(cx)
+                match (self.outgoing.poll_send(socket, cx), received) {
+                    (Poll::Ready(Err(error)), Poll::Pending) => Poll::Ready(Some(Err(error))),
+                    (_, received) => received,
+                }
             }) => received,
             sent = pasted(&mut self.pasting) => {
                 if let Some(Pasting { piece, .. }) = self.pasting.take() {

@@ -123,26 +123,27 @@ impl Outgoing {
     pub(super) fn poll_send(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let mut socket = Pin::new(socket);
         loop {
-            if self.control.is_empty() && !self.put_keys() {
+            if self.control.is_empty() && !self.has_keys() {
                 return socket.as_mut().poll_flush(cx);
             }
             ready!(socket.as_mut().poll_ready(cx))?;
-            if let Some(message) = self.control.pop_front() {
-                socket.as_mut().start_send(message)?;
-            }
+            // Only now: keys for which a lost connection has no room wait for the next connection.
+            let message = self.control.pop_front().unwrap_or_else(|| self.take_keys());
+            socket.as_mut().start_send(message)?;
         }
     }
 
-    /// Puts keys into the queue of messages; false if there are none, or if they have to wait.
-    fn put_keys(&mut self) -> bool {
-        if self.is_pasting || self.input.is_empty() || !self.are_keys() {
-            return false;
-        }
+    /// Whether there are keys that need not wait.
+    fn has_keys(&self) -> bool {
+        !self.is_pasting && !self.input.is_empty() && self.are_keys()
+    }
+
+    /// The keys as a message. A ping follows it.
+    fn take_keys(&mut self) -> Message {
         let keys = self.input.split().freeze();
         self.sent += keys.len() as u64;
-        self.control.push_back(Message::Binary(keys));
         self.ping();
-        true
+        Message::Binary(keys)
     }
 
     /// Whether the queued input is short enough to be keys.

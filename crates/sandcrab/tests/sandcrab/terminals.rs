@@ -154,9 +154,12 @@ fn a_killed_server_is_reconnected() {
     pty.press("X=kept; echo be''fore\r");
     pty.wait_for("before\r\n");
     server.kill();
-    // Typed while there is no server.
-    pty.press("echo al''so $X\r");
     server.start();
+    eventually("it has reconnected", || {
+        let list = server.run(&["terminal", "list", "--json"]).with_code(0).json();
+        (list["terminals"][0]["viewers"] == 1).then_some(())
+    });
+    pty.press("echo al''so $X\r");
     pty.wait_for("also kept");
     let shown = pty.so_far();
     assert_eq!(shown.matches("before\r\n").count(), 1, "nothing is shown twice: {shown:?}");
