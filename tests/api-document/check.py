@@ -19,7 +19,7 @@ METHODS = ("get", "put", "post", "delete")
 UNITLESS = {
     "count", "cursor", "duration", "executions", "exitCode", "from", "httpStatus", "connections", "openFiles", "pid",
     "processes", "queued", "restarts", "running", "sessions", "signal", "status", "to", "written", "lostSupervisors",
-    "restoredSessions", "loggedFailures",
+    "restoredSessions", "loggedFailures", "cols", "rows", "col", "row", "viewers", "code", "scrollbackLines", "outputCursor",
 }
 UNITS = ("Ms", "Bytes", "Seconds", "Count")
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -119,16 +119,15 @@ impl<'de> Deserialize<'de> for Color {
 
 impl PartialSchema for Color {
     fn schema() -> RefOr<Schema> {
-        let index = ObjectBuilder::new()
-            .schema_type(Type::Integer)
-            .description(Some("An index of the palette of 256 colours."))
+        ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::Integer, Type::String]))
+            .description(Some(
+                "A colour: an index of the palette of 256 colours, or red, green and blue as `#rrggbb`.",
+            ))
             .minimum(Some(0))
-            .maximum(Some(255));
-        let rgb = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("Red, green and blue."))
-            .pattern(Some("^#[0-9a-f]{6}$"));
-        OneOfBuilder::new().item(index).item(rgb).description(Some("A colour.")).into()
+            .maximum(Some(255))
+            .pattern(Some("^#[0-9a-f]{6}$"))
+            .into()
     }
 }
 

@@ -28,6 +28,12 @@ pub(super) fn add(operation: &mut Value, id: &str) {
             content["example"] = answer.clone();
         }
     }
+    // An operation that also takes raw bytes.
+    if let Some(raw) = operation.pointer_mut("/requestBody/content/application~1octet-stream")
+        && raw.get("example").is_none()
+    {
+        raw["example"] = "hello\n".into();
+    }
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         let example = match parameter["name"].as_str().unwrap_or_default() {
             "id" if id.ends_with("Session") || id.ends_with("SessionEnv") => "build",
