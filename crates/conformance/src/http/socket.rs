@@ -105,7 +105,8 @@ impl Socket {
         let title = frame["id"].as_str().and_then(|id| self.titles.get(id));
         let status = frame["status"].as_u64().and_then(|status| u16::try_from(status).ok());
         if let (Some(title), Some(status)) = (title, status) {
-            observed(title, status, frame["body"]["code"].as_str());
+            let code = frame["body"]["code"].as_str().or_else(|| frame["code"].as_str());
+            observed(title, status, code);
         }
     }
 

@@ -8,6 +8,7 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+use super::observed::observed;
 use super::target::{Target, with_timeout};
 
 /// A message of the server.
@@ -66,16 +67,23 @@ impl Viewer {
             let value = HeaderValue::from_str(value).map_err(|e| e.to_string())?;
             request.headers_mut().insert(*name, value);
         }
+        let title = format!("GET {path}");
         match connect_async(request).await {
-            Ok((stream, _)) => Ok(Self {
-                stream,
-                seen: Vec::new(),
-                frames: Vec::new(),
-                cursor: 0,
-                is_repaint: false,
-                repaints: 0,
-            }),
-            Err(Error::Http(answer)) => Err(answer.status().as_str().to_owned()),
+            Ok((stream, _)) => {
+                observed(&title, 101, None);
+                Ok(Self {
+                    stream,
+                    seen: Vec::new(),
+                    frames: Vec::new(),
+                    cursor: 0,
+                    is_repaint: false,
+                    repaints: 0,
+                })
+            }
+            Err(Error::Http(answer)) => {
+                observed(&title, answer.status().as_u16(), None);
+                Err(answer.status().as_str().to_owned())
+            }
             Err(other) => Err(other.to_string()),
         }
     }

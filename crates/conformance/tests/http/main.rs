@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod compat;
-mod complete;
 mod crash;
 mod health;
 mod http2;
