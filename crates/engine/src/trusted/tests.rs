@@ -36,10 +36,6 @@ fn give(path: &Path) {
     std::os::unix::fs::lchown(path, Some(OTHER), Some(OTHER)).unwrap();
 }
 
-fn is_root() -> bool {
-    geteuid().is_root()
-}
-
 fn refused<T>(result: Result<T, TrustError>) -> String {
     result.map(drop).unwrap_err().to_string()
 }
@@ -105,16 +101,19 @@ fn parents_that_others_can_write_to_are_refused_but_for_sticky_ones() {
             assert!(!parent.join("state").exists(), "nothing is made there");
         }
     }
-    if is_root() {
-        let parent = place.folder("group", 0o775);
-        chown(&parent, None, Some(OTHER)).unwrap();
-        assert!(refused(TrustedDir::open_private(&parent.join("state"))).contains("other users can write"));
-        // In a sticky folder another user may have been first.
-        let sticky = place.folder("1777", 0o1777);
-        let planted = place.folder("1777/planted", 0o700);
-        give(&planted);
-        assert!(refused(TrustedDir::open_private(&sticky.join("planted"))).contains("belongs to"));
-    }
+}
+
+#[test]
+fn root_parents_of_other_groups_and_directories_of_other_users_are_refused() {
+    let place = Place::new();
+    let parent = place.folder("group", 0o775);
+    chown(&parent, None, Some(OTHER)).unwrap();
+    assert!(refused(TrustedDir::open_private(&parent.join("state"))).contains("other users can write"));
+    // In a sticky directory another user may have been first.
+    let sticky = place.folder("1777", 0o1777);
+    let planted = place.folder("1777/planted", 0o700);
+    give(&planted);
+    assert!(refused(TrustedDir::open_private(&sticky.join("planted"))).contains("belongs to"));
 }
 
 #[test]
@@ -134,14 +133,19 @@ fn files_of_others_links_and_fifos_are_refused() {
     assert!(refused(open("fifo")).contains("not a regular file"));
     symlink(".", place.path("state/folder")).unwrap();
     assert!(refused(dir.folder("folder")).contains("not a directory"));
-    if is_root() {
-        give(&place.file("state/other", 0o600));
-        assert!(refused(open("other")).contains("belongs to user 54321"));
-        assert!(refused(dir.read("other", 1)).contains("belongs to user 54321"));
-        assert!(refused(dir.check_entries()).contains("54321"));
-        give(&place.folder("state/folder-of-another", 0o700));
-        assert!(refused(dir.folder("folder-of-another")).contains("belongs to"));
-    }
+}
+
+#[test]
+fn root_files_of_other_users_are_refused() {
+    let place = Place::new();
+    let dir = TrustedDir::open_private(&place.path("state")).unwrap();
+    give(&place.file("state/other", 0o600));
+    let open = |name: &str| dir.open_file(name, OFlags::RDWR | OFlags::CREATE);
+    assert!(refused(open("other")).contains("belongs to user 54321"));
+    assert!(refused(dir.read("other", 1)).contains("belongs to user 54321"));
+    assert!(refused(dir.check_entries()).contains("54321"));
+    give(&place.folder("state/folder-of-another", 0o700));
+    assert!(refused(dir.folder("folder-of-another")).contains("belongs to"));
 }
 
 #[test]
@@ -170,15 +174,20 @@ fn a_file_anywhere_is_read_if_no_other_user_can_change_it() {
     assert!(refused(read(&place.file("shared", 0o664), Secrecy::Public)).contains("chmod 644"));
     assert!(refused(read(place.0.path(), Secrecy::Public)).contains("not a regular file"));
     assert!(read(&place.path("missing"), Secrecy::Public).unwrap_err().is_not_found());
-    if is_root() {
-        give(&path);
-        assert!(refused(read(&path, Secrecy::Public)).contains("belongs to user 54321"));
-        let folder = place.folder("folder", 0o755);
-        let path = place.file("folder/config", 0o600);
-        give(&folder);
-        assert!(refused(read(&path, Secrecy::Secret)).contains("belongs to user 54321"));
-        assert!(refused(create_private(&folder.join("new"), b"x")).contains("belongs to user 54321"));
-    }
+}
+
+#[test]
+fn root_a_file_of_another_user_is_not_read() {
+    let place = Place::new();
+    let read = |path: &Path, secrecy| read_trusted(path, secrecy, 100);
+    let path = place.file("config", 0o644);
+    give(&path);
+    assert!(refused(read(&path, Secrecy::Public)).contains("belongs to user 54321"));
+    let folder = place.folder("folder", 0o755);
+    let path = place.file("folder/config", 0o600);
+    give(&folder);
+    assert!(refused(read(&path, Secrecy::Secret)).contains("belongs to user 54321"));
+    assert!(refused(create_private(&folder.join("new"), b"x")).contains("belongs to user 54321"));
 }
 
 #[test]

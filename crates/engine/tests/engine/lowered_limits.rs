@@ -9,8 +9,10 @@ use crate::support::{Place, Seen, descendants, eventually, id, process_of, super
 
 /// Runs a test in which no process but this one may raise a hard limit, as none of an ordinary user may.
 fn without_privileges(test: impl AsyncFnOnce()) {
-    // Of this thread and those that it starts; programs that they execute do not get it back.
-    remove_capability_from_bounding_set(CapabilitySet::SYS_RESOURCE).unwrap();
+    // Of this thread and those that it starts; programs that they execute do not get it back. Other users do not have it.
+    if rustix::process::geteuid().is_root() {
+        remove_capability_from_bounding_set(CapabilitySet::SYS_RESOURCE).unwrap();
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(test());
 }

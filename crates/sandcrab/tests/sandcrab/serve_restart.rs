@@ -18,6 +18,8 @@ fn killed_server_is_back_soon() {
     place.begin("long", "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 7");
     let begun = Instant::now();
     let serve = place.serve(&[]);
+    // The parent knows by then that the address is printed.
+    assert!(serve.answers());
     // Two seconds, on a machine that has time for it.
     let limit = Duration::from_secs(2) + 5 * begun.elapsed();
     let before = serve.server();
