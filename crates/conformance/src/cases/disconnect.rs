@@ -8,7 +8,7 @@ use crate::http::{Request, Target};
 /// Starts a command over this route, disconnects when it runs, and returns its id.
 async fn abandoned(target: &Target, path: &str, options: Value) -> String {
     let id = fresh("abandoned");
-    let mut body = json!({"command": "echo begun; sleep 1; echo done", "executionId": id});
+    let mut body = json!({"executionId": id});
     for (name, value) in options.as_object().into_iter().flatten() {
         body[name] = value.clone();
     }
@@ -29,11 +29,16 @@ const ROUTES: [&str; 2] = ["/api/execute", "/api/execute/stream"];
 
 pub(super) async fn command_continues(target: Target) {
     for path in ROUTES {
-        for options in [json!({}), json!({"onDisconnect": "keep"})] {
+        for mut options in [json!({}), json!({"onDisconnect": "keep"})] {
+            let folder = target.folder().await;
+            let command = format!("echo begun; until [ -e {folder}/go ]; do sleep 0.05; done; echo done");
+            options["command"] = command.into();
             let id = abandoned(&target, path, options).await;
+            target.shell(&format!("touch {folder}/go")).await;
             assert_eq!(target.ended(&id).await["exitCode"], 0);
             let logs = target.get(format!("/api/process/{id}/logs")).await.ok();
             assert_eq!(logs["stdout"], "begun\ndone\n");
+            target.remove(&folder).await;
         }
     }
 }

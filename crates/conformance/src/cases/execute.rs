@@ -106,7 +106,7 @@ pub(super) async fn timeout_ends_the_command(target: Target) {
 pub(super) async fn timeout_has_a_grace_period(target: Target) {
     let command = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done";
     for (grace, expected) in [(json!(null), "up\nbye\n"), (json!(20_000), "up\nbye\n"), (json!(0), "up\n")] {
-        let body = json!({"command": command, "timeoutMs": 1000, "graceMs": grace});
+        let body = json!({"command": command, "timeoutMs": 3000, "graceMs": grace});
         let result = target.run(body).await;
         assert_eq!((&result["exitCode"], &result["end"]["reason"]), (&json!(124), &json!("timeout")));
         assert_eq!(result["stdout"], expected, "graceMs {grace}");
@@ -115,7 +115,7 @@ pub(super) async fn timeout_has_a_grace_period(target: Target) {
 
 pub(super) async fn idle_timeout_ends_the_command(target: Target) {
     let body =
-        json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 600});
+        json!({"command": "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 300", "idleTimeoutMs": 3000});
     let result = target.run(body).await;
     assert_eq!((&result["stdout"], &result["end"]["reason"]), (&json!("1\n2\n3\n"), &json!("idle_timeout")));
 }

@@ -174,10 +174,14 @@ pub(super) async fn logs_do_not_split_characters(target: Target) {
 
 /// Output of leftover processes is recorded with their command.
 pub(super) async fn late_output_is_recorded(target: Target) {
-    let result = target.shell("(sleep 0.3; echo late) & echo now").await;
+    let folder = target.folder().await;
+    let command = format!("(until [ -e {folder}/go ]; do sleep 0.05; done; echo late) & echo now");
+    let result = target.shell(&command).await;
     assert_eq!(result["stdout"], "now\n");
+    target.shell(&format!("touch {folder}/go")).await;
     let id = result["executionId"].as_str().unwrap_or_default();
     target.until(&format!("/api/process/{id}/logs"), |logs| logs["stdout"] == "now\nlate\n").await;
+    target.remove(&folder).await;
 }
 
 pub(super) async fn long_lines_of_both_streams(target: Target) {

@@ -92,11 +92,11 @@ async fn stateless_timeout_is_124() {
     let server = serve().await;
     let target = &server.target;
     for (command, stderr) in [
-        ("sleep 60", "Command timed out after 100ms"),
-        ("echo oh >&2; sleep 60", "oh\nCommand timed out after 100ms"),
-        ("printf oh >&2; sleep 60", "oh\nCommand timed out after 100ms"),
+        ("sleep 60", "Command timed out after 2000ms"),
+        ("echo oh >&2; sleep 60", "oh\nCommand timed out after 2000ms"),
+        ("printf oh >&2; sleep 60", "oh\nCommand timed out after 2000ms"),
     ] {
-        let body = json!({"command": command, "sessionId": "__DISABLE_SESSION__", "timeoutMs": 100});
+        let body = json!({"command": command, "sessionId": "__DISABLE_SESSION__", "timeoutMs": 2000});
         let result = target.run(body).await;
         assert_eq!((&result["exitCode"], &result["success"]), (&json!(124), &json!(false)));
         assert_eq!(result["stderr"], stderr);
@@ -108,10 +108,10 @@ async fn stateless_timeout_is_124() {
     assert_eq!(stderr.trim_start_matches('x'), "\nCommand timed out after 2000ms");
     assert_eq!(stderr.len(), 300_000 + 31);
     for session in ["__DISABLE_SESSION__", "s"] {
-        let body = json!({"command": "echo a; sleep 60", "sessionId": session, "timeoutMs": 100});
+        let body = json!({"command": "echo a; sleep 60", "sessionId": session, "timeoutMs": 2000});
         let events = stream(target, body).await;
         assert_eq!((joined(&events, "stdout"), exit_code(&events)), ("a\n".into(), &json!(124)));
-        assert_eq!(joined(&events, "stderr"), "Command timed out after 100ms\n");
+        assert_eq!(joined(&events, "stderr"), "Command timed out after 2000ms\n");
     }
     server.stop().await;
 }
@@ -174,12 +174,20 @@ async fn disconnect_keeps_the_turn() {
     let server = serve().await;
     let target = &server.target;
     target.make_session(json!({"id": "s", "env": {"MARK": "m"}})).await;
-    let body = json!({"command": "sleep 0.5; exit 7", "sessionId": "s"});
+    let gate = server.folder().join("open");
+    let command = format!("until [ -e {} ]; do sleep 0.01; done; exit 7", gate.display());
+    let body = json!({"command": command, "sessionId": "s"});
     let mut connection = target.connect().await;
     connection.send(&Request::post("/api/execute", &body)).await.unwrap();
     target.until("/api/session/s", |answer| answer["session"]["busy"] == true).await;
     drop(connection);
-    assert_eq!(target.in_session("s", "echo \"[$MARK]\"").await["stdout"], "[]");
+    let open = async {
+        // The next command is to arrive first; the mode does not show that it is queued.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        std::fs::write(&gate, "").unwrap();
+    };
+    let (next, ()) = tokio::join!(target.in_session("s", "echo \"[$MARK]\""), open);
+    assert_eq!(next["stdout"], "[]");
     server.stop().await;
 }
 

@@ -227,7 +227,7 @@ async fn stalled_body() {
 /// Without disk space for another journal, starts are refused. Running commands continue, and starts work
 /// again when there is space.
 #[tokio::test]
-async fn full_disk() {
+async fn root_full_disk() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::mount(dir.path().join("disk"), "4m");
     let server = ServerProcess::start_in(dir, disk.path.join("state"), &[]).await;

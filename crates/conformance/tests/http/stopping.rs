@@ -51,7 +51,9 @@ async fn drain_window_ends() {
     let target = server.target.clone();
     let id = fresh("outlives");
     let mut running = target.connect().await;
-    let body = json!({"command": "sleep 2; echo done", "executionId": id});
+    let gate = server.folder().join("open");
+    let command = format!("until [ -e {} ]; do sleep 0.01; done; echo done", gate.display());
+    let body = json!({"command": command, "executionId": id});
     running.send(&Request::post("/api/execute", &body)).await.unwrap();
     target.until("/api/process/list?all=true&status=running", |list| list.to_string().contains(&id)).await;
     server.signal(Signal::TERM);
@@ -59,6 +61,7 @@ async fn drain_window_ends() {
     assert_eq!(refusal["context"]["executionId"], id);
     assert_eq!(server.ended().await, Some(0));
     server.restart().await;
+    std::fs::write(&gate, "").unwrap();
     assert_eq!(target.ended(&id).await["exitCode"], 0);
     assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "done\n");
 }
