@@ -33,8 +33,8 @@ fn a_shell_has_keys_a_size_and_an_exit_code() {
     pty.wait_for("/dev/pts/");
     pty.wait_for("xterm-256color");
     // A resize arrives at the program, as a signal and as a size.
-    pty.press("trap 'echo changed to $(stty size)' WINCH\r");
-    pty.wait_for("WINCH\r\n");
+    pty.press("trap 'echo changed to $(stty size)' WINCH; echo tra''pped\r");
+    pty.wait_for("trapped\r\n");
     pty.resize(100, 30);
     pty.wait_for("changed to 30 100");
     // Ctrl-C reaches a program that reads nothing.

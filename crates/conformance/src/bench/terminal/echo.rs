@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::floors::{BarePty, bare_websocket};
-use super::{Viewer, create};
+use super::{Viewer, attach_when_ready, create};
 use crate::bench::http::{Part, Server, take_turns, timed};
 use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table};
 
@@ -53,8 +53,7 @@ struct Echoes {
 impl Echoes {
     fn measure(server: &Server) -> Result<Self, FigureError> {
         let id = create(server, Some("stty raw -echo; printf ready; exec cat"), SIZE)?;
-        let mut viewer = Viewer::attach(server.address(), &id, SIZE)?;
-        viewer.read_until(b"ready")?;
+        let mut viewer = attach_when_ready(server, &id, SIZE)?;
         let (mut pty, websocket) = (BarePty::start(&mut Command::new("cat"))?, bare_websocket()?);
         let mut bare = Viewer::open(websocket.address(), "/")?;
         let [pty, websocket, ours] = take_turns(
@@ -70,8 +69,7 @@ impl Echoes {
 
     fn ours(server: &Server) -> Result<Stats, FigureError> {
         let id = create(server, Some("stty raw -echo; printf ready; exec cat"), SIZE)?;
-        let mut viewer = Viewer::attach(server.address(), &id, SIZE)?;
-        viewer.read_until(b"ready")?;
+        let mut viewer = attach_when_ready(server, &id, SIZE)?;
         let [ours] = take_turns(ROUNDS, [Part::new(SAMPLES, || timed(|| echo(&mut viewer)))])?;
         Ok(ours)
     }

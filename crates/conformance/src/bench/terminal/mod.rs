@@ -36,6 +36,15 @@ fn create(server: &Server, command: Option<&str>, (cols, rows): (u16, u16)) -> R
     Ok(answer["id"].as_str().ok_or("a terminal without an id")?.to_owned())
 }
 
+/// Attaches to a terminal whose program has printed `ready`, and reads the repaint.
+fn attach_when_ready(server: &Server, id: &str, size: (u16, u16)) -> Result<Viewer, FigureError> {
+    let body = r#"{"text":"ready","timeoutMs":30000}"#;
+    server.connect()?.ask_size(&post(&format!("/api/terminal/{id}/wait"), body))?;
+    let mut viewer = Viewer::attach(server.address(), id, size)?;
+    viewer.read_until_ready()?;
+    Ok(viewer)
+}
+
 /// How often a viewer attaches.
 const ATTACHES: usize = 200;
 
@@ -46,7 +55,7 @@ fn attach(server: &Server, table: &mut Table, progress: &mut dyn FnMut(&str)) ->
     let command = r#"stty raw -echo; for row in {1..50}; do for word in {1..25}; do
         printf '\e[%d;%dm%-8s' $((30 + (row + word) % 8)) $((40 + word % 8)) "$row.$word"; done; done; printf ready; exec cat"#;
     let id = create(server, Some(command), size)?;
-    Viewer::attach(server.address(), &id, size)?.read_until(b"ready")?;
+    drop(attach_when_ready(server, &id, size)?);
     let mut times = Vec::with_capacity(ATTACHES);
     for _ in 0..ATTACHES {
         let start = std::time::Instant::now();

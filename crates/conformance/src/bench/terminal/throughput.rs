@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::floors::BarePty;
-use super::{Viewer, create, write_lines};
+use super::{attach_when_ready, create, write_lines};
 use crate::bench::http::Server;
 use crate::bench::{Bar, FigureError, Row, Table, rate};
 
@@ -36,8 +36,7 @@ pub(super) fn push(
             file.display()
         );
         let id = create(server, Some(&command), (80, 24))?;
-        let mut viewer = Viewer::attach(server.address(), &id, (80, 24))?;
-        viewer.read_until(b"ready")?;
+        let mut viewer = attach_when_ready(server, &id, (80, 24))?;
         let start = Instant::now();
         viewer.send(b"x")?;
         let bytes = viewer.read_until(b"the end")?;

@@ -45,17 +45,17 @@ impl Viewer {
         }
     }
 
-    /// Reads until the output so far ends with these bytes; how many bytes came.
-    pub(super) fn read_until(&mut self, end: &[u8]) -> Result<usize, FigureError> {
-        let (mut total, mut tail) = (0, Vec::new());
+    /// Reads until these bytes were output; how many bytes came. A repaint may contain them anywhere.
+    pub(super) fn read_until(&mut self, text: &[u8]) -> Result<usize, FigureError> {
+        let (mut total, mut unseen) = (0, Vec::new());
         loop {
             let bytes = self.read()?;
             total += bytes.len();
-            tail.extend_from_slice(&bytes[bytes.len().saturating_sub(end.len())..]);
-            tail.drain(..tail.len().saturating_sub(end.len()));
-            if tail == end {
+            unseen.extend_from_slice(&bytes);
+            if unseen.windows(text.len()).any(|part| part == text) {
                 return Ok(total);
             }
+            unseen.drain(..(unseen.len() + 1).saturating_sub(text.len()));
         }
     }
 
