@@ -21,13 +21,16 @@ struct Usage {
 }
 
 impl Usage {
-    async fn of(scene: &Scene) -> Self {
+    /// Once everything has settled, and no more than `kept` records are left.
+    async fn of(scene: &Scene, kept: usize) -> Self {
         let own = std::process::id();
         // The zygote, a supervisor and its shell for each session, and for what is kept ready also the fork of its shell that
         // waits for a command: the ready ones have come back, what has ended is reaped, states are saved.
         eventually("all is quiet", || {
             let health = scene.engine.health();
-            health.ready == 1 && descendants(own).len() == 1 + 3 * health.ready + 2 * health.sessions
+            scene.engine.executions().len() <= kept
+                && health.ready == 1
+                && descendants(own).len() == 1 + 3 * health.ready + 2 * health.sessions
         })
         .await;
         let processes = descendants(own);
@@ -56,17 +59,19 @@ impl Usage {
 }
 
 /// As many finished ones as are kept are there at the first look.
-fn keep_few(config: &mut EngineConfig, count: usize) {
+fn keep_few(config: &mut EngineConfig, count: usize) -> usize {
     (config.retention.max_count, config.retention.grace) = (count / 20, Duration::ZERO);
+    config.retention.max_count
 }
 
 async fn session_commands(count: usize) {
-    let scene = Scene::open_with(|config| keep_few(config, count)).await;
+    let mut kept = 0;
+    let scene = Scene::open_with(|config| kept = keep_few(config, count)).await;
     let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
     let mut before = None;
     for number in 0..count {
         if number == count / 10 {
-            before = Some(Usage::of(&scene).await);
+            before = Some(Usage::of(&scene, kept).await);
         }
         let text = match number % 10 {
             0 => "x=$(echo some words); /bin/true",
@@ -76,22 +81,23 @@ async fn session_commands(count: usize) {
         let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
         assert_eq!(outcome.exit_code(), 0);
     }
-    Usage::of(&scene).await.check_not_grown_since(&before.unwrap());
+    Usage::of(&scene, kept).await.check_not_grown_since(&before.unwrap());
     session.delete().await.unwrap();
 }
 
 async fn stateless_commands(count: usize) {
-    let scene = Scene::open_with(|config| keep_few(config, count)).await;
+    let mut kept = 0;
+    let scene = Scene::open_with(|config| kept = keep_few(config, count)).await;
     let mut before = None;
     for number in 0..count {
         if number == count / 10 {
-            before = Some(Usage::of(&scene).await);
+            before = Some(Usage::of(&scene, kept).await);
         }
         let spec =
             if number % 4 == 0 { CommandSpec::argv(["true"]) } else { CommandSpec::shell("echo words") };
         assert_eq!(scene.engine.run(spec).await.unwrap().exit_code(), 0);
     }
-    Usage::of(&scene).await.check_not_grown_since(&before.unwrap());
+    Usage::of(&scene, kept).await.check_not_grown_since(&before.unwrap());
 }
 
 /// Sessions that wait cost no time: not the engine's, not their supervisors', not their shells'.
@@ -103,19 +109,23 @@ async fn idle_sessions(count: usize) {
         session.run(CommandSpec::shell("x=1; cd /")).await.unwrap();
         sessions.push(session);
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
     let processes = descendants(std::process::id());
     assert!(processes.len() >= 2 * count, "only {} processes", processes.len());
     let ticks = || processes.iter().map(|pid| cpu_ticks(*pid)).sum::<u64>();
-    // Reading all of this costs the engine's process time of its own, so its ticks are read inside.
-    let (before, own_before) = (ticks(), cpu_ticks(std::process::id()));
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let (own_after, after) = (cpu_ticks(std::process::id()), ticks());
+    // On a busy machine it takes a while until all states are saved.
+    let mut used = Vec::new();
+    while !used.last().is_some_and(|(others, own)| *others <= 1 && *own <= 1) {
+        assert!(used.len() < 10, "ticks of supervisors and shells, and of the engine, in 3 s: {used:?}");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // Reading all of this costs the engine's process time of its own, so its ticks are read inside.
+        let (before, own_before) = (ticks(), cpu_ticks(std::process::id()));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let (own_after, after) = (cpu_ticks(std::process::id()), ticks());
+        used.push((after - before, own_after - own_before));
+    }
     for session in sessions {
         session.delete().await.unwrap();
     }
-    assert!(after - before <= 1, "supervisors and shells used {} ticks", after - before);
-    assert!(own_after - own_before <= 1, "the engine used {} ticks", own_after - own_before);
 }
 
 #[tokio::test]
