@@ -105,8 +105,11 @@ impl Socket {
         let title = frame["id"].as_str().and_then(|id| self.titles.get(id));
         let status = frame["status"].as_u64().and_then(|status| u16::try_from(status).ok());
         if let (Some(title), Some(status)) = (title, status) {
-            let code = frame["body"]["code"].as_str().or_else(|| frame["code"].as_str());
-            observed(title, status, code);
+            match frame["code"].as_str() {
+                // An error frame is not a response of the operation: the request was not sent to it, or cancelled.
+                Some(code) if frame["type"] == "error" => observed("FRAME", status, Some(code)),
+                _ => observed(title, status, frame["body"]["code"].as_str()),
+            }
         }
     }
 
