@@ -9,7 +9,7 @@ use sandcrab_api::terminal::{
     UnderlineStyle,
 };
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_screen::{Run, Screen, Style, Underline};
+use sandcrab_screen::{Run, SCROLLBACK_LINES, Screen, Style, Underline};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -45,7 +45,7 @@ pub(crate) async fn screen(
     Params(options): Params<ScreenOptions>,
 ) -> Result<Response, ApiError> {
     let hub = terminal::hub(&app, &terminal, TrackFrom::Now);
-    let scrollback = options.scrollback.unwrap_or(0);
+    let scrollback = options.scrollback.unwrap_or(0).min(SCROLLBACK_LINES);
     let format = options.format.unwrap_or_default();
     let guard = with_retries(|| hub.screen()).await?;
     let is_large =
