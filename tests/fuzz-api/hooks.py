@@ -129,7 +129,7 @@ def living(path):
         # It may exist already, or may have been deleted meanwhile.
         ask("/api/session/create", {"id": name}, accepted=(200, 409))
         return name
-    if path.startswith("/api/terminal/{id}"):
+    if path == "/api/terminal/{id}/resize":
         # The same id gives the same terminal, or a new one if it has ended.
         return ask("/api/terminal/create", {"id": f"kept-terminal-{number(path) % 4}", "command": WAITING})["id"]
     return None
@@ -151,6 +151,11 @@ def before_call(context, case, kwargs):
     if not isinstance(case.body, dict):
         return
     body = dict(case.body)
+    if case.operation.path == "/api/terminal/{id}/wait":
+        # Without a timeout it waits for what a program may never show. Invalid values are unchanged.
+        timeout = body.get("timeoutMs")
+        if timeout is None or (isinstance(timeout, int) and timeout > WAITING_MS):
+            body["timeoutMs"] = WAITING_MS
     if "command" in body:
         if lucky:
             body = plausible(body)
