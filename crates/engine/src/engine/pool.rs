@@ -17,6 +17,8 @@ use crate::protocol::Request;
 
 /// Delay between taking a ready supervisor and creating another: the command needs the processor first.
 const REFILL_DELAY: Duration = Duration::from_millis(8);
+/// Maximum delay of a refill after supervisors that never became ready: it doubles with each one in a row.
+const MAX_REFILL_DELAY: Duration = Duration::from_secs(5);
 /// Time after the start of a run in which its supervisor is expected to be ready again. Starting another one for each
 /// short command would cost more than the command.
 const SHORT_RUN: Duration = Duration::from_millis(30);
@@ -40,6 +42,8 @@ struct Counts {
     ready: VecDeque<Arc<SupervisorLink>>,
     /// Number of supervisors that are being created.
     filling: usize,
+    /// Number of supervisors in a row that could not be created, or exited before they were ready.
+    failed: u32,
     /// Number of supervisors whose run has finished and that may become ready again.
     renewing: usize,
     /// The supervisors that began a run a short time ago, oldest first.
@@ -62,6 +66,17 @@ impl Counts {
         self.running.len() < before
     }
 
+    /// A supervisor that was being created is there, or never will be.
+    fn filled(&mut self, is_ready: bool) {
+        self.filling -= 1;
+        self.failed = if is_ready { 0 } else { self.failed.saturating_add(1) };
+    }
+
+    /// Delay of the next refill.
+    fn refill_delay(&self) -> Duration {
+        REFILL_DELAY.saturating_mul(1 << self.failed.min(16)).min(MAX_REFILL_DELAY)
+    }
+
     /// Number of supervisors to create. Those with a long run are not expected any more.
     fn missing(&mut self, wanted: usize, now: Instant) -> usize {
         while self.running.pop_front_if(|(since, _)| now.duration_since(*since) >= SHORT_RUN).is_some() {}
@@ -71,16 +86,6 @@ impl Counts {
 }
 
 impl Pool {
-    fn pop(&self) -> Option<Arc<SupervisorLink>> {
-        let mut counts = lock(&self.counts);
-        while let Some(link) = counts.ready.pop_front() {
-            if !link.is_hung_up() {
-                return Some(link);
-            }
-        }
-        None
-    }
-
     /// Number of ready supervisors.
     pub(super) fn ready(&self) -> usize {
         lock(&self.counts).ready.len()
@@ -184,8 +189,21 @@ impl Inner {
         true
     }
 
+    /// Takes a ready supervisor. Dead ones are replaced.
+    fn take_ready(self: &Arc<Self>) -> Option<Arc<SupervisorLink>> {
+        let mut counts = lock(&self.pool.counts);
+        let before = counts.ready.len();
+        let live = std::iter::from_fn(|| counts.ready.pop_front()).find(|link| !link.is_hung_up());
+        let found_dead = before > counts.ready.len() + usize::from(live.is_some());
+        drop(counts);
+        if found_dead {
+            self.refill_soon();
+        }
+        live
+    }
+
     async fn take(self: &Arc<Self>) -> Result<Arc<SupervisorLink>, StartError> {
-        if let Some(link) = self.pool.pop() {
+        if let Some(link) = self.take_ready() {
             return Ok(link);
         }
         self.refill_soon();
@@ -195,7 +213,7 @@ impl Inner {
             let changed = self.pool.changed.notified();
             // After the timeout a new one is created.
             drop(tokio::time::timeout(WAIT_FOR_READY, changed).await);
-            if let Some(link) = self.pool.pop() {
+            if let Some(link) = self.take_ready() {
                 return Ok(link);
             }
         }
@@ -235,7 +253,7 @@ impl Inner {
     }
 
     /// A supervisor is ready again.
-    pub(super) fn renewed(&self, link: &Arc<SupervisorLink>) {
+    pub(super) fn renewed(self: &Arc<Self>, link: &Arc<SupervisorLink>) {
         self.put_back_and(link, |counts| {
             let _ = counts.stop_expecting(link.nonce);
             if link.set_renewing(false) {
@@ -245,14 +263,16 @@ impl Inner {
     }
 
     /// Returns an unused supervisor to the pool, unless the pool is full.
-    fn put_back(&self, link: &Arc<SupervisorLink>) {
+    fn put_back(self: &Arc<Self>, link: &Arc<SupervisorLink>) {
         self.put_back_and(link, |_| {});
     }
 
-    fn put_back_and(&self, link: &Arc<SupervisorLink>, count: impl FnOnce(&mut Counts)) {
+    fn put_back_and(self: &Arc<Self>, link: &Arc<SupervisorLink>, count: impl FnOnce(&mut Counts)) {
         let mut counts = lock(&self.pool.counts);
         count(&mut counts);
         if link.is_over() {
+            drop(counts);
+            self.refill_soon();
             return;
         }
         if link.generation == counts.generation && counts.ready.len() < self.config.ready_shells {
@@ -272,7 +292,11 @@ impl Inner {
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
             loop {
-                tokio::time::sleep(REFILL_DELAY).await;
+                let Some(delay) = engine.upgrade().map(|engine| lock(&engine.pool.counts).refill_delay())
+                else {
+                    return;
+                };
+                tokio::time::sleep(delay).await;
                 let Some(engine) = engine.upgrade() else { return };
                 // Cleared before the check: a caller that takes a supervisor after it schedules another refill.
                 engine.pool.is_refill_scheduled.store(false, Ordering::Release);
@@ -313,9 +337,12 @@ impl Inner {
                 let Some(engine) = engine.upgrade() else {
                     return;
                 };
-                match link {
-                    Some(link) => engine.put_back_and(&link, |counts| counts.filling -= 1),
-                    None => lock(&engine.pool.counts).filling -= 1,
+                match link.filter(|link| link.is_ready()) {
+                    Some(link) => engine.put_back_and(&link, |counts| counts.filled(true)),
+                    None => {
+                        lock(&engine.pool.counts).filled(false);
+                        engine.refill_soon();
+                    }
                 }
             });
         }
@@ -388,6 +415,20 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refills_that_fail_are_tried_again_more_and_more_slowly() {
+        let mut counts = Counts { filling: 60, ..Counts::default() };
+        let delays: Vec<Duration> = std::iter::repeat_with(|| {
+            counts.filled(false);
+            counts.refill_delay()
+        })
+        .take(50)
+        .collect();
+        assert!(delays.is_sorted() && delays[0] == 2 * REFILL_DELAY && delays[49] == MAX_REFILL_DELAY);
+        counts.filled(true);
+        assert_eq!(counts.refill_delay(), REFILL_DELAY);
+    }
 
     #[test]
     fn supervisors_with_a_short_run_are_not_missing_and_those_with_a_long_one_are() {

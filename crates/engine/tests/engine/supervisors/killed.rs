@@ -140,6 +140,22 @@ async fn killed_ready_supervisors_are_not_used() {
 }
 
 #[tokio::test]
+async fn killed_ready_supervisors_are_replaced() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for round in 0..40 {
+        // Also ones that are not ready yet.
+        let killed: Vec<Seen> = place.supervisors().into_iter().take(1 + round % 4).collect();
+        killed.iter().for_each(|seen| seen.kill());
+        eventually_blocking("they are dead", || !killed.iter().any(|seen| seen.is_alive()));
+        assert_eq!(engine.run(CommandSpec::shell("echo on")).await.unwrap().stdout(), "on\n");
+        if round % 8 < 4 {
+            eventually("the pool is full", || engine.health().ready == 4).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_killed_zygote_is_started_again() {
     let place = Place::new();
     let engine = place.open().await;
