@@ -65,7 +65,8 @@ impl Usage {
 /// As many finished ones as are kept are there at the first look.
 fn keep_few(config: &mut EngineConfig, count: usize) -> usize {
     (config.retention.max_count, config.retention.grace) = (count / 20, Duration::ZERO);
-    config.retention.max_count
+    // Retention tolerates a sixteenth more, so that not every end causes a clean-up.
+    config.retention.max_count + config.retention.max_count / 16
 }
 
 async fn session_commands(count: usize) {
@@ -132,9 +133,8 @@ async fn idle_sessions(count: usize) {
     }
 }
 
-/// With the long tests: on a busy machine the pool of supervisors may not become quiet within the timeout.
 #[tokio::test]
-async fn soak_session_commands_leave_nothing_behind() {
+async fn session_commands_leave_nothing_behind() {
     session_commands(1_000).await;
 }
 
