@@ -48,6 +48,8 @@ TEXTS = [
 ]
 # A command whose input stays open waits for it, with a short timeout.
 WAITING, WAITING_MS = "cat", 100
+# Without a timeout, a wait is for what a program may never show, and a terminal has a shell that never exits.
+LONGEST_MS = {"/api/terminal/{id}/wait": WAITING_MS, "/api/terminal/create": 1000}
 PROGRAMS = ["true", "false", "echo", "printf", "/no/such/program", "/etc/passwd"]
 # Fields and headers of a command whose generated values are valid only by chance.
 CHANCY = {
@@ -151,11 +153,11 @@ def before_call(context, case, kwargs):
     if not isinstance(case.body, dict):
         return
     body = dict(case.body)
-    if case.operation.path == "/api/terminal/{id}/wait":
-        # Without a timeout it waits for what a program may never show. Invalid values are unchanged.
+    if (most := LONGEST_MS.get(case.operation.path)) is not None:
+        # Invalid values are unchanged.
         timeout = body.get("timeoutMs")
-        if timeout is None or (isinstance(timeout, int) and timeout > WAITING_MS):
-            body["timeoutMs"] = WAITING_MS
+        if timeout is None or (isinstance(timeout, (int, float)) and timeout > most):
+            body["timeoutMs"] = most
     if "command" in body:
         if lucky:
             body = plausible(body)
