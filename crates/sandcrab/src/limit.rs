@@ -10,8 +10,9 @@ use crate::quantity::{Size, Span};
 #[derive(Debug, Args)]
 pub(crate) struct LimitArgs {
     /// Set resource limits: memory=SIZE (whole process tree with a cgroup, else each process), cpu=DURATION (CPU time of
-    /// each process), pids=N (processes), files=N (open files of each process), file-size=SIZE (each file written),
-    /// output=SIZE (both streams; reaching it ends the command). Sizes are in bytes or with k, m or g. Can be repeated.
+    /// each process), pids=N (processes of the tree with a cgroup, else all processes of the user), files=N (open files of
+    /// each process), file-size=SIZE (each file written), output=SIZE (both streams; reaching it ends the command). Sizes
+    /// are in bytes, or with a unit, as in 64MiB. Can be repeated.
     #[arg(long = "limit", value_name = "NAME=VALUE[,...]", value_delimiter = ',', value_parser = parse)]
     limits: Vec<Limit>,
 }

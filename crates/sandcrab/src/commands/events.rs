@@ -13,8 +13,8 @@ use crate::table;
 
 /// Print events of the server as they happen: executions and sessions that start, change and end.
 ///
-/// Each line has the time, the event and an id. Ends when the server stops, and resumes after a crash of the server; events
-/// of the time between are lost, and a line `connected` marks it. With --json, each event is one line.
+/// Each line has the time, the event and an id. Ends when the server stops, and resumes after a crash of the server.
+/// Events in between are lost; a line `connected` marks the gap. With --json, each event is one line.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {}
 

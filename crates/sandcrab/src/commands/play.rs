@@ -14,7 +14,7 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 
 /// Play a recording in this terminal.
 ///
-/// Reads asciicast of version 2 and 3, such as the files of `sandcrab record`. Ctrl-C ends it.
+/// Reads asciicasts of version 2 and 3, such as the files of `sandcrab record`. Ctrl-C ends it.
 #[derive(Debug, Args)]
 pub(crate) struct PlayArgs {
     /// File to play; - for standard input.

@@ -20,9 +20,9 @@ use crate::tty::{Tty, delete};
 
 /// Record a shell or a program in a terminal, or save the recording of an existing one.
 ///
-/// Without COMMAND, or with one, this is `sandcrab shell`, and the recording is written when the program ends. If COMMAND is the
-/// id of a terminal or a process, its output so far is written. The file is an asciicast (version 2) with the original times;
-/// `sandcrab play` and other players read it. It begins where the journal of the server begins, which keeps the last 64 MiB.
+/// Runs a shell or COMMAND as `sandcrab shell` does, and writes the recording when the program ends. If COMMAND is the id of a
+/// terminal or a process, its output so far is written instead. The file is an asciicast (version 2) with the original times;
+/// `sandcrab play` and other players read it. It contains the output that the server still has: by default at most 64 MiB.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
     /// File to write; - for standard output [default: ID.cast]. An existing file is replaced; devices and links are not.

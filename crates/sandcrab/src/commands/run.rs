@@ -25,7 +25,7 @@ use crate::tty::Tty;
 /// processes that the command leaves running are killed.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Always use a temporary server, also if a server is running.
+    /// Always use a temporary server, even if a server is running.
     #[arg(long)]
     pub(crate) standalone: bool,
     #[command(flatten)]

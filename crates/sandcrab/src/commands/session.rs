@@ -56,8 +56,8 @@ struct CreateArgs {
     /// `logs`, which print everything.
     #[arg(long, value_name = "SIZE")]
     max_output: Option<Size>,
-    /// Return the result of a command that ends the shell (`exit 3`) as of any other command, instead of an API error.
-    /// In both cases the next command finds the shell restored.
+    /// API: return the result of a command that ends the shell (`exit 3`), instead of the error SESSION_TERMINATED. In both
+    /// cases the shell is restored for the next command. Makes no difference to `exec`.
     #[arg(long)]
     restore: bool,
 }
@@ -80,7 +80,7 @@ struct InterruptArgs {
     /// Signal to send first, by name or number.
     #[arg(short, long, value_name = "SIGNAL", default_value = "SIGINT")]
     signal: String,
-    /// Grace period before SIGKILL, such as 500ms or 5s.
+    /// Grace period before SIGKILL, such as 500ms or 5s [default: 500ms].
     #[arg(short, long, value_name = "DURATION")]
     grace: Option<Span>,
 }

@@ -50,7 +50,7 @@ pub(crate) enum Input {
 /// `-i`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArg {
-    /// Pass standard input to the command also if it is a terminal: line by line, until Ctrl-D. Otherwise only a file or
+    /// Pass standard input to the command even if it is a terminal: line by line, until Ctrl-D. Otherwise only a file or
     /// a pipe is passed.
     #[arg(short, long)]
     interactive: bool,

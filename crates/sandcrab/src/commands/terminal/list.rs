@@ -15,10 +15,10 @@ use crate::table;
 const COLUMNS: [&str; 10] =
     ["ID", "PID", "STATUS", "EXIT", "SIZE", "VIEWERS", "CREATED", "ACTIVE", "TITLE", "COMMAND"];
 
-/// List terminals, also those that have ended.
+/// List terminals, including those that have ended.
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Print only ids.
+    /// Only print ids.
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
 }

@@ -60,6 +60,9 @@ struct ResizeArgs {
 }
 
 /// Delete terminals with everything that they started, and print the processes that were ended.
+///
+/// The record and the last screen stay, as of a terminal that has ended, until the server's retention limits remove them or
+/// the id is used again.
 #[derive(Debug, Args)]
 struct DeleteArgs {
     /// Ids of the terminals.

@@ -9,7 +9,7 @@ use sandcrab_client::{Client, ScreenOptions};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Print the screen of a terminal, also after its program has ended.
+/// Print the screen of a terminal, even after its program has ended.
 ///
 /// With --json, the document has the size, the cursor and the title too.
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::quantity::Span;
 
-/// Wait until a text is on the screen, or until the screen does not change any more.
+/// Wait until a text is on the screen, or until the screen stops changing.
 ///
 /// With --regex, the text that matches is printed.
 #[derive(Debug, Args)]
