@@ -23,7 +23,8 @@ use crate::tty::Tty;
 /// With --json, the result is printed as one document when the command has ended.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// Run the command in the shell of this session. Commands of one session run one after the other.
+    /// Run the command in the shell of this session. Commands of one session run one after the other. With -t it runs in
+    /// a new shell with the state of the session, which does not change.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]
