@@ -201,7 +201,7 @@ impl From<StartError> for ApiError {
             }
             StartError::ArgumentsTooLong => error(ErrorCode::InvalidCommand),
             StartError::Limit(_) => error(ErrorCode::LimitNotSupported).with("field", "limits"),
-            StartError::AlreadyExists(id) | StartError::InUse(id) => {
+            StartError::AlreadyExists(id) | StartError::HasLeftovers(id) | StartError::InUse(id) => {
                 error(ErrorCode::ProcessAlreadyExists).with("processId", id.as_str())
             }
             StartError::Conflict(id) => error(ErrorCode::ExecutionConflict).with("executionId", id.as_str()),

@@ -231,7 +231,8 @@ pub(super) async fn the_terminal_of_a_session(target: Target) {
     let mut again = Viewer::open(&target, &path).await;
     again.frame("ready").await;
     assert!(String::from_utf8_lossy(&again.seen).contains(&marker));
-    again.send(&b"exit 3\r"[..]).await;
+    // A process that stays does not prevent the next terminal.
+    again.send(&b"(setsid sleep 600 &); exit 3\r"[..]).await;
     let exit: Value = again.exit().await;
     assert_eq!((&exit["code"], &exit["exitCode"]), (&json!(3), &json!(3)));
     // A dead one does not stay.
@@ -239,6 +240,9 @@ pub(super) async fn the_terminal_of_a_session(target: Target) {
     fresh.frame("ready").await;
     fresh.send(&b"echo alive-$((1+1))\r"[..]).await;
     fresh.shows("alive-2").await;
+    let mut second = Viewer::open(&target, &path).await;
+    second.frame("ready").await;
+    assert!(String::from_utf8_lossy(&second.seen).contains("alive-2"), "the same terminal");
     target.delete_session(&session).await;
     assert_eq!(fresh.exit().await["end"]["reason"], "killed");
 }

@@ -101,6 +101,9 @@ pub enum StartError {
     /// The id is in use.
     #[error("execution {0} already exists; use another id, or wait until it has ended")]
     AlreadyExists(ExecutionId),
+    /// The id is that of a finished execution whose leftovers still run; only a kill by this id ends them.
+    #[error("processes that execution {0} started still run; end them with a kill of {0}, or use another id")]
+    HasLeftovers(ExecutionId),
     /// The id is that of a finished execution whose record is in use.
     #[error("the record of execution {0} is in use by a client; use another id, or retry later")]
     InUse(ExecutionId),

@@ -107,7 +107,7 @@ impl Inner {
 
     /// The execution of an earlier identical request, if it exists.
     pub(super) fn find_same(self: &Arc<Self>, spec: &CommandSpec) -> Result<Option<Execution>, StartError> {
-        let same = lock(&self.executions).check_id(spec, false)?.cloned();
+        let same = lock(&self.executions).check_id(spec)?.cloned();
         Ok(same.map(|tracked| Execution { tracked, engine: Arc::clone(self) }))
     }
 

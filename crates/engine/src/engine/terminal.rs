@@ -23,6 +23,10 @@ use crate::terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, TerminalSize};
 /// Default value of `TERM`.
 pub const DEFAULT_TERM: &str = "xterm-256color";
 
+/// Maximum time to wait for processes of an ended terminal, which may be about to exit after its hangup, before its id
+/// is refused, and the interval of looking at them.
+const DYING_LEFTOVERS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(10));
+
 /// A terminal to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalSpec {
@@ -147,7 +151,8 @@ impl Drop for CreationTurn<'_> {
 
 impl Engine {
     /// Creates a terminal. Returns when its program runs. If a terminal with the given id has not ended, returns that
-    /// one, also if it is being created at the same time. The record of an ended one is replaced.
+    /// one, also if it is being created at the same time. The record of an ended one is replaced, unless processes that
+    /// it started still run.
     pub async fn create_terminal(&self, spec: TerminalSpec) -> Result<CreatedTerminal, TerminalError> {
         spec.check()?;
         if let Some(user) = &spec.command.user {
@@ -168,6 +173,7 @@ impl Engine {
             if terminal.execution.tracked.end().is_some() {
                 // It is closed in a moment: no process can write to it any more.
                 terminal.execution.wait_closed().await;
+                terminal.leftovers_exit().await;
                 return self.start_terminal(&spec).await;
             }
             // Otherwise it was refused, and its id is free.
@@ -233,6 +239,18 @@ impl Terminal {
     /// Its id.
     pub fn id(&self) -> &ExecutionId {
         self.execution.id()
+    }
+
+    /// Waits for processes that are about to exit.
+    async fn leftovers_exit(&self) {
+        let (timeout, interval) = DYING_LEFTOVERS;
+        let gone = async {
+            while self.execution.tracked.has_leftovers() {
+                tokio::time::sleep(interval).await;
+            }
+        };
+        // Those that stay are reported by the refusal of the id.
+        let _ = tokio::time::timeout(timeout, gone).await;
     }
 
     fn state(&self) -> Option<&TerminalState> {

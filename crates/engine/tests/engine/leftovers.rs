@@ -279,7 +279,7 @@ async fn what_an_execution_left_is_listed_kept_and_ended_by_its_id() {
         let execution = start_leaving(CommandSpec::shell(LEAVES).id(id("leaves"))).await;
         assert!(engine.forget(&id("leaves")).is_err());
         let again = engine.start(CommandSpec::shell("true").id(id("leaves"))).await;
-        assert!(matches!(again, Err(StartError::AlreadyExists(_))), "{again:?}");
+        assert!(matches!(again, Err(StartError::HasLeftovers(_))), "{again:?}");
         // The next engine knows as much.
         let other_id = other.id().clone();
         drop((other, execution, session, engine));

@@ -21,6 +21,9 @@ use crate::terminal::{Attachment, Dialect, TrackFrom, hub, serve};
 /// Maximum length of a session id that is part of the id of its terminal as it is.
 const MAX_PLAIN_ID_BYTES: usize = 100;
 
+/// Number of terminals of one session with leftovers, after which a client of the reference gets no further terminal.
+const MAX_PTY_IDS: usize = 16;
+
 /// Parameters of a viewer.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -161,7 +164,7 @@ pub(crate) async fn serve_pty(
         None | Some("" | "bash") => TerminalSpec::shell(),
         Some(shell) => TerminalSpec::command(CommandSpec::argv([shell])),
     };
-    spec.command.id = Some(terminal_id(session)?);
+    spec.command.id = Some(terminal_id(sandbox, session)?);
     spec.size = size;
     spec.session = Some(session.clone());
     let created = terminal::start(app, sandbox, spec).await?;
@@ -170,15 +173,22 @@ pub(crate) async fn serve_pty(
     attach(app, request, &created.terminal, attachment)
 }
 
-/// The id of the terminal of a session.
-fn terminal_id(session: &SessionId) -> Result<ExecutionId, ApiError> {
+/// The id of the terminal of a session: of the one that runs, else the first that can be used. The id of an ended one
+/// cannot be used while processes that it started still run.
+fn terminal_id(sandbox: &Sandbox, session: &SessionId) -> Result<ExecutionId, ApiError> {
     let plain = session.as_str();
     let name = if plain.len() <= MAX_PLAIN_ID_BYTES {
-        format!("pty-{plain}")
+        plain.to_owned()
     } else {
-        let digest = Sha256::digest(plain);
-        let digits: String = digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
-        format!("pty-{digits}")
+        Sha256::digest(plain).iter().take(20).map(|byte| format!("{byte:02x}")).collect()
     };
-    name.parse().map_err(ApiError::internal)
+    let numbers = std::iter::once(String::new()).chain((2..=MAX_PTY_IDS).map(|number| number.to_string()));
+    let ids: Vec<ExecutionId> = numbers
+        .map(|number| format!("pty{number}-{name}").parse().map_err(ApiError::internal))
+        .collect::<Result<_, _>>()?;
+    let info = |id: &ExecutionId| sandbox.engine.execution(id).map(|execution| execution.info());
+    let runs = ids.iter().find(|id| info(id).is_some_and(|info| info.status.end().is_none()));
+    let free = || ids.iter().find(|id| info(id).is_none_or(|info| !info.has_leftovers));
+    // Without a free one, the refusal of the first says what to do.
+    Ok(runs.or_else(free).unwrap_or(&ids[0]).clone())
 }

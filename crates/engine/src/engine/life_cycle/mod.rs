@@ -73,7 +73,7 @@ impl Inner {
     ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
         let id = spec.id.clone().unwrap_or_else(ExecutionId::random);
         let mut table = lock(&self.executions);
-        if let Some(same) = table.check_id(spec, terminal.is_some())? {
+        if let Some(same) = table.check_id(spec)? {
             return Ok((Arc::clone(same), None));
         }
         if table.unfinished() >= self.config.max_executions {

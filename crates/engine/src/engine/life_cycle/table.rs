@@ -66,7 +66,6 @@ impl Table {
     pub(in crate::engine) fn check_id(
         &self,
         spec: &CommandSpec,
-        is_terminal: bool,
     ) -> Result<Option<&Arc<Tracked>>, StartError> {
         let Some(id) = &spec.id else { return Ok(None) };
         let Some(tracked) = self.by_id.get(id) else {
@@ -75,7 +74,8 @@ impl Table {
         match (&spec.digest, &tracked.fixed.digest) {
             (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
             (Some(new), Some(old)) if !is_unrelated(new, old) => Err(StartError::Conflict(id.clone())),
-            _ if tracked.is_closed() && (is_terminal || !tracked.has_leftovers()) => Ok(None),
+            _ if tracked.is_closed() && !tracked.has_leftovers() => Ok(None),
+            _ if tracked.is_closed() => Err(StartError::HasLeftovers(id.clone())),
             _ => Err(StartError::AlreadyExists(id.clone())),
         }
     }

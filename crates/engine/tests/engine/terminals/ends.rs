@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Event, TerminalSpec};
+use sandcrab_engine::{CommandSpec, EndReason, Event, StartError, TerminalError, TerminalSpec};
 
 use super::{GRACE, Seen, create, whole_text};
-use crate::support::{Place, eventually, with_argument};
+use crate::support::{Place, eventually, id, with_argument};
 
 /// Grace period in tests with processes that ignore SIGHUP.
 const SHORT_GRACE: Duration = Duration::from_millis(200);
@@ -105,6 +105,25 @@ async fn deletion_ends_the_daemons_of_an_ended_terminal() {
     let receipt = terminal.delete(SHORT_GRACE).await.unwrap();
     assert_eq!(receipt.killed.len(), 1, "{receipt:?}");
     assert!(with_argument(&argument).is_empty());
+}
+
+#[tokio::test]
+async fn an_id_is_not_reused_while_daemons_of_its_terminal_run() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let argument = format!("{}", 60_000_000 + std::process::id());
+    let text = format!("setsid -f sleep {argument}; exit 3");
+    let terminal = create(&engine, TerminalSpec::command(CommandSpec::shell(text)).id(id("daemon"))).await;
+    assert_eq!(terminal.execution().wait().await.unwrap().leftover_count, 1);
+    let again = || engine.create_terminal(TerminalSpec::shell().id(id("daemon")));
+    let refused = again().await.unwrap_err();
+    assert!(matches!(refused, TerminalError::Start(StartError::HasLeftovers(_))), "{refused}");
+    assert_eq!(with_argument(&argument).len(), 1);
+    terminal.delete(SHORT_GRACE).await.unwrap();
+    assert!(with_argument(&argument).is_empty());
+    let again = again().await.unwrap();
+    assert!(again.created);
+    again.terminal.delete(GRACE).await.unwrap();
 }
 
 /// A process outside the tree that holds the slave open: the terminal ends all the same.
