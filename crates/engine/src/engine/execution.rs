@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::time::timeout;
+
 use super::Inner;
 use super::error::ControlError;
 use super::life_cycle::{RecordGuard, State, Tracked};
@@ -18,6 +20,11 @@ use crate::protocol::{Answer, Bytes, Request};
 
 /// Default grace period between the signal of a kill and SIGKILL.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
+
+/// Number of connections on which a request is tried that must not be repeated.
+const SEND_ATTEMPTS: usize = 3;
+/// Time for which such a request waits for the next connection.
+const RECONNECT_TIME: Duration = Duration::from_secs(20);
 
 /// Status of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,6 +266,25 @@ impl Execution {
             };
         }
         heard(answer)
+    }
+
+    /// Sends a request that must not be repeated. A request that could not be sent, because the connection is over, is sent
+    /// on the next one. If the connection breaks after that, the request may have been carried out.
+    pub(super) async fn ask_once(&self, request: &Request) -> Result<Answer, LinkError> {
+        let mut link = self.tracked.sent_link().await.ok_or(LinkError::Gone)?;
+        for _ in 0..SEND_ATTEMPTS {
+            match link.request(request) {
+                Ok(mut answer) => return link.answer(&mut answer).await,
+                // The supervisor ignores a request whose end is missing.
+                Err(LinkError::Gone) if self.tracked.end().is_none() => {}
+                Err(e) => return Err(e),
+            }
+            // The task of the old connection looks for the supervisor. A second one beside it would end the connection that
+            // the first one has found.
+            let next = timeout(RECONNECT_TIME, self.tracked.next_link(&link)).await;
+            link = next.ok().flatten().ok_or(LinkError::Gone)?;
+        }
+        Err(LinkError::Gone)
     }
 
     /// Opens its journal. The guard protects the record from removal.

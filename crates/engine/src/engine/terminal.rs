@@ -299,9 +299,8 @@ impl Terminal {
             if tracked.end().is_some() {
                 return Err(InputError::Ended);
             }
-            let link = tracked.sent_link().await.ok_or(InputError::Ended)?;
             let request = Request::WriteTerminal { slot: tracked.slot(), bytes: Bytes(piece.to_vec()) };
-            let queued = match link.ask(&request).await {
+            let queued = match self.execution.ask_once(&request).await {
                 Ok(Answer::Queued(queued)) => usize::try_from(queued).unwrap_or(0).min(piece.len()),
                 Ok(Answer::Refused(Refusal::NoSuchExecution)) => return Err(InputError::Ended),
                 Ok(Answer::Refused(why)) => return Err(InputError::Control(ControlError::refused(why))),

@@ -359,6 +359,30 @@ impl Tracked {
         lock(&self.link).clone()
     }
 
+    /// Waits for another connection than this one, which is over. `None` if there will be none.
+    pub(in crate::engine) async fn next_link(
+        &self,
+        over: &Arc<SupervisorLink>,
+    ) -> Option<Arc<SupervisorLink>> {
+        let (mut states, mut positions) = (self.states(), self.positions());
+        loop {
+            // Before the connection is looked at, so that no change is missed.
+            positions.mark_unchanged();
+            if !states.borrow_and_update().is_unfinished() {
+                return None;
+            }
+            let link = lock(&self.link).clone();
+            if let Some(link) = link.filter(|link| !Arc::ptr_eq(link, over)) {
+                return Some(link);
+            }
+            tokio::select! {
+                // Both senders stay alive: this holds them.
+                _ = states.changed() => {}
+                _ = positions.changed() => {}
+            }
+        }
+    }
+
     /// Sets its connection. Requests of followers on an earlier connection are forgotten: they are sent again.
     pub(in crate::engine) fn set_link(&self, link: &Arc<SupervisorLink>) {
         *lock(&self.link) = Some(Arc::clone(link));

@@ -1,9 +1,15 @@
 //! Input: its order, its bound, and interrupts that do not wait behind it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::net::{Shutdown, SocketAddrUnix, getpeername, shutdown};
+use rustix::process::{ForeignRawFd, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sandcrab_engine::{CommandSpec, InputError, MAX_TERMINAL_INPUT_BYTES, TerminalSpec};
 
 use super::{Seen, create, whole_text};
-use crate::support::{Place, eventually_async};
+use crate::support::{Place, eventually_async, supervisor_of};
 
 /// A terminal in raw mode whose program does not read until it gets SIGUSR1, then reads as many bytes as it is told
 /// and prints their checksum.
@@ -87,4 +93,43 @@ async fn a_terminal_is_also_standard_input_of_an_execution() {
     assert!(matches!(terminal.write(b"x").await, Err(InputError::Ended)));
     let run = engine.start(CommandSpec::shell("sleep 1000")).await.unwrap();
     assert!(engine.terminal(run.id()).is_none());
+}
+
+/// Ends the connections of this process to its supervisors, as if they had failed. Returns their number.
+fn break_links(place: &Place) -> usize {
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let folder = place.state().join("supervisors");
+    let mut broken = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        let name = entry.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse::<ForeignRawFd>().ok()) else { continue };
+        // It may have been closed meanwhile.
+        let Ok(copy) = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()) else { continue };
+        let peer = getpeername(&copy).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+        let Some(path) = peer.as_ref().and_then(SocketAddrUnix::path_bytes) else { continue };
+        let path = Path::new(OsStr::from_bytes(path));
+        if path.file_name().is_some_and(|name| folder.join(name).exists()) {
+            // It may have ended meanwhile.
+            broken += usize::from(shutdown(&copy, Shutdown::Both).is_ok());
+        }
+    }
+    broken
+}
+
+/// The connection is lost, not the terminal. Input that was not sent yet goes to the next connection, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn input_survives_a_lost_connection() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let spec = TerminalSpec::command(CommandSpec::shell("stty raw -echo; printf ready; exec cat"));
+    let mut seen = Seen::new(create(&engine, spec).await);
+    seen.wait_for("ready").await;
+    let supervisor = supervisor_of(seen.terminal.execution());
+    for round in 0..20 {
+        assert!(break_links(&place) > 0, "there is no connection in round {round}");
+        seen.press(format!("<{round}>").as_bytes()).await;
+        let shown = seen.wait_for(&format!("<{round}>")).await;
+        assert_eq!(shown, format!("<{round}>"), "something came twice");
+    }
+    assert!(supervisor.is_alive());
 }
