@@ -1,6 +1,7 @@
 //! [`Emulator`]: the screen of a terminal, built from its saved screen and its journal.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sandcrab_api::terminal::ScreenSource;
 use sandcrab_engine::{EndReason, Event, Follower, ReadError, SavedScreen, Terminal, TerminalSize};
@@ -11,6 +12,9 @@ pub(crate) const MAX_REPLY_BYTES: usize = 1_024;
 /// Estimated memory of a cell, and of an emulator without cells.
 const CELL_BYTES: usize = 24;
 const BASE_BYTES: usize = 64 << 10;
+
+/// Number of emulators so far.
+static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// Estimated maximum memory of an emulator of this size.
 pub(crate) fn memory_estimate(size: TerminalSize) -> usize {
@@ -32,6 +36,8 @@ pub(crate) struct Emulator {
     is_complete: bool,
     /// Whether the end of the journal was read.
     is_ended: bool,
+    /// The number of this emulator among all.
+    serial: u64,
 }
 
 /// Result of a step.
@@ -69,12 +75,18 @@ impl Emulator {
             sizes: saved.sizes,
             is_complete: saved.complete,
             is_ended: false,
+            serial: OPENED.fetch_add(1, Ordering::Relaxed),
         })
     }
 
     /// Where the screen stands.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursor
+    }
+
+    /// A value that differs whenever something visible has changed, also if another emulator of the terminal was used before.
+    pub(crate) fn changes(&self) -> (u64, u64) {
+        (self.serial, self.screen.changes())
     }
 
     /// The size of the screen.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandcrab_engine::{ReadError, Terminal};
+use sandcrab_engine::{ReadError, Terminal, TerminalSize};
 use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::emulator::{AdvanceError, Emulator, Step};
+use super::emulator::{AdvanceError, Emulator, Step, memory_estimate};
 use super::terminals::Terminals;
 use crate::summary::READ_RETRY_INTERVAL;
 
@@ -37,6 +37,8 @@ pub(crate) struct Hub {
     position: watch::Sender<u64>,
     /// Queries before this cursor are answered, or will never be.
     answered: AtomicU64,
+    /// Whether that cursor is known. Until then no query is answered, because it may be an old one.
+    is_answering: AtomicBool,
     replies: Mutex<ReplyBudget>,
     title: Mutex<Option<String>>,
     emulator: Arc<tokio::sync::Mutex<Option<Cached>>>,
@@ -59,7 +61,7 @@ struct Viewers {
 struct Cached {
     emulator: Emulator,
     used: Instant,
-    _memory: Option<OwnedSemaphorePermit>,
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
@@ -78,6 +80,7 @@ impl Hub {
             changed: Notify::new(),
             position: watch::Sender::new(0),
             answered: AtomicU64::new(0),
+            is_answering: AtomicBool::new(false),
             replies: Mutex::new(ReplyBudget { bytes: REPLY_BURST_BYTES as f64, at: Instant::now() }),
             title: Mutex::default(),
             emulator: Arc::default(),
@@ -156,6 +159,12 @@ impl Hub {
         self.answered.fetch_max(cursor, Ordering::AcqRel);
     }
 
+    /// Queries from this cursor on are answered.
+    pub(super) fn answer_from(&self, cursor: u64) {
+        self.set_answered(cursor);
+        self.is_answering.store(true, Ordering::Release);
+    }
+
     pub(super) fn answered(&self) -> u64 {
         self.answered.load(Ordering::Acquire)
     }
@@ -168,13 +177,26 @@ impl Hub {
     /// The present screen. Waits for memory and for other users of it.
     pub(crate) async fn screen(self: &Arc<Self>) -> Result<ScreenGuard, ReadError> {
         let mut slot = Arc::clone(&self.emulator).lock_owned().await;
-        if slot.is_none() {
-            let memory = self.terminals.emulator_memory(self.terminal.size()).await;
-            let terminal = self.terminal.clone();
-            let emulator = blocking(move || Emulator::open(&terminal)).await?;
-            *slot = Some(Cached { emulator, used: Instant::now(), _memory: memory });
+        let mut size = self.terminal.size();
+        loop {
+            if !self.has_memory(&mut slot, size) {
+                *slot = None;
+            }
+            if slot.is_none() {
+                let memory = self.terminals.emulator_memory(size).await;
+                let terminal = self.terminal.clone();
+                let emulator = blocking(move || Emulator::open(&terminal)).await?;
+                *slot = Some(Cached { emulator, used: Instant::now(), memory });
+            }
+            slot = self.catch_up(slot).await?;
+            // The output may contain a newer size.
+            let Some(cached) = &*slot else { continue };
+            let now = cached.emulator.size();
+            if memory_estimate(now) <= memory_estimate(size) {
+                break;
+            }
+            size = now;
         }
-        let slot = self.catch_up(slot).await?;
         self.begin_eviction();
         let guard = ScreenGuard(slot);
         *lock(&self.title) = Some(guard.emulator().screen.title().to_owned());
@@ -182,9 +204,18 @@ impl Hub {
         Ok(guard)
     }
 
+    /// Whether the emulator, if there is one, has the memory for this size.
+    fn has_memory(&self, slot: &mut Slot, size: TerminalSize) -> bool {
+        match &mut **slot {
+            Some(Cached { memory: Some(memory), .. }) => self.terminals.grow_emulator_memory(memory, size),
+            _ => true,
+        }
+    }
+
     /// Feeds the emulator with all output so far.
     async fn catch_up(self: &Arc<Self>, mut slot: Slot) -> Result<Slot, ReadError> {
         let mut is_quick = true;
+        let mut until = None;
         let mut overtaken = 0;
         loop {
             let answered = self.answered();
@@ -210,6 +241,14 @@ impl Hub {
                 Ok(step) => {
                     self.reply(step.replies);
                     if !step.has_more {
+                        return Ok(slot);
+                    }
+                    // A program may write as fast as its output is fed: later output does not count.
+                    let end = match until {
+                        Some(end) => end,
+                        None => *until.insert(self.terminal.execution().reader()?.cursor_end()?),
+                    };
+                    if slot.as_ref().is_none_or(|cached| cached.emulator.cursor() >= end) {
                         return Ok(slot);
                     }
                     is_quick = false;
@@ -240,7 +279,9 @@ impl Hub {
         let mut bytes = Vec::new();
         for (cursor, reply) in replies {
             let is_new = self.answered.fetch_max(cursor, Ordering::AcqRel) < cursor;
-            if is_new && !self.has_viewer_at(cursor) && lock(&self.replies).take(reply.len()) {
+            let is_wanted =
+                is_new && self.is_answering.load(Ordering::Acquire) && !self.has_viewer_at(cursor);
+            if is_wanted && lock(&self.replies).take(reply.len()) {
                 bytes.extend(reply);
             }
         }

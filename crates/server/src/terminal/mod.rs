@@ -37,14 +37,13 @@ pub(crate) fn hub(app: &App, terminal: &Terminal, from: TrackFrom) -> Arc<Hub> {
     let (hub, is_new) = app.terminals.hub(terminal);
     if is_new && terminal.execution().status().end().is_none() {
         let from = match from {
-            TrackFrom::Start => 0,
-            TrackFrom::Now => {
-                let end = terminal.execution().reader().and_then(|mut reader| reader.cursor_end());
-                // Queries that were written while no server ran stay unanswered.
-                end.unwrap_or(0)
-            }
+            TrackFrom::Start => Some(0),
+            // Queries that were written while no server ran stay unanswered.
+            TrackFrom::Now => tracker::end_of(terminal.execution()).ok(),
         };
-        hub.set_answered(from);
+        if let Some(from) = from {
+            hub.answer_from(from);
+        }
         tokio::spawn(tracker::track(Arc::clone(&hub), from, app.stopping.clone()));
     }
     hub

@@ -13,6 +13,8 @@ use super::hub::Hub;
 pub(crate) const MAX_EMULATOR_BYTES: usize = 256 << 20;
 /// Maximum memory of all repaints that wait for their viewers. When it is reached, further repaints wait.
 pub(crate) const MAX_REPAINTS_BYTES: usize = 64 << 20;
+/// Maximum number of searches for a regular expression at a time. Further ones wait.
+pub(crate) const MAX_SEARCHES: usize = 4;
 /// The unit in which memory is shared.
 const UNIT_BYTES: usize = 64 << 10;
 
@@ -25,6 +27,7 @@ struct State {
     hubs: Mutex<HashMap<ExecutionId, Weak<Hub>>>,
     emulators: Arc<Semaphore>,
     repaints: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
 }
 
 impl Default for Terminals {
@@ -33,6 +36,7 @@ impl Default for Terminals {
             hubs: Mutex::default(),
             emulators: Arc::new(Semaphore::new(MAX_EMULATOR_BYTES / UNIT_BYTES)),
             repaints: Arc::new(Semaphore::new(MAX_REPAINTS_BYTES / UNIT_BYTES)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
         }))
     }
 }
@@ -78,6 +82,20 @@ impl Terminals {
         semaphore.acquire_many_owned(units).await.ok()
     }
 
+    /// Adds the memory that an emulator needs for another size. Returns whether it has enough now.
+    pub(super) fn grow_emulator_memory(&self, memory: &mut OwnedSemaphorePermit, size: TerminalSize) -> bool {
+        let units = units(memory_estimate(size), MAX_EMULATOR_BYTES) as usize;
+        let missing = u32::try_from(units.saturating_sub(memory.num_permits())).unwrap_or(u32::MAX);
+        // Waiting with memory in use would block others that do the same.
+        let more = Arc::clone(&self.0.emulators).try_acquire_many_owned(missing);
+        more.map(|more| memory.merge(more)).is_ok()
+    }
+
+    /// Waits until one more search may run, and counts it until the permit is dropped.
+    pub(super) async fn search_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.searches).acquire_owned().await.ok()
+    }
+
     /// Waits for the memory of a repaint of at most this size.
     pub(super) async fn repaint_memory(&self, bytes: usize) -> Option<RepaintMemory> {
         let units = units(bytes, MAX_REPAINTS_BYTES);
@@ -100,4 +118,29 @@ impl RepaintMemory {
 
 fn units(bytes: usize, most: usize) -> u32 {
     u32::try_from(bytes.min(most).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn emulators_that_grow_share_the_memory() {
+        let terminals = Terminals::default();
+        let [small, large] = [1, 1000].map(|side| TerminalSize { cols: side, rows: side });
+        let mut memory = Vec::new();
+        for _ in 0..10 {
+            memory.push(terminals.emulator_memory(small).await.unwrap());
+        }
+        let grown = memory
+            .iter_mut()
+            .filter_map(|memory| terminals.grow_emulator_memory(memory, large).then_some(()));
+        let most = MAX_EMULATOR_BYTES / memory_estimate(large);
+        assert_eq!(grown.count(), most);
+        // One that has enough stays as it is.
+        assert!(terminals.grow_emulator_memory(&mut memory[0], small));
+        assert_eq!(memory[0].num_permits(), units(memory_estimate(large), MAX_EMULATOR_BYTES) as usize);
+        drop(memory.remove(0));
+        assert!(terminals.grow_emulator_memory(&mut memory[8], large));
+    }
 }

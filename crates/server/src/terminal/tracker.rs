@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandcrab_engine::{Event, ReadError};
+use sandcrab_engine::{Event, Execution, ReadError};
 
 use super::hub::{Hub, until_possible};
 use super::query::QueryScanner;
@@ -11,8 +11,13 @@ use crate::stopping::Stopping;
 /// Number of bytes after which other tasks of the thread get their turn.
 const YIELD_BYTES: usize = 256 << 10;
 
-/// Follows the output from this cursor until the terminal ends or the server stops.
-pub(super) async fn track(hub: Arc<Hub>, from: u64, stopping: Stopping) {
+/// The end of the output so far.
+pub(super) fn end_of(execution: &Execution) -> Result<u64, ReadError> {
+    execution.reader()?.cursor_end()
+}
+
+/// Follows the output from this cursor, or from the end of the output so far, until the terminal ends or the server stops.
+pub(super) async fn track(hub: Arc<Hub>, from: Option<u64>, stopping: Stopping) {
     tokio::select! {
         _ = follow(&hub, from) => {}
         () = stopping.begun() => {}
@@ -20,9 +25,17 @@ pub(super) async fn track(hub: Arc<Hub>, from: u64, stopping: Stopping) {
 }
 
 /// Ends with the terminal, or when its record can no longer be read.
-async fn follow(hub: &Arc<Hub>, from: u64) -> Result<(), ReadError> {
+async fn follow(hub: &Arc<Hub>, from: Option<u64>) -> Result<(), ReadError> {
     let execution = hub.terminal.execution();
-    let (mut cursor, mut unyielded) = (from, 0);
+    let mut unyielded = 0;
+    let mut cursor = match from {
+        Some(from) => from,
+        None => {
+            let end = until_possible(|| std::future::ready(end_of(execution))).await?;
+            hub.answer_from(end);
+            end
+        }
+    };
     loop {
         while !hub.needs_tracking() {
             let changed = hub.changed.notified();
@@ -39,17 +52,17 @@ async fn follow(hub: &Arc<Hub>, from: u64) -> Result<(), ReadError> {
         let mut follower = until_possible(|| std::future::ready(execution.follow(cursor))).await?;
         let mut scanner = QueryScanner::default();
         loop {
+            let changed = hub.changed.notified();
+            // A viewer may have come while the last entry was handled.
+            if !hub.needs_tracking() {
+                break;
+            }
             let entry = match follower.try_next() {
                 Ok(None) => {
                     follower.release();
                     tokio::select! {
                         entry = follower.next() => entry,
-                        () = hub.changed.notified() => {
-                            if hub.needs_tracking() {
-                                continue;
-                            }
-                            break;
-                        }
+                        () = changed => continue,
                     }
                 }
                 entry => entry,

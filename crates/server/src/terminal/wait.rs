@@ -14,7 +14,9 @@ use crate::summary::with_retries;
 
 /// Minimum time between two looks at the screen of a program that writes all the time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// Size of a screen above which it is searched on a blocking thread.
+/// Time that a search may take at least, also after the timeout of its wait.
+const SEARCH_TIME: Duration = Duration::from_secs(5);
+/// Size of a screen above which a text is searched for on a blocking thread.
 const QUICK_SEARCH_BYTES: usize = 16 << 10;
 
 /// What to wait for.
@@ -44,17 +46,24 @@ pub(crate) async fn wait(
         sizes.mark_unchanged();
         let is_ended = execution.status().end().is_some();
         let screen = with_retries(|| hub.screen()).await?;
-        let changes = screen.emulator().screen.changes();
+        let changes = screen.emulator().changes();
         let is_new = last.replace(changes).is_none_or(|before| before != changes);
         let mut idle_at = None;
         match &condition {
             Condition::Shows(pattern) => {
                 let text = is_new.then(|| ScreenText::of(&screen.emulator().screen));
                 drop(screen);
-                if let Some(text) = text
-                    && let Some(found) = search(text, pattern).await
-                {
-                    return Ok(Some(found));
+                if let Some(text) = text {
+                    // Also a wait whose time is over sees what is on the screen now.
+                    let latest = deadline.map(|deadline| deadline.max(Instant::now() + SEARCH_TIME));
+                    let found = tokio::select! {
+                        found = search(hub, text, pattern) => found,
+                        () = passed(latest) => return Err(timed_out(hub)),
+                        () = stopping.cut_off() => return Err(ApiError::shutting_down()),
+                    };
+                    if found.is_some() {
+                        return Ok(found);
+                    }
                 }
                 if is_ended {
                     let message = "the terminal has ended, and its screen does not match";
@@ -80,31 +89,49 @@ pub(crate) async fn wait(
             }
         }
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            let message = "the screen has not become as requested within the timeout; the terminal continues";
-            return Err(
-                ApiError::new(ErrorCode::WaitTimeout, message).with("terminalId", hub.terminal.id().as_str())
-            );
+            return Err(timed_out(hub));
         }
-        let far = Instant::now() + Duration::from_secs(3600);
-        let next = idle_at.into_iter().chain(deadline).min().unwrap_or(far);
+        let next = idle_at.into_iter().chain(deadline).min();
         tokio::select! {
             _ = positions.changed() => {
-                sleep(LOOK_INTERVAL.min(next.saturating_duration_since(Instant::now()))).await;
+                let most = next.map_or(LOOK_INTERVAL, |next| next.saturating_duration_since(Instant::now()));
+                sleep(LOOK_INTERVAL.min(most)).await;
             }
             Ok(()) = sizes.changed() => {}
             _ = execution.wait(), if !is_ended => {}
-            () = sleep_until(next) => {}
+            () = passed(next) => {}
             () = stopping.cut_off() => return Err(ApiError::shutting_down()),
         }
     }
 }
 
-async fn search(text: ScreenText, pattern: &Pattern) -> Option<Match> {
-    if text.len() <= QUICK_SEARCH_BYTES {
+fn timed_out(hub: &Hub) -> ApiError {
+    let message = "the screen has not become as requested within the timeout; the terminal continues";
+    ApiError::new(ErrorCode::WaitTimeout, message).with("terminalId", hub.terminal.id().as_str())
+}
+
+/// Waits until a time has passed, if there is one.
+async fn passed(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Searches a screen. Finding a text takes a time that only depends on the screen. An expression may take seconds, and cannot be
+/// interrupted. So it is searched for on a blocking thread, and the number of such searches is bounded.
+async fn search(hub: &Hub, text: ScreenText, pattern: &Pattern) -> Option<Match> {
+    if matches!(pattern, Pattern::Text(_)) && text.len() <= QUICK_SEARCH_BYTES {
         return text.find(pattern);
     }
+    let permit = hub.terminals().search_permit().await;
     let pattern = pattern.clone();
-    blocking(move || text.find(&pattern)).await
+    blocking(move || {
+        let found = text.find(&pattern);
+        drop(permit);
+        found
+    })
+    .await
 }
 
 /// A time of the past as an instant; now, if it is not in the past.
