@@ -22,7 +22,7 @@ use crate::error::ApiError;
 pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
 
 /// The routes that open a WebSocket.
-const SOCKET_PATHS: [&str; 3] = ["/ws", "/ws/terminal", "/ws/pty"];
+pub(crate) const SOCKET_PATHS: [&str; 3] = ["/ws", "/ws/terminal", "/ws/pty"];
 
 /// Decides which requests are allowed.
 pub(crate) struct AccessPolicy {

@@ -254,6 +254,8 @@ pub(super) async fn invalid_frames(target: Target) {
         r#"{"type":"request","id":"x","method":"G T","path":"/"}"#,
         r#"{"type":"request","id":"x","method":"GET","path":"no slash"}"#,
         r#"{"type":"request","id":"x","method":"GET","path":"/ws"}"#,
+        r#"{"type":"request","id":"x","method":"GET","path":"/ws/terminal?terminalId=x"}"#,
+        r#"{"type":"request","id":"x","method":"GET","path":"/ws/pty?sessionId=x"}"#,
         r#"{"type":"request","id":"x","method":"GET","path":"/","headers":{"a b":"c"}}"#,
     ] {
         socket.send_text(bad).await;

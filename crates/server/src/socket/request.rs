@@ -10,7 +10,7 @@ use sandcrab_api::execute::Encoding;
 use sandcrab_api::frame::{ClientFrame, ClientFrameKind, ErrorFrame};
 
 use super::MAX_FRAME_ID_BYTES;
-use crate::access::Multiplexed;
+use crate::access::{Multiplexed, SOCKET_PATHS};
 use crate::events::{EventStream, Items};
 
 /// Maximum length of the message of an error frame.
@@ -111,7 +111,7 @@ fn request(frame: ClientFrame) -> Result<Request, String> {
         return Err("the path must begin with /; omit the scheme and the host".into());
     }
     let uri: Uri = path.parse().map_err(|_| "invalid path".to_owned())?;
-    if uri.path() == "/ws" {
+    if SOCKET_PATHS.contains(&uri.path()) {
         return Err("a WebSocket cannot be opened over a WebSocket".into());
     }
     let body = match (frame.body, frame.encoding.unwrap_or_default()) {
