@@ -234,6 +234,7 @@ macro_rules! every_case {
                 sizes_of_several_viewers
                 frames_that_are_none
                 a_full_queue_is_told
+                a_viewer_that_only_watches
                 the_terminal_of_a_session
             }
             traps {

@@ -182,6 +182,11 @@ pub(super) async fn frames_that_are_none(target: Target) {
         assert_shape(&error, "type:text code:text message:text");
         assert_eq!(error["code"], "VALIDATION_FAILED", "{frame}");
     }
+    // What a client sends comes back in part only.
+    let long = format!(r#"{{"type":"resize","cols":1,"rows":1,"{}":1}}"#, "x".repeat(100_000));
+    viewer.send_text(&long).await;
+    let error = viewer.frame("error").await;
+    assert!(error.to_string().len() < 1_000, "{} bytes", error.to_string().len());
     viewer.send(vec![b'x'; 2 << 20]).await;
     loop {
         match viewer.next().await {
@@ -202,6 +207,39 @@ pub(super) async fn a_full_queue_is_told(target: Target) {
     assert_eq!(viewer.frame("error").await["code"], "TERMINAL_INPUT_FULL");
     viewer.send(&b"\x03"[..]).await;
     assert_eq!(viewer.exit().await["exitCode"], 5);
+}
+
+/// It sees everything and changes nothing. Queries of the program are answered as if it were not there.
+pub(super) async fn a_viewer_that_only_watches(target: Target) {
+    let command = "stty raw -echo; printf ready; head -c 1 >/dev/null; printf 'a\\e[6nb'; exec cat -v";
+    let id = target.terminal(json!({"command": command, "cols": 70, "rows": 20})).await;
+    for query in ["&readOnly=true&cols=80&rows=24", "&readOnly=maybe"] {
+        let refused = target.send(upgrade(&format!("/ws/terminal?terminalId={id}{query}"))).await;
+        refused.refused(400, "VALIDATION_FAILED");
+    }
+    let mut watching = Viewer::attach(&target, &id, "&readOnly=true").await;
+    watching.shows("ready").await;
+    let one = target.get(format!("/api/terminal/{id}")).await.ok();
+    assert_eq!((&one["terminal"]["viewers"], &one["terminal"]["cols"]), (&json!(1), &json!(70)));
+    watching.send(&b"typed"[..]).await;
+    assert_eq!(watching.frame("error").await["code"], "VALIDATION_FAILED");
+    watching.resize(100, 30).await;
+    let error = watching.frame("error").await;
+    assert_eq!(error["code"], "VALIDATION_FAILED");
+    assert!(text(&error["message"]).contains("readOnly"), "{error}");
+    // The program has got nothing of it: its first byte is this one.
+    target.type_in(&id, json!({"text": "x"})).await;
+    target.shows(&id, "ab^[[1;7R").await;
+    watching.shows("b^[[1;7R").await;
+    let screen = target.screen(&id).await;
+    assert_eq!((&screen["cols"], &screen["rows"]), (&json!(70), &json!(20)));
+    assert!(!text(&screen["text"]).contains("typed"), "{screen}");
+    // It learns the size that others choose, and the end.
+    let typing = Viewer::attach(&target, &id, "&cols=90&rows=25").await;
+    assert_eq!(watching.frame("resize").await, json!({"type": "resize", "cols": 90, "rows": 25}));
+    typing.close().await;
+    target.delete_terminal(&id).await;
+    assert_eq!(watching.exit().await["end"]["reason"], "killed");
 }
 
 /// The reference's terminals: one for each session.

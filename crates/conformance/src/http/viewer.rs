@@ -1,15 +1,20 @@
 //! [`Viewer`]: a WebSocket on a terminal.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async, connect_async};
 
 use super::observed::observed;
 use super::target::{Target, with_timeout};
+
+/// Size of the receive buffer of a narrow viewer.
+const NARROW_BYTES: u32 = 16 << 10;
 
 /// A message of the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,14 +76,7 @@ impl Viewer {
         match connect_async(request).await {
             Ok((stream, _)) => {
                 observed(&title, 101, None);
-                Ok(Self {
-                    stream,
-                    seen: Vec::new(),
-                    frames: Vec::new(),
-                    cursor: 0,
-                    is_repaint: false,
-                    repaints: 0,
-                })
+                Ok(Self::of(stream))
             }
             Err(Error::Http(answer)) => {
                 observed(&title, answer.status().as_u16(), None);
@@ -86,6 +84,27 @@ impl Viewer {
             }
             Err(other) => Err(other.to_string()),
         }
+    }
+
+    fn of(stream: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Self {
+        Self { stream, seen: Vec::new(), frames: Vec::new(), cursor: 0, is_repaint: false, repaints: 0 }
+    }
+
+    /// Attaches to a terminal with a socket that receives little ahead, so that the server notices when this does not read.
+    pub async fn open_narrow(target: &Target, id: &str) -> Self {
+        let opened = async {
+            let socket = TcpSocket::new_v4()?;
+            socket.set_recv_buffer_size(NARROW_BYTES)?;
+            let address = target.authority().parse().map_err(std::io::Error::other)?;
+            let stream = MaybeTlsStream::Plain(socket.connect(address).await?);
+            let url = format!("ws://{}/ws/terminal?terminalId={id}", target.authority());
+            let mut request = url.into_client_request()?;
+            let token = format!("Bearer {}", target.token().unwrap_or_default());
+            request.headers_mut().insert("authorization", HeaderValue::from_str(&token)?);
+            Ok::<_, Error>(client_async(request, stream).await?.0)
+        };
+        let stream = with_timeout("a narrow viewer", opened).await;
+        Self::of(stream.unwrap_or_else(|e| panic!("{id} was refused: {e}")))
     }
 
     /// Sends input.
@@ -99,6 +118,18 @@ impl Viewer {
         with_timeout("sending a frame", self.stream.send(Message::text(text)))
             .await
             .expect("the socket is closed");
+    }
+
+    /// Sends this frame many times, until the server has taken all of them, or none for a while. Returns whether it has taken
+    /// all of them.
+    pub async fn flood(&mut self, text: &str, count: usize, patience: Duration) -> bool {
+        for _ in 0..count {
+            match tokio::time::timeout(patience, self.stream.send(Message::text(text))).await {
+                Ok(sent) => sent.expect("the socket is closed"),
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Says that this client has this size.

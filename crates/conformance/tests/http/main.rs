@@ -14,6 +14,7 @@ mod sockets;
 mod stopping;
 mod support;
 mod terminals;
+mod viewers;
 
 use sandcrab_conformance::cases::Case;
 

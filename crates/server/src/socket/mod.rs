@@ -36,6 +36,7 @@ use tower::ServiceExt;
 
 pub(crate) use self::liveness::{Liveness, Look};
 pub(crate) use self::received::{Metered, Received};
+pub(crate) use self::request::truncated;
 use self::request::{Parsed, Reply, refusal};
 use self::writer::Writer;
 use crate::app::{App, BodyBytes};

@@ -57,11 +57,16 @@ impl Reply {
 
 /// An error frame. Its message is truncated: it may contain data of the client.
 pub(super) fn refusal(id: Option<String>, code: ErrorCode, message: &str) -> ErrorFrame {
+    ErrorFrame { id, code, message: truncated(message), status: code.status(), context: None }
+}
+
+/// The beginning of the message of an error frame, which may contain data of the client.
+pub(crate) fn truncated(message: &str) -> String {
     let mut shown = message[..message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES)].to_owned();
     if shown.len() < message.len() {
         shown.push('…');
     }
-    ErrorFrame { id, code, message: shown, status: code.status(), context: None }
+    shown
 }
 
 /// A parsed message.

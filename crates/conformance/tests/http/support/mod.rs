@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::net::{Shutdown, SocketAddrUnix, getpeername, shutdown};
+use rustix::process::{
+    ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
+};
 use sandcrab_conformance::http::{Connection, TEST_TIMEOUT, Target};
 
 const TOKEN: &str = "conformance-token-0123456789abcdef";
@@ -116,6 +119,29 @@ impl ServerProcess {
     pub(crate) async fn stop(mut self) {
         self.signal(Signal::TERM);
         assert_eq!(self.ended().await, Some(0), "the server did not end well");
+    }
+
+    /// Ends the connections of the server to its supervisors, as if they had failed. Returns their number.
+    pub(crate) fn break_links(&self) -> usize {
+        let server = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        let server = pidfd_open(server, PidfdFlags::empty()).unwrap();
+        let folder = self.state.join("supervisors");
+        let mut broken = 0;
+        for entry in std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().flatten() {
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.parse::<ForeignRawFd>().ok()) else {
+                continue;
+            };
+            // It may have been closed meanwhile.
+            let Ok(copy) = pidfd_getfd(&server, number, PidfdGetfdFlags::empty()) else { continue };
+            let peer = getpeername(&copy).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+            let Some(path) = peer.as_ref().and_then(SocketAddrUnix::path_bytes) else { continue };
+            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+            if path.file_name().is_some_and(|name| folder.join(name).exists()) {
+                broken += usize::from(shutdown(&copy, Shutdown::Both).is_ok());
+            }
+        }
+        broken
     }
 
     /// Returns the process id of the server.

@@ -12,6 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::reports::is_only_reports;
 use super::{Dialect, Viewer};
+use crate::app::BodyBytes;
 use crate::terminal::hub::Hub;
 
 /// Maximum number of sizes that are remembered until they are seen in the output.
@@ -35,8 +36,8 @@ pub(super) enum Done {
 }
 
 impl Viewer {
-    /// Handles a message. Returns whether the client has closed the socket.
-    pub(super) fn receive(&mut self, message: Message) -> bool {
+    /// Handles a message, whose bytes are counted by `held`. Returns whether the client has closed the socket.
+    pub(super) fn receive(&mut self, message: Message, held: BodyBytes) -> bool {
         match message {
             Message::Close(_) => return true,
             Message::Binary(bytes) if bytes.is_empty() => {}
@@ -46,11 +47,11 @@ impl Viewer {
                     "this viewer only watches; attach without readOnly to type and resize",
                 );
             }
-            Message::Binary(bytes) => self.input(bytes),
+            Message::Binary(bytes) => self.input(bytes, held),
             Message::Text(text) => match self.parse(&text) {
-                Ok(Some(size)) => self.resize(size),
+                Ok(Some(size)) => self.resize(size, held),
                 Ok(None) => {}
-                Err(why) => self.error(ErrorCode::ValidationFailed, why),
+                Err(why) => self.error(ErrorCode::ValidationFailed, &why),
             },
             message => debug_assert!(super::is_control(&message)),
         }
@@ -79,7 +80,7 @@ impl Viewer {
         size(cols, rows).map(Some)
     }
 
-    fn input(&mut self, bytes: Bytes) {
+    fn input(&mut self, bytes: Bytes, held: BodyBytes) {
         if !self.guard.is_leader() {
             // Every viewer answers a query of the program, which expects one answer.
             if is_only_reports(&bytes) {
@@ -92,15 +93,15 @@ impl Viewer {
         if let Some(size) = size {
             self.ask_size(size);
         }
-        self.act(Action::Input { bytes, size });
+        self.act(Action::Input { bytes, size }, held);
     }
 
-    fn resize(&mut self, size: TerminalSize) {
+    fn resize(&mut self, size: TerminalSize, held: BodyBytes) {
         self.own_size = Some(size);
         self.guard.lead();
         if size != self.hub.terminal.size() {
             self.ask_size(size);
-            self.act(Action::Resize(size));
+            self.act(Action::Resize(size), held);
         }
     }
 
@@ -112,14 +113,19 @@ impl Viewer {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: Action, held: BodyBytes) {
         let hub = Arc::clone(&self.hub);
-        self.action = Some(Box::pin(async move { perform(&hub, action).await }));
+        self.action = Some(Box::pin(async move {
+            let done = perform(&hub, action).await;
+            // In memory until here.
+            drop(held);
+            done
+        }));
     }
 
     pub(super) fn finish_action(&mut self, done: Done) {
         if let Done::Error(code, message) = done {
-            self.error(code, message);
+            self.error(code, &message);
         }
     }
 

@@ -30,12 +30,12 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use self::actions::Done;
 use self::outbox::Outbox;
-use self::output::{Output, Piece};
+use self::output::{Output, Piece, exit_frame};
 use super::hub::{Hub, ViewerGuard};
 use super::repaint::{self, Repaint, Start};
 use crate::app::App;
 use crate::outgoing::PIECE_BYTES;
-use crate::socket::{CLOSE_TIME, Liveness, Look, Metered, READ_BUFFER_BYTES, Received};
+use crate::socket::{CLOSE_TIME, Liveness, Look, Metered, READ_BUFFER_BYTES, Received, truncated};
 
 /// Maximum size of a message of a client.
 pub(crate) const MAX_INPUT_MESSAGE_BYTES: usize = 1 << 20;
@@ -182,12 +182,14 @@ impl Viewer {
             if matches!(self.phase, Phase::Ended) && self.outbox.is_flushed() {
                 return Ending::Close(CloseCode::Normal, "the terminal has ended".into());
             }
-            let is_reading = self.action.is_none();
+            let is_acting = self.action.is_some();
+            let is_reading = !is_acting && self.outbox.has_room();
             let stall = match &self.phase {
                 Phase::Painting { stalled_at, .. } => Some(*stalled_at),
                 _ => None,
             };
-            let is_waiting = self.outbox.is_empty();
+            // A repaint is prepared also while frames wait for the client: others wait for the emulator and the memory it uses.
+            let is_waiting = self.outbox.is_empty() || matches!(self.phase, Phase::Preparing(_));
             tokio::select! {
                 sent = self.outbox.drive(), if !self.outbox.is_flushed() => {
                     if sent.is_err() {
@@ -202,8 +204,8 @@ impl Viewer {
                     liveness.heard();
                     match message {
                         Some(Ok(message)) => {
-                            drop(self.received.finish_message());
-                            if self.receive(message) {
+                            let held = self.received.finish_message();
+                            if self.receive(message, held) {
                                 drop(timeout(CLOSE_TIME, self.incoming.next()).await);
                                 return Ending::Gone;
                             }
@@ -212,13 +214,17 @@ impl Viewer {
                         Some(Err(error)) => return failed(&error),
                     }
                 }
-                done = done(&mut self.action), if !is_reading => {
+                done = done(&mut self.action), if is_acting => {
                     self.action = None;
                     self.finish_action(done);
                 }
                 started = prepared(&mut self.phase), if is_waiting => match started {
                     Prepared::Start(Ok(start)) => self.begin(start),
-                    Prepared::Start(Err(e)) => return unreadable(&e),
+                    Prepared::Start(Err(e)) => {
+                        if let Err(ending) = self.unreadable(&e) {
+                            return ending;
+                        }
+                    }
                     Prepared::Output => {}
                 },
                 () = sleep_until(stall.unwrap_or_else(Instant::now)), if stall.is_some() => self.abandon_repaint(),
@@ -246,7 +252,9 @@ impl Viewer {
         match &mut self.phase {
             Phase::Preparing(_) | Phase::Ended => {}
             Phase::Painting { repaint, is_begun, .. } => {
-                let piece = repaint.bytes.split_to(repaint.bytes.len().min(PIECE_BYTES));
+                // A copy: a part would keep the whole repaint in memory while the client does not read it.
+                let piece = repaint.bytes.split_to(repaint.bytes.len().min(PIECE_BYTES)).to_vec();
+                let piece = self.app.outgoing.count(piece);
                 let is_last = repaint.bytes.is_empty();
                 self.outbox.fragment(piece, !*is_begun, is_last);
                 *is_begun = true;
@@ -268,7 +276,7 @@ impl Viewer {
                     // The id may be used again, whether this client reads or not.
                     self.phase = Phase::Ended;
                 }
-                Err(e) => return Err(unreadable(&e)),
+                Err(e) => return self.unreadable(&e),
             },
         }
         Ok(())
@@ -335,8 +343,24 @@ impl Viewer {
         }
     }
 
-    fn error(&mut self, code: ErrorCode, message: impl Into<String>) {
-        self.outbox.frame(&TerminalFrame::Error(TerminalErrorFrame { code, message: message.into() }));
+    /// The output cannot be read any more. If the terminal has ended, its record may be removed; its end is known all the same.
+    fn unreadable(&mut self, error: &ReadError) -> Result<(), Ending> {
+        let end = self.hub.terminal.execution().status().end().cloned();
+        if end.is_none() || !matches!(error, ReadError::Removed) {
+            tracing::warn!(%error, "the output of a terminal cannot be read");
+        }
+        let Some(end) = end else {
+            let why = "the output of the terminal can no longer be read; attach again";
+            return Err(Ending::Close(CloseCode::Error, why.into()));
+        };
+        self.outbox.frame(&TerminalFrame::Exit(exit_frame(&end)));
+        self.phase = Phase::Ended;
+        Ok(())
+    }
+
+    fn error(&mut self, code: ErrorCode, message: &str) {
+        let frame = TerminalErrorFrame { code, message: truncated(message) };
+        self.outbox.frame(&TerminalFrame::Error(frame));
     }
 
     /// Closes the socket, and gives the client time to read the reason.
@@ -379,11 +403,6 @@ async fn done(action: &mut Option<BoxFuture<'static, Done>>) -> Done {
         Some(action) => action.await,
         None => std::future::pending().await,
     }
-}
-
-fn unreadable(error: &ReadError) -> Ending {
-    tracing::warn!(%error, "the output of a terminal cannot be read");
-    Ending::Close(CloseCode::Error, "the output of the terminal can no longer be read; attach again".into())
 }
 
 fn failed(error: &Error) -> Ending {

@@ -19,11 +19,16 @@ use crate::outgoing::{Outgoing, UnsentBytes};
 /// Maximum length of the reason of a close frame: a control frame has 125 bytes, two of them for the code.
 const MAX_REASON_BYTES: usize = 123;
 
+/// Number of unsent control frames at which no more messages of the client are read: each may cause another frame.
+pub(super) const MAX_UNSENT_FRAMES: usize = 16;
+
 /// The messages on their way to a viewer. Output is added only when it is empty, so it holds one piece and few control frames.
 pub(super) struct Outbox {
     sink: SplitSink<Socket, Message>,
     outgoing: Outgoing,
     messages: VecDeque<Message>,
+    /// Control frames that wait for the end of a fragmented message: between its fragments they would be invalid.
+    delayed: Vec<Message>,
     is_unflushed: bool,
     /// Whether a fragmented message is not finished.
     is_in_message: bool,
@@ -38,6 +43,7 @@ impl Outbox {
             sink,
             outgoing,
             messages: VecDeque::new(),
+            delayed: Vec::new(),
             is_unflushed: false,
             is_in_message: false,
             has_progressed: false,
@@ -60,9 +66,19 @@ impl Outbox {
         std::mem::take(&mut self.has_progressed)
     }
 
+    /// Whether there is room for the frames that another message of the client may cause.
+    pub(super) fn has_room(&self) -> bool {
+        self.messages.len() + self.delayed.len() < MAX_UNSENT_FRAMES
+    }
+
     pub(super) fn frame(&mut self, frame: &TerminalFrame) {
         // Never fails: the wire's types have string keys only.
-        self.messages.push_back(Message::text(serde_json::to_string(frame).unwrap_or_default()));
+        let message = Message::text(serde_json::to_string(frame).unwrap_or_default());
+        if self.is_in_message {
+            self.delayed.push(message);
+        } else {
+            self.messages.push_back(message);
+        }
     }
 
     pub(super) fn binary(&mut self, bytes: Vec<u8>) {
@@ -75,21 +91,31 @@ impl Outbox {
     /// A part of a binary message.
     pub(super) fn fragment(&mut self, bytes: Bytes, is_first: bool, is_last: bool) {
         let code = if is_first { Data::Binary } else { Data::Continue };
-        self.is_in_message = !is_last;
         self.messages.push_back(Message::Frame(Frame::message(bytes, OpCode::Data(code), is_last)));
+        self.set_in_message(!is_last);
+    }
+
+    fn set_in_message(&mut self, is_in_message: bool) {
+        self.is_in_message = is_in_message;
+        if !is_in_message {
+            self.messages.extend(self.delayed.drain(..));
+        }
     }
 
     /// Finishes an incomplete message.
     pub(super) fn end_message(&mut self) {
-        if std::mem::replace(&mut self.is_in_message, false) {
+        if self.is_in_message {
             let last = Frame::message(Bytes::new(), OpCode::Data(Data::Continue), true);
             self.messages.push_back(Message::Frame(last));
+            self.set_in_message(false);
         }
     }
 
     pub(super) fn ping(&mut self) {
-        // Control frames may come between the fragments of a message.
-        self.messages.push_front(Message::Ping(Bytes::new()));
+        // Pings may come between the fragments of a message. One that waits is enough.
+        if !self.messages.front().is_some_and(Message::is_ping) {
+            self.messages.push_front(Message::Ping(Bytes::new()));
+        }
     }
 
     /// There is no more output for now.

@@ -163,7 +163,7 @@ impl Output {
                 Event::Gap { .. } => return Ok(Some(Piece::Behind)),
                 Event::Ended(end) => {
                     self.finish();
-                    return Ok(Some(Piece::Ended(exit(&end))));
+                    return Ok(Some(Piece::Ended(exit_frame(&end))));
                 }
                 _ => {}
             }
@@ -203,7 +203,7 @@ impl Output {
 }
 
 /// The exit frame of a terminal that has ended.
-fn exit(end: &End) -> TerminalExitFrame {
+pub(super) fn exit_frame(end: &End) -> TerminalExitFrame {
     let code = convert::exit_code(end);
     let signal = end.signal.map(signal::name);
     TerminalExitFrame { exit_code: code, code, end: convert::end(end), signal }
