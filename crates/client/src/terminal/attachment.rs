@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::connect::Socket;
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, Pasted};
 use super::routes::checked_terminal;
 use crate::retry::Retry;
 use crate::{Client, ClientError};
@@ -65,12 +65,16 @@ pub enum TerminalEvent {
     Failed(TerminalErrorFrame),
     /// The connection was lost. The viewer reconnects.
     Disconnected,
+    /// Input may be lost: a connection ended before the server confirmed it. The rest of a paste is dropped, because it would
+    /// continue after a gap.
+    InputLost,
 }
 
 /// A viewer of a terminal. After a lost connection it reconnects and continues with the output that it missed, or with a
 /// repaint of the screen. It fails when the server is unreachable for [`crate::RESUME_WINDOW`].
 ///
-/// Input that was sent to a lost connection is not repeated: it may have arrived.
+/// Input that was sent to a lost connection is not repeated, because it may have arrived. [`TerminalEvent::InputLost`] says so.
+/// Input that was not sent yet waits for the next connection.
 ///
 /// ```no_run
 /// # use sandcrab_client::{AttachOptions, Client, ClientError, TerminalEvent};
@@ -206,7 +210,9 @@ impl Attachment {
                         self.link = Link::Connected(Box::new(socket));
                         (self.heard, self.is_pinged, self.is_repaint) = (Instant::now(), false, false);
                         // The request had the size.
-                        self.outgoing.reconnected();
+                        if !self.outgoing.reconnected() {
+                            return Ok(Some(TerminalEvent::InputLost));
+                        }
                     }
                     Err(error) => {
                         self.link = Link::Waiting;
@@ -274,10 +280,9 @@ impl Attachment {
                 }
             }) => received,
             sent = pasted(&mut self.pasting) => {
-                if let Some(Pasting { piece, .. }) = self.pasting.take() {
-                    self.outgoing.pasted(&piece, accepted(&sent));
-                }
-                return Ok(None);
+                let Some(Pasting { piece, .. }) = self.pasting.take() else { return Ok(None) };
+                let is_known = self.outgoing.pasted(&piece, pasted_of(&sent));
+                return Ok((!is_known).then_some(TerminalEvent::InputLost));
             }
             () = sleep_until(wakes_at) => {
                 if Instant::now() < silent_at {
@@ -341,9 +346,19 @@ impl Attachment {
     }
 }
 
-/// Whether a viewer with this error is detached. A stopping server is temporary.
+/// Whether an error is about the terminal, and not about one message to it: the viewer then stays attached. If the terminal
+/// has ended, an exit frame follows.
 fn is_fatal(code: ErrorCode) -> bool {
-    !matches!(code, ErrorCode::TerminalInputFull | ErrorCode::ValidationFailed | ErrorCode::ProcessEnded)
+    !matches!(
+        code,
+        ErrorCode::TerminalInputFull
+            | ErrorCode::ValidationFailed
+            | ErrorCode::ProcessEnded
+            | ErrorCode::ExecutionLost
+            | ErrorCode::LimitExceeded
+            | ErrorCode::NotSupported
+            | ErrorCode::InternalError
+    )
 }
 
 /// The error as other requests have it.
@@ -360,14 +375,20 @@ fn body_of(frame: TerminalErrorFrame) -> ErrorBody {
     }
 }
 
-/// The bytes that the terminal has accepted of a piece. After other errors nothing is sent again: it may have arrived.
-fn accepted(sent: &Result<TerminalInputResponse, ClientError>) -> usize {
-    let full = match sent {
-        Err(ClientError::Api(body)) if body.code == ErrorCode::TerminalInputFull => body,
-        _ => return usize::MAX,
-    };
-    let written = full.context.get("written").and_then(serde_json::Value::as_u64);
-    written.and_then(|written| usize::try_from(written).ok()).unwrap_or(usize::MAX)
+/// What became of a piece of a paste.
+fn pasted_of(sent: &Result<TerminalInputResponse, ClientError>) -> Pasted {
+    match sent {
+        Ok(_) => Pasted::All,
+        Err(ClientError::Api(body)) if body.code == ErrorCode::TerminalInputFull => {
+            let written = body.context.get("written").and_then(serde_json::Value::as_u64);
+            written.and_then(|written| usize::try_from(written).ok()).map_or(Pasted::Unknown, Pasted::Part)
+        }
+        Err(ClientError::Api(body)) if body.code == ErrorCode::ProcessEnded => Pasted::All,
+        // The request was refused, or did not reach the server.
+        Err(ClientError::Unreachable { .. }) => Pasted::Part(0),
+        Err(error @ ClientError::Api(_)) if error.is_temporary() => Pasted::Part(0),
+        Err(_) => Pasted::Unknown,
+    }
 }
 
 /// The result of a paste, if there is one.

@@ -26,6 +26,17 @@ const KEYS_BYTES: usize = 1 << 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
+/// What became of a piece of a paste.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pasted {
+    /// The terminal has accepted it, or needs it no more.
+    All,
+    /// The terminal has accepted this many bytes.
+    Part(usize),
+    /// It may have been accepted or not.
+    Unknown,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     /// Sizes and pings.
@@ -73,10 +84,11 @@ impl Outgoing {
         self.control.push_back(Message::Ping(self.sent.to_be_bytes().to_vec().into()));
     }
 
-    /// The connection is a new one: what was sent to the last one may have arrived, and is not sent again.
-    pub(super) fn reconnected(&mut self) {
+    /// The connection is a new one: what was sent to the last one may have arrived, and is not sent again. Returns whether all
+    /// of it is known to have arrived.
+    pub(super) fn reconnected(&mut self) -> bool {
         self.control.clear();
-        self.handled = self.sent;
+        std::mem::replace(&mut self.handled, self.sent) == self.sent
     }
 
     /// The server has handled everything before this ping.
@@ -101,17 +113,27 @@ impl Outgoing {
         })
     }
 
-    /// The piece was sent, and the terminal has accepted this many bytes. The rest is sent again after a pause.
-    pub(super) fn pasted(&mut self, piece: &Bytes, accepted: usize) {
+    /// A piece was sent. What the terminal has not accepted is sent again after a pause. Returns whether it is known what it has
+    /// accepted; if not, all queued input is dropped.
+    pub(super) fn pasted(&mut self, piece: &Bytes, pasted: Pasted) -> bool {
         self.is_pasting = false;
-        self.rest = piece.slice(accepted.min(piece.len())..);
+        let accepted = match pasted {
+            Pasted::All => piece.len(),
+            Pasted::Part(accepted) => accepted.min(piece.len()),
+            Pasted::Unknown => {
+                self.discard();
+                return false;
+            }
+        };
+        self.rest = piece.slice(accepted..);
         if self.rest.is_empty() {
             self.pause = Duration::ZERO;
-            return;
+            return true;
         }
         self.pause =
             if accepted > 0 { FIRST_PAUSE } else { (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE) };
         self.not_before = Some(Instant::now() + self.pause);
+        true
     }
 
     /// When to send again, if something waits for that.

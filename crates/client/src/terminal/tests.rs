@@ -153,6 +153,9 @@ async fn a_viewer_that_only_watches_says_so() {
         assert!(line.starts_with("/ws/terminal?terminalId=t&readOnly=true "), "{line}");
         let full = r#"{"type":"error","code":"TERMINAL_INPUT_FULL","message":"full"}"#;
         socket.send(Message::text(full)).await.unwrap();
+        // The server has lost its supervisor for a moment: the viewer stays.
+        let lost = r#"{"type":"error","code":"EXECUTION_LOST","message":"lost"}"#;
+        socket.send(Message::text(lost)).await.unwrap();
         let gone = r#"{"type":"error","code":"TERMINAL_NOT_FOUND","message":"gone"}"#;
         socket.send(Message::text(gone)).await.unwrap();
     };
@@ -161,6 +164,8 @@ async fn a_viewer_that_only_watches_says_so() {
         let mut attached = client.attach("t", &options).await.unwrap();
         let failed = attached.next().await.unwrap().unwrap();
         assert!(matches!(failed, TerminalEvent::Failed(frame) if frame.code == ErrorCode::TerminalInputFull));
+        let failed = attached.next().await.unwrap().unwrap();
+        assert!(matches!(failed, TerminalEvent::Failed(frame) if frame.code == ErrorCode::ExecutionLost));
         let error = attached.next().await.unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::TerminalNotFound));
     };
@@ -279,4 +284,70 @@ async fn a_paste_is_sent_as_fast_as_it_is_read() {
     };
     let (events, ()) = tokio::join!(attach, serve);
     assert!(matches!(events[..], [TerminalEvent::Failed(_), TerminalEvent::Exit(_)]), "{events:?}");
+}
+
+/// Keys are sent at most once. The user learns which may be lost; later ones wait for the next connection.
+#[tokio::test]
+async fn keys_that_a_lost_connection_did_not_confirm_are_reported() {
+    let (listener, client) = server().await;
+    let serve = async {
+        let (mut socket, _) = next_connection(&listener).await;
+        socket.send(ready(0)).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("sent"));
+        // The ping after it is not answered.
+        drop(socket);
+        let (mut socket, _) = next_connection(&listener).await;
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("later"));
+        // This time it is: the answer is sent before the second message.
+        assert!(socket.next().await.unwrap().unwrap().is_ping());
+        socket.send(ready(0)).await.unwrap();
+        socket.send(Message::text(r#"{"type":"resize","cols":1,"rows":1}"#)).await.unwrap();
+        let closed = socket.next().await;
+        assert!(closed.is_none_or(|message| message.is_err()), "nothing else is sent");
+        let (mut socket, _) = next_connection(&listener).await;
+        socket.send(Message::text(EXIT)).await.unwrap();
+        while let Some(Ok(_)) = socket.next().await {}
+    };
+    let attach = async {
+        let mut attached = client.attach("t", &AttachOptions::default()).await.unwrap();
+        assert_eq!(attached.next().await.unwrap(), Some(TerminalEvent::Ready));
+        assert!(attached.send("sent"));
+        assert_eq!(attached.next().await.unwrap(), Some(TerminalEvent::Disconnected));
+        assert!(attached.send("later"));
+        assert_eq!(attached.next().await.unwrap(), Some(TerminalEvent::InputLost));
+        assert_eq!(attached.next().await.unwrap(), Some(TerminalEvent::Ready));
+        assert_eq!(attached.next().await.unwrap(), Some(TerminalEvent::Resized { cols: 1, rows: 1 }));
+        // A connection that has confirmed everything is not reported.
+        attached.repaint();
+        events(attached).await
+    };
+    let (events, ()) = tokio::join!(attach, serve);
+    assert!(matches!(events[..], [TerminalEvent::Exit(_)]), "{events:?}");
+}
+
+/// The rest of a paste would continue after a gap.
+#[tokio::test]
+async fn a_paste_with_an_unknown_part_is_not_continued() {
+    let (listener, client) = server().await;
+    let serve = async {
+        let (mut socket, _) = next_connection(&listener).await;
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let (path, body) = request(&mut stream).await;
+        assert_eq!((path.as_str(), body.len()), ("/api/terminal/t/input", 16 << 10));
+        // No answer.
+        drop(stream);
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::binary("after"));
+        socket.send(Message::text(EXIT)).await.unwrap();
+        while let Some(Ok(_)) = socket.next().await {}
+    };
+    let attach = async {
+        let mut attached = client.attach("t", &AttachOptions::default()).await.unwrap();
+        assert!(attached.send(vec![b'x'; 100_000]));
+        assert_eq!(attached.next().await.unwrap(), Some(TerminalEvent::InputLost));
+        assert!(!attached.has_queued_input());
+        assert!(attached.send("after"));
+        events(attached).await
+    };
+    let (events, ()) = tokio::join!(attach, serve);
+    assert!(matches!(events[..], [TerminalEvent::Exit(_)]), "{events:?}");
 }
