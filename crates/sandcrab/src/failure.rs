@@ -116,6 +116,15 @@ impl Failure {
         Self::Local { code: "IO_ERROR", message, hint: None, exit_code: exit_code::IO }
     }
 
+    /// The same failure with another hint.
+    pub(crate) fn with_hint(self, hint: String) -> Self {
+        if matches!(self, Self::BrokenPipe) {
+            return self;
+        }
+        let (code, message, exit_code) = (self.code(), self.message(), self.exit_code());
+        Self::Local { code, message, hint: Some(hint), exit_code }
+    }
+
     /// The exit code of this program.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

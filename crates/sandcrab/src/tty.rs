@@ -35,16 +35,18 @@ pub(crate) struct Tty<'a> {
 pub(crate) struct Finished {
     /// The id of the terminal.
     pub(crate) id: String,
+    /// Whether this program has created the terminal. Another one, with an id that was given, is not deleted.
+    pub(crate) is_own: bool,
     pub(crate) outcome: Outcome,
 }
 
 impl Tty<'_> {
     /// Runs the program until it ends or the user detaches; returns the exit code. The terminal is then deleted, unless the
-    /// user has detached.
+    /// user has detached, or it existed before.
     pub(crate) async fn run(self, what: &str) -> Result<u8, Failure> {
         let (client, output) = (self.client, self.output);
         let finished = self.show(what).await?;
-        if !matches!(finished.outcome, Outcome::Detached) {
+        if finished.is_own && !matches!(finished.outcome, Outcome::Detached) {
             delete(client, &finished.id).await;
         }
         finished.report(output)
@@ -57,25 +59,37 @@ impl Tty<'_> {
         if let Some((cols, rows)) = screen.size() {
             (request.cols, request.rows) = (Some(cols), Some(rows));
         }
+        let is_id_given = request.id.is_some();
         let id = request.id.get_or_insert_with(new_id).clone();
         let created = tokio::select! {
             created = self.client.create_terminal(&request) => created?,
             number = screen.end_signal() => {
-                delete(self.client, &id).await;
-                return Ok(Finished { id, outcome: Outcome::Signal(number) });
+                // With an id that was given it may be another terminal, which existed before.
+                if !is_id_given {
+                    delete(self.client, &id).await;
+                }
+                return Ok(Finished { id, is_own: !is_id_given, outcome: Outcome::Signal(number) });
             }
         };
+        let is_own = created.created;
         let view = View {
             client: self.client,
             id: &id,
             detach_keys: self.detach_keys,
             // A new terminal continues below what is on the screen; one that was already running is repainted.
-            since: created.created.then_some(0),
+            since: is_own.then_some(0),
             read_only: !self.is_interactive,
         };
         match screen.show(view).await {
-            Ok(outcome) => Ok(Finished { id, outcome }),
-            Err(failure) => Err(lost(&id, failure)),
+            Ok(outcome) => Ok(Finished { id, is_own, outcome }),
+            Err(failure) if is_lost(&failure) => Err(lost(&id, failure)),
+            // The local terminal failed: without a viewer the program would run on, unknown to the user.
+            Err(failure) => {
+                if is_own {
+                    delete(self.client, &id).await;
+                }
+                Err(failure)
+            }
         }
     }
 }
@@ -113,19 +127,17 @@ impl Finished {
     }
 }
 
-/// An error after which the terminal may still be running.
+/// Whether the server could not be reached any more.
+fn is_lost(failure: &Failure) -> bool {
+    matches!(failure, Failure::Client(ClientError::Unreachable { .. } | ClientError::ConnectionLost { .. }))
+}
+
+/// Adds to an error that the terminal may still be running.
 pub(crate) fn lost(id: &str, failure: Failure) -> Failure {
-    match failure {
-        Failure::Client(ClientError::Unreachable { .. } | ClientError::ConnectionLost { .. }) => {
-            Failure::Local {
-                code: failure.code(),
-                message: failure.message(),
-                hint: Some(format!("the terminal continues; attach again with `sandcrab attach {id}`")),
-                exit_code: failure.exit_code(),
-            }
-        }
-        other => other,
+    if !is_lost(&failure) {
+        return failure;
     }
+    failure.with_hint(format!("the terminal continues; attach again with `sandcrab attach {id}`"))
 }
 
 /// Deletes a terminal that is no longer needed.

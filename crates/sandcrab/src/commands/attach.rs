@@ -35,5 +35,5 @@ pub(crate) async fn run(args: AttachArgs, global: &GlobalOptions, output: Output
         read_only: args.read_only,
     };
     let outcome = screen.show(view).await.map_err(|failure| lost(&args.id, failure))?;
-    Finished { id: args.id, outcome }.report(output)
+    Finished { id: args.id, is_own: false, outcome }.report(output)
 }

@@ -67,9 +67,15 @@ pub(crate) async fn run(args: RecordArgs, global: &GlobalOptions, output: Output
         output.note(&format!("`sandcrab record {}` writes the recording", finished.id));
         return Ok(code);
     }
-    let target = Target::new(args.output, &finished.id, output.json)?;
-    let saved = target.write(client.terminal_recording(&finished.id).await?, output).await?;
-    delete(&client, &finished.id).await;
+    let saved = save(&client, args.output, &finished.id, output).await.map_err(|failure| {
+        // The terminal is not deleted, so nothing is lost.
+        let hint =
+            format!("the server still has it: `sandcrab record --output FILE {}` writes it", finished.id);
+        failure.with_hint(hint)
+    })?;
+    if finished.is_own {
+        delete(&client, &finished.id).await;
+    }
     if let (true, Outcome::Exited(exit)) = (output.json, &finished.outcome) {
         output.document(&json!({
             "id": finished.id,
@@ -81,6 +87,12 @@ pub(crate) async fn run(args: RecordArgs, global: &GlobalOptions, output: Output
         return Ok(exit_code::of_command(exit.exit_code));
     }
     finished.report(output)
+}
+
+/// Writes the recording of a terminal.
+async fn save(client: &Client, file: Option<PathBuf>, id: &str, output: Output) -> Result<Saved, Failure> {
+    let target = Target::new(file, id, output.json)?;
+    target.write(client.terminal_recording(id).await?, output).await
 }
 
 /// The recording of a terminal or a process with this id; `None` if there is none.

@@ -12,7 +12,8 @@ use crate::tty::Tty;
 ///
 /// Keys, colours, the size of the window and the exit code pass through, as with `ssh`. If the connection is lost or the server
 /// is restarted, the program continues, and its screen comes back. The detach keys, ctrl-p ctrl-q, leave the terminal running:
-/// `sandcrab attach ID` shows it again. Otherwise the terminal is deleted at the end, with everything that it started.
+/// `sandcrab attach ID` shows it again. Otherwise the terminal is deleted at the end, with everything that it started, unless
+/// it was already running.
 ///
 /// With --json, how the program ended is printed as one document at the end.
 #[derive(Debug, Args)]

@@ -32,11 +32,19 @@ enum Piece {
 
 /// Room for one piece.
 #[derive(Debug)]
-pub(super) struct Room<'a>(mpsc::Permit<'a, Piece>);
+pub(super) struct Room<'a> {
+    permit: mpsc::Permit<'a, Piece>,
+    pieces: &'a mpsc::Sender<Piece>,
+}
 
 impl Room<'_> {
     pub(super) fn write(self, bytes: Bytes) {
-        self.0.send(Piece::Output(bytes));
+        self.permit.send(Piece::Output(bytes));
+    }
+
+    /// Waits until the terminal fails. Then there is no more room. Cancel safe.
+    pub(super) async fn lost(&self) {
+        self.pieces.closed().await;
     }
 }
 
@@ -66,7 +74,7 @@ impl Display {
             return Err(self.error().await);
         }
         match self.pieces.reserve().await {
-            Ok(permit) => Ok(Room(permit)),
+            Ok(permit) => Ok(Room { permit, pieces: &self.pieces }),
             Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }

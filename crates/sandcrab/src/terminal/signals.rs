@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::relay::ignored_signals;
 
-const END: [u8; 3] = [1, 2, 15];
+const END: [u8; 4] = [1, 2, 3, 15];
 const STOP: u8 = 20;
 const CONTINUE: u8 = 18;
 const WINDOW_CHANGE: u8 = 28;
@@ -15,7 +15,7 @@ const WINDOW_CHANGE: u8 = 28;
 /// The signals that matter, except those that this program was started to ignore.
 #[derive(Debug)]
 pub(super) struct Signals {
-    end: [Option<Signal>; 3],
+    end: [Option<Signal>; 4],
     stop: Option<Signal>,
     resume: Option<Signal>,
     resize: Option<Signal>,
@@ -24,7 +24,7 @@ pub(super) struct Signals {
 /// A signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Received {
-    /// SIGHUP, SIGINT or SIGTERM, by number.
+    /// SIGHUP, SIGINT, SIGQUIT or SIGTERM, by number.
     End(u8),
     /// SIGTSTP.
     Stop,
@@ -42,9 +42,9 @@ impl Signals {
             let is_ignored = ignored & (1 << (number - 1)) != 0;
             (!is_ignored).then(|| signal(SignalKind::from_raw(number.into()))).transpose()
         };
-        let [hangup, interrupt, terminate] = END;
+        let [hangup, interrupt, quit, terminate] = END;
         Ok(Self {
-            end: [listen(hangup)?, listen(interrupt)?, listen(terminate)?],
+            end: [listen(hangup)?, listen(interrupt)?, listen(quit)?, listen(terminate)?],
             stop: listen(STOP)?,
             resume: listen(CONTINUE)?,
             resize: listen(WINDOW_CHANGE)?,
@@ -53,11 +53,12 @@ impl Signals {
 
     /// The next signal. Cancel safe.
     pub(super) async fn next(&mut self) -> Received {
-        let [hangup, interrupt, terminate] = &mut self.end;
+        let [hangup, interrupt, quit, terminate] = &mut self.end;
         tokio::select! {
             () = heard(hangup) => Received::End(END[0]),
             () = heard(interrupt) => Received::End(END[1]),
-            () = heard(terminate) => Received::End(END[2]),
+            () = heard(quit) => Received::End(END[2]),
+            () = heard(terminate) => Received::End(END[3]),
             () = heard(&mut self.stop) => Received::Stop,
             () = heard(&mut self.resume) => Received::Continue,
             () = heard(&mut self.resize) => Received::Resize,

@@ -153,7 +153,7 @@ impl LocalScreen {
                 }
                 event = receive(attached, display) => match event? {
                     Some(TerminalEvent::Exit(exit)) => return Ok(Outcome::Exited(exit)),
-                    Some(TerminalEvent::Failed(_)) => beep(display).await?,
+                    Some(TerminalEvent::Failed(_) | TerminalEvent::InputLost) => beep(display).await?,
                     _ => (),
                 },
             }
@@ -164,7 +164,17 @@ impl LocalScreen {
 /// Receives an event, and shows it if it is output. Reads only while the local terminal takes output.
 async fn receive(attached: &mut Attachment, display: &mut Display) -> Result<Option<TerminalEvent>, Failure> {
     let room = display.room().await?;
-    let event = attached.next().await?.ok_or_else(Failure::incomplete_stream)?;
+    let event = tokio::select! {
+        event = attached.next() => Some(event?.ok_or_else(Failure::incomplete_stream)?),
+        // Not only when the next output comes, which may be never.
+        () = room.lost() => None,
+    };
+    let Some(event) = event else {
+        drop(room);
+        // The error of the terminal.
+        drop(display.room().await?);
+        return Ok(None);
+    };
     match event {
         TerminalEvent::Output(bytes) | TerminalEvent::Repaint(bytes) => {
             room.write(bytes);

@@ -7,6 +7,7 @@ mod errors;
 mod exec;
 mod explain;
 mod help;
+mod input_log;
 mod options;
 mod play;
 mod processes;

@@ -63,6 +63,12 @@ fn ctrl_c_ends_a_recording_at_any_time() {
     pty.press("\x03");
     let finished = pty.finish().with_code(130);
     assert!(finished.text().ends_with("\x1b[?1049l"), "{finished:?}");
+    // Ctrl-\ too.
+    let mut pty = Pty::start(&play(home.path(), &[path.to_str().unwrap()]));
+    pty.wait_for("begun");
+    pty.press("\x1c");
+    let finished = pty.finish().with_code(131);
+    assert!(finished.text().ends_with("\x1b[?1049l"), "{finished:?}");
     // While the file has no writer, so that it cannot even be opened.
     let fifo = home.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();

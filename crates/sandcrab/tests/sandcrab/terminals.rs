@@ -108,7 +108,7 @@ fn modes_that_the_program_left_on_are_switched_off() {
 #[test]
 fn signals_restore_the_terminal_and_end_the_program() {
     let server = TestServer::new();
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)] {
         let mut pty = shell(&server, "t");
         pty.press("echo pid=$$\r");
         pty.wait_for("pid=");
@@ -121,13 +121,42 @@ fn signals_restore_the_terminal_and_end_the_program() {
         pty.finish().with_code(code);
         eventually("the shell has ended", || (!is_alive(pid)).then_some(()));
     }
-    // A viewer leaves the terminal running.
+    // A viewer leaves the terminal running, and so does a shell that found it running.
     server.run(&["terminal", "create", "--id", "kept"]).with_code(0);
-    let pty = pty_attached(&server, &["attach", "kept"]);
-    eventually("it is attached", || (!pty.is_restored()).then_some(()));
-    pty.signal(Signal::TERM);
-    pty.finish().with_code(143);
-    assert!(is_running(&server, "kept"));
+    for args in [&["attach", "kept"][..], &["shell", "--id", "kept"]] {
+        let pty = pty_attached(&server, args);
+        eventually("it is attached", || (!pty.is_restored()).then_some(()));
+        pty.signal(Signal::TERM);
+        pty.finish().with_code(143);
+        assert!(is_running(&server, "kept"), "{args:?}");
+    }
+}
+
+/// Without a viewer the program would run on, unknown to the user.
+#[test]
+fn a_shell_whose_output_cannot_be_written_is_ended() {
+    let server = TestServer::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let stdout = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
+    let command = server.sandcrab(&["shell", "--id", "t", "--", "bash", "-c", "echo shown; exec sleep 1000"]);
+    Pty::with_stdout(&command, Some(stdout)).finish().with_code(141);
+    assert!(!is_running(&server, "t"));
+}
+
+/// A full disk, for example. The recording can still be had.
+#[test]
+fn a_recording_that_cannot_be_written_stays_on_the_server() {
+    let server = TestServer::new();
+    let dir = server.file("dir");
+    std::fs::create_dir(&dir).unwrap();
+    let file = dir.join("x.cast");
+    let command = format!("rmdir {}; echo recorded", dir.display());
+    let finished = pty(&server, &["record", "--id", "t", "-o", file.to_str().unwrap(), &command]).finish();
+    let finished = finished.with_code(125);
+    let hint = "the server still has it: `sandcrab record --output FILE t` writes it";
+    assert!(finished.text().contains(hint), "{finished:?}");
+    assert!(server.run(&["record", "-o", "-", "t"]).with_code(0).text().contains("recorded"));
 }
 
 #[test]

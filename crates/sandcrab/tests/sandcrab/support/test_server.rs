@@ -52,6 +52,11 @@ impl TestServer {
         self.serve.take().unwrap().stop();
     }
 
+    /// The log so far.
+    pub(crate) fn log(&self) -> String {
+        self.serve.as_ref().unwrap().log()
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
