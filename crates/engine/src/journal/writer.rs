@@ -257,16 +257,16 @@ impl JournalWriter {
         JournalReader::open(Arc::clone(&self.dir), self.slot, &self.salt)
     }
 
-    /// Number of bytes of output that can be appended now, in one piece, within the bound and without dropping
+    /// Number of bytes of output that can be appended now, in one record, within the bound and without dropping
     /// protected output.
     pub(crate) fn room_above_floor(&self) -> u64 {
         if self.room() >= SMALLEST_PIECE {
-            return self.room();
+            return self.room().min(MAX_OUTPUT_BYTES as u64);
         }
         let repeats = 2 * (RECORD_HEAD_BYTES + MAX_EVENT_BYTES) + RECORD_HEAD_BYTES + MAX_SIZE_BYTES;
         let overhead = (HEADER_BYTES + RECORD_HEAD_BYTES + repeats) as u64;
         if self.is_within_bound() || self.may_drop_oldest() {
-            self.layout.segment_bytes - overhead
+            (self.layout.segment_bytes - overhead).min(MAX_OUTPUT_BYTES as u64)
         } else {
             0
         }

@@ -1,5 +1,6 @@
 //! One execution of a supervisor: its journal, its deadlines, its end. Its pipes are in [`JobIo`].
 
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -275,13 +276,11 @@ impl Job {
             if room == 0 {
                 return Pumped::Open;
             }
-            let before = self.position();
-            let pumped = self.pump_at_most(stream, buffer, now, room);
-            let read = usize::try_from(self.position() - before).unwrap_or(usize::MAX);
-            if pumped != Pumped::Open || read < room {
-                return pumped;
+            // One read at a time: each is a record, whose head takes room, too.
+            match self.pump_once(stream, buffer, now, room) {
+                ControlFlow::Break(pumped) => return pumped,
+                ControlFlow::Continue(read) => left -= read,
             }
-            left -= read.min(left);
         }
     }
 
@@ -293,22 +292,36 @@ impl Job {
         mut most: usize,
     ) -> Pumped {
         while most > 0 {
-            match self.io.read(stream, buffer, most) {
-                ReadResult::Eof => return Pumped::Eof,
-                ReadResult::Nothing => return Pumped::Open,
-                ReadResult::Bytes { count, more } => {
-                    most -= count;
-                    self.last_output = now;
-                    if self.record(stream, &buffer[..count]) {
-                        return Pumped::Limit;
-                    }
-                    if !more {
-                        return Pumped::Open;
-                    }
-                }
+            match self.pump_once(stream, buffer, now, most) {
+                ControlFlow::Break(pumped) => return pumped,
+                ControlFlow::Continue(read) => most -= read,
             }
         }
         Pumped::Open
+    }
+
+    /// Reads once. Continues with the number of bytes if there may be more.
+    fn pump_once(
+        &mut self,
+        stream: Stream,
+        buffer: &mut Vec<u8>,
+        now: Instant,
+        most: usize,
+    ) -> ControlFlow<Pumped, usize> {
+        match self.io.read(stream, buffer, most) {
+            ReadResult::Eof => ControlFlow::Break(Pumped::Eof),
+            ReadResult::Nothing => ControlFlow::Break(Pumped::Open),
+            ReadResult::Bytes { count, more } => {
+                self.last_output = now;
+                if self.record(stream, &buffer[..count]) {
+                    ControlFlow::Break(Pumped::Limit)
+                } else if more {
+                    ControlFlow::Continue(count)
+                } else {
+                    ControlFlow::Break(Pumped::Open)
+                }
+            }
+        }
     }
 
     /// Records a size of its terminal.

@@ -77,6 +77,39 @@ async fn a_slow_reader_gets_every_byte() {
     assert!(bytes == expected());
 }
 
+/// The journal holds no more than its bound while the reader follows at its own pace.
+#[tokio::test]
+async fn the_journal_of_a_slow_reader_stays_within_its_bound() {
+    const BOUND: u64 = 8 << 20;
+    const BYTES: usize = 160 << 20;
+    let scene = Scene::open().await;
+    let flood = format!("head -c {BYTES} /dev/zero");
+    for text in [flood.clone(), format!("{flood} | tee /dev/stderr | cat")] {
+        let spec = CommandSpec::shell(text).journal_bytes(BOUND).overflow(Overflow::Wait);
+        let execution = scene.engine.start(spec).await.unwrap();
+        let mut follower = attached(&execution, 0);
+        let (mut seen, mut most, before) = (0, 0, journal_bytes(&scene.place));
+        loop {
+            match follower.next().await.unwrap().expect("it ends with its end").event {
+                Event::Output { stream: Stream::Stdout, bytes, .. } => seen += bytes.len(),
+                Event::Gap { from, to } => panic!("{from} to {to} is missing"),
+                Event::Ended(_) => break,
+                _ => {}
+            }
+            most = most.max(journal_bytes(&scene.place));
+        }
+        assert_eq!(seen, BYTES);
+        // The pipes are emptied at the end, whatever is unread.
+        assert!(most - before <= BOUND + (3 << 20), "{} bytes on disk", most - before);
+    }
+}
+
+/// Size of all journals on disk.
+fn journal_bytes(place: &Place) -> u64 {
+    let files = std::fs::read_dir(place.state().join("journals")).unwrap();
+    files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
+}
+
 /// Records of one byte each have many times as much on disk as there is output in them.
 #[tokio::test]
 async fn small_writes_do_not_block_a_reader_that_has_all() {
