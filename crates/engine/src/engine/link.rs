@@ -41,6 +41,10 @@ const MOST_FILES: usize = 16;
 /// Maximum number of unsent bytes for one supervisor.
 const MAX_UNSENT: usize = 256 << 20;
 
+/// Size of the first read, and of the next ones if there is more data.
+const SMALL_READ: usize = 4 << 10;
+const LARGE_READ: usize = 64 << 10;
+
 /// Delay before the next attempt to send if the socket cannot be polled.
 const UNWATCHED_RETRY: Duration = Duration::from_millis(10);
 
@@ -177,7 +181,7 @@ impl SupervisorLink {
         command: Command,
         journal: NewJournal,
     ) -> Result<oneshot::Receiver<Answer>, LinkError> {
-        let NewJournal { file, key } = journal;
+        let NewJournal { file, key, .. } = journal;
         let takes = self.takes_journals.load(Ordering::Acquire) && lock(&self.pending).len() < MOST_FILES;
         let mut request = Request::Start(Box::new(Command { journal: takes.then_some(key), ..command }));
         self.answered(|number| {
@@ -354,12 +358,11 @@ impl SupervisorLink {
     /// Runs the link until the supervisor disconnects.
     pub(super) async fn run(self: Arc<Self>, engine: Weak<Inner>) {
         let mut frames = FrameBuffer::default();
-        let mut chunk = Vec::new();
         loop {
             let busy = !lock(&self.unsent).is_empty();
             tokio::select! {
                 readable = self.socket.readable() => {
-                    let received = readable.and_then(|ready| self.receive(ready, &mut frames, &mut chunk, &engine));
+                    let received = readable.and_then(|ready| self.receive(ready, &mut frames, &engine));
                     if received.is_err() {
                         break;
                     }
@@ -389,26 +392,31 @@ impl SupervisorLink {
         self: &Arc<Self>,
         mut ready: AsyncFdReadyGuard<'_, OwnedFd>,
         frames: &mut FrameBuffer,
-        chunk: &mut Vec<u8>,
         engine: &Weak<Inner>,
     ) -> io::Result<()> {
-        chunk.resize(4 << 10, 0);
+        // Enough for all reports of a command. Only a link with more data allocates a buffer: ten thousand idle links
+        // must not keep one each.
+        let mut small = [MaybeUninit::uninit(); SMALL_READ];
+        let mut large = Vec::new();
         loop {
-            match recv(self.socket.get_ref(), &mut chunk[..], RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok((_, n)) => {
-                    if n < chunk.len() {
+            let chunk = if large.is_empty() { &mut small[..] } else { &mut large[..] };
+            let most = chunk.len();
+            match recv(self.socket.get_ref(), chunk, RecvFlags::empty()) {
+                Ok(((received, _), _)) => {
+                    if received.is_empty() {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    let is_all = received.len() < most;
+                    if is_all {
                         // Everything was read; new data, or the end, makes it ready again.
                         ready.clear_ready();
                     }
-                    frames.extend(&chunk[..n]);
+                    frames.extend(received);
                     self.dispatch(frames, engine)?;
-                    if n < chunk.len() {
+                    if is_all {
                         break;
                     }
-                    if chunk.len() < 64 << 10 {
-                        chunk.resize(64 << 10, 0);
-                    }
+                    large.resize(LARGE_READ, MaybeUninit::uninit());
                 }
                 Err(Errno::AGAIN) => {
                     ready.clear_ready();
@@ -418,8 +426,6 @@ impl SupervisorLink {
                 Err(e) => return Err(e.into()),
             }
         }
-        // Ten thousand idle links must not keep a buffer each.
-        *chunk = Vec::new();
         Ok(())
     }
 
@@ -488,7 +494,7 @@ impl SupervisorLink {
                     if !execution.has_leftovers() {
                         self.untrack(slot);
                     }
-                    engine.execution_closed(&execution, position);
+                    engine.execution_closed_at(&execution, position);
                     // A supervisor exits after a run that it ended itself.
                     let is_reusable = execution.end().is_some_and(|end| {
                         end.leftover_count == 0

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fstat, ftruncate};
+use rustix::fs::{OFlags, ftruncate};
 use rustix::io::Errno;
 
 use super::error::JournalError;
@@ -33,6 +33,9 @@ const MOST_OPEN_SLOTS: usize = 64;
 const SLOTS_FOR_ONE_OPEN: u32 = 8;
 /// More are opened when at most this fraction of them is left.
 const LEFT_OPEN_DIVISOR: usize = 8;
+
+/// Number of slots opened at a time while others are being released: those stay open, and need only this much time.
+const OPENED_WHILE_RECYCLING: usize = 16;
 
 /// A free slot whose file is open.
 #[derive(Debug)]
@@ -104,13 +107,10 @@ impl FreeSlots {
         usize::try_from(self.next / SLOTS_FOR_ONE_OPEN).map_or(MOST_OPEN_SLOTS, |n| n.min(MOST_OPEN_SLOTS))
     }
 
-    /// Takes a slot: an open one, else a free one, else a new one.
+    /// Takes a slot: an open one, whose file may have been removed or replaced, else a free one, else a new one.
     pub(super) fn take(&mut self) -> Result<OpenSlot, Errno> {
-        while let Some(open) = self.open.pop() {
-            // Unless its file was removed or replaced.
-            if fstat(&open.file).is_ok_and(|stat| stat.st_nlink > 0) {
-                return Ok(open);
-            }
+        if let Some(open) = self.open.pop() {
+            return Ok(open);
         }
         while let Some(slot) = self.closed.pop() {
             match open_free(&self.dir, slot) {
@@ -180,6 +180,7 @@ impl FreeSlots {
             return None;
         }
         let wanted = wanted - self.open.len();
+        let wanted = if self.recycling { wanted.min(OPENED_WHILE_RECYCLING) } else { wanted };
         let free = self.closed.split_off(self.closed.len().saturating_sub(wanted));
         let new = if self.recycling { 0 } else { u32::try_from(wanted - free.len()).unwrap_or(0) };
         if free.is_empty() && new == 0 {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::error::{ClaimError, JournalError};
@@ -19,8 +19,12 @@ use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring, Trimmed, Trimm
 use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
 use super::record_scanner::RecordScanner;
+use super::usage::blocks;
 use super::writer::{JournalWriter, NewJournal, NewJournalKey};
 use crate::id::random;
+
+/// Maximum size of the records of a command without output and leftovers, after the first.
+const SILENT_RECORDS: u64 = 512;
 
 /// A slot with a journal: everything that is needed to write and to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,20 +109,24 @@ impl JournalStore {
             at: Position::default(),
         };
         let head = head.encode(Seal::new(&salt, 0), HEADER_BYTES as u64, spec);
-        let open = self.free.take()?;
-        match write_all_at(open.file.as_fd(), &[&header.encode(Some(range)), &head, spec], 0) {
-            Ok(()) => {
-                let claimed = Claimed { slot: open.slot, salt };
-                let first_record = (RECORD_HEAD_BYTES + spec.len()) as u64;
-                // Without an inode number the file is not recognised, and the journal is opened by its slot.
-                let inode = fstat(&open.file).map_or(0, |stat| stat.st_ino);
-                let key = NewJournalKey { salt, bound, first_record, inode };
-                Ok((claimed, NewJournal { file: open.file, key }))
-            }
-            Err(errno) => {
+        let first_record = (RECORD_HEAD_BYTES + spec.len()) as u64;
+        let header = header.encode(Some(range));
+        loop {
+            let open = self.free.take()?;
+            if let Err(errno) = write_all_at(open.file.as_fd(), &[&header, &head, spec], 0) {
                 self.free.give_back(&open);
-                Err(errno.into())
+                return Err(errno.into());
             }
+            let stat = fstat(&open.file).ok();
+            if stat.is_some_and(|stat| stat.st_nlink == 0) && !open.is_new {
+                // Its file was removed or replaced.
+                continue;
+            }
+            // Without an inode number the file is not recognised, and the journal is opened by its slot.
+            let key = NewJournalKey { salt, bound, first_record, inode: stat.map_or(0, |stat| stat.st_ino) };
+            let silent_bytes = stat.and_then(|stat| silent_bytes(&stat, HEADER_BYTES as u64 + first_record));
+            let claimed = Claimed { slot: open.slot, salt };
+            return Ok((claimed, NewJournal { file: open.file, key, silent_bytes }));
         }
     }
 
@@ -185,6 +193,13 @@ impl JournalStore {
         writer.skip_to(position);
         Ok(writer.append_event(kind::ENDED, ended)?)
     }
+}
+
+/// The size on disk of a journal that gets no output, if the block that contains its first record also has room for
+/// the others. Determined now, because it is cheaper than for a file that is not open.
+fn silent_bytes(stat: &Stat, end: u64) -> Option<u64> {
+    let block = u64::try_from(stat.st_blksize).ok().filter(|block| *block > 0)?;
+    (end + SILENT_RECORDS <= end.next_multiple_of(block)).then(|| blocks(stat))
 }
 
 /// Writes the range of a journal again, which a power failure has lost.

@@ -48,6 +48,8 @@ struct Segment {
 pub(crate) struct NewJournal {
     pub(crate) file: OwnedFd,
     pub(crate) key: NewJournalKey,
+    /// Its size on disk, if its command has neither output nor leftovers; `None` if that is not known.
+    pub(crate) silent_bytes: Option<u64>,
 }
 
 /// The beginning of a new journal.
@@ -105,7 +107,7 @@ pub(crate) struct JournalWriter {
 impl JournalWriter {
     /// Begins to write a journal that contains only its first record.
     pub(crate) fn begin(dir: &Arc<OwnedFd>, slot: Slot, journal: NewJournal) -> Self {
-        let NewJournal { file: first, key: NewJournalKey { salt, bound, first_record, .. } } = journal;
+        let NewJournal { file: first, key: NewJournalKey { salt, bound, first_record, .. }, .. } = journal;
         let layout = Layout::new(bound);
         let segment = Segment {
             index: 0,

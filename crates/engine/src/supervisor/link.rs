@@ -241,7 +241,9 @@ impl EngineLink {
         // A file of an unreadable request belongs to no other request.
         while let Some(file) = self.files.pop_front() {
             match file {
-                Some(file) if key.is_of(&file) => return Some(NewJournal { file, key }),
+                Some(file) if key.is_of(&file) => {
+                    return Some(NewJournal { file, key, silent_bytes: None });
+                }
                 Some(_) => {}
                 None => break,
             }

@@ -117,7 +117,7 @@ impl Inner {
             self.retire(claimed);
             return Err(in_use());
         }
-        let tracked = Tracked::new(fixed, claimed);
+        let tracked = Tracked::new(fixed, claimed, journal.silent_bytes);
         let replaced = table.insert(&tracked);
         if is_used {
             table.detach();
@@ -197,12 +197,22 @@ impl Inner {
         }
     }
 
-    /// No more output of an execution can follow.
-    pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
-        if tracked.is_closed() {
-            return;
+    /// No more output of an execution can follow, as its supervisor reports.
+    pub(super) fn execution_closed_at(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
+        if !tracked.is_closed() {
+            let bytes = tracked.bytes_if_silent(position).unwrap_or_else(|| self.disk_bytes(tracked));
+            self.close_execution(tracked, position, bytes);
         }
-        let bytes = self.disk_bytes(tracked);
+    }
+
+    /// No more output of an execution can follow. The position is 0 if it is unknown.
+    pub(super) fn execution_closed(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64) {
+        if !tracked.is_closed() {
+            self.close_execution(tracked, position, self.disk_bytes(tracked));
+        }
+    }
+
+    fn close_execution(self: &Arc<Self>, tracked: &Arc<Tracked>, position: u64, bytes: u64) {
         let mut table = lock(&self.executions);
         if tracked.set_closed(position, bytes) {
             table.finish(tracked);

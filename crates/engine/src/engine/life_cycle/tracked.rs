@@ -112,6 +112,8 @@ pub(in crate::engine) struct Tracked {
     /// Held during a write to its standard input.
     pub(in crate::engine) writing: tokio::sync::Mutex<()>,
     bytes_on_disk: AtomicU64,
+    /// The size of its journal on disk if it has neither output nor leftovers, if known.
+    silent_bytes: Option<u64>,
     /// Number of bytes of standard error at its end.
     stderr_bytes: AtomicU64,
     /// Number of readers and waiters that use its record; [`REMOVED`] if it is being removed.
@@ -140,7 +142,7 @@ impl Drop for RecordGuard {
 
 impl Tracked {
     /// Creates one that was just claimed.
-    pub(super) fn new(fixed: Fixed, journal: Claimed) -> Arc<Self> {
+    pub(super) fn new(fixed: Fixed, journal: Claimed, silent_bytes: Option<u64>) -> Arc<Self> {
         let state = State {
             status: Status::Starting,
             pid: None,
@@ -149,7 +151,7 @@ impl Tracked {
             closed: false,
             refused: None,
         };
-        Arc::new(Self::with_state(fixed, journal, state))
+        Arc::new(Self { silent_bytes, ..Self::with_state(fixed, journal, state) })
     }
 
     fn with_state(fixed: Fixed, journal: Claimed, state: State) -> Self {
@@ -163,6 +165,7 @@ impl Tracked {
             adopting: AtomicBool::new(false),
             writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
+            silent_bytes: None,
             stderr_bytes: AtomicU64::new(0),
             users: AtomicU32::new(0),
             has_leftovers: AtomicBool::new(false),
@@ -327,6 +330,13 @@ impl Tracked {
     /// Whether its record was used within this time.
     pub(super) fn was_used_within(&self, grace: Duration) -> bool {
         lock(&self.last_used).is_some_and(|at| at.elapsed() < grace)
+    }
+
+    /// The size of its journal on disk, if it has ended without output and leftovers, and if the size is known.
+    pub(super) fn bytes_if_silent(&self, position: u64) -> Option<u64> {
+        let is_silent = |end: &End| end.reason != EndReason::Lost && end.leftover_count == 0;
+        let has_ended = position == 0 && self.end().is_some_and(|end| is_silent(&end));
+        self.silent_bytes.filter(|_| has_ended && self.fixed.terminal.is_none())
     }
 
     /// No more output can follow. Returns whether that is new.
