@@ -372,10 +372,11 @@ impl Core {
 
     /// Reports an end to the engine, which must record it if this process cannot.
     fn tell_end(&mut self, slot: u32, end: End) {
-        let can_record = self.link.engine().is_none() || self.own_limits.restore_file_size();
-        let Ok(job) = self.job(slot) else { return };
-        // Once handed over, the engine records it.
-        let is_kept = can_record && !job.is_handed_over() || job.retry_end();
+        let has_engine = self.link.engine().is_some();
+        let Some(job) = self.jobs.iter_mut().find(|job| job.slot == slot) else { return };
+        // Nearly always it is recorded. Once handed over, the engine records it.
+        let is_kept =
+            job.retry_end() || !job.is_handed_over() && (!has_engine || self.own_limits.restore_file_size());
         let unrecorded = (!is_kept).then(|| job.hand_over_end());
         let (position, stderr_bytes) = (job.position(), Some(job.stderr_bytes()));
         self.link.send(0, &Answer::Ended { slot, end, position, unrecorded, stderr_bytes });

@@ -172,7 +172,8 @@ impl Supervisor {
     /// the end of an engine, a shell's report before its death.
     fn wait(&self) -> Vec<Source> {
         let core = &self.core;
-        let (mut sources, mut fds) = (Vec::new(), Vec::new());
+        // Most supervisors have fewer.
+        let (mut sources, mut fds) = (Vec::with_capacity(8), Vec::with_capacity(8));
         let mut watch = |source, fd, flags: PollFlags| {
             sources.push(source);
             fds.push(PollFd::from_borrowed_fd(fd, flags));

@@ -87,22 +87,6 @@ impl From<&Reaped> for Exit {
     }
 }
 
-/// An end to be recorded.
-#[derive(Debug)]
-struct UnwrittenEnd {
-    full: Vec<u8>,
-    /// Without the list of leftovers, the only part whose length others determine: for a full disk.
-    short: Vec<u8>,
-}
-
-impl UnwrittenEnd {
-    fn new(end: &End) -> Self {
-        let full = wire::to_bytes(end);
-        let short = wire::to_bytes(&End { leftovers: Vec::new(), ..end.clone() });
-        Self { full, short }
-    }
-}
-
 /// Result of reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pumped {
@@ -155,7 +139,8 @@ pub(crate) struct Job {
     journal: JournalWriter,
     pub(super) started: Instant,
     pub(super) last_output: Instant,
-    end_unwritten: Option<UnwrittenEnd>,
+    /// An end to be recorded.
+    end_unwritten: Option<End>,
     /// Number of sizes of its terminal so far.
     sizes: u64,
     /// A size that could not be recorded: it is recorded before the next output.
@@ -479,17 +464,25 @@ impl Job {
     pub(crate) fn finish(&mut self, end: &End) {
         self.stage = Stage::Ended;
         drop(self.io.close_stdin());
-        self.end_unwritten = Some(UnwrittenEnd::new(end));
-        self.retry_end();
+        if !self.record_end(end) {
+            self.end_unwritten = Some(end.clone());
+        }
+    }
+
+    /// Appends an end. On a full disk it is recorded without the list of leftovers, the only part whose length others
+    /// determine. Returns whether it is recorded.
+    fn record_end(&mut self, end: &End) -> bool {
+        let mut record = |end: &End| self.journal.append_event(kind::ENDED, &wire::to_bytes(end)).is_ok();
+        record(end) || record(&End { leftovers: Vec::new(), ..end.clone() })
     }
 
     /// Tries again to record an end. Returns whether it is recorded.
     pub(crate) fn retry_end(&mut self) -> bool {
         if !self.is_handed_over()
-            && let Some(UnwrittenEnd { full, short }) = &self.end_unwritten
-            && [full, short].into_iter().any(|end| self.journal.append_event(kind::ENDED, end).is_ok())
+            && let Some(end) = self.end_unwritten.take()
+            && !self.record_end(&end)
         {
-            self.end_unwritten = None;
+            self.end_unwritten = Some(end);
         }
         self.end_unwritten.is_none()
     }
@@ -524,7 +517,7 @@ impl Job {
 
     /// An end that could not be recorded.
     pub(crate) fn unwritten_end(&self) -> Option<End> {
-        minicbor::decode(&self.end_unwritten.as_ref()?.full).ok()
+        self.end_unwritten.clone()
     }
 
     pub(crate) fn has_unwritten_end(&self) -> bool {
