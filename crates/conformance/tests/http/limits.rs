@@ -47,6 +47,37 @@ async fn retention_limit() {
     server.stop().await;
 }
 
+/// Running commands leave descriptors for the connections of clients that end them.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_leave_descriptors_for_connections() {
+    for (path, body) in [
+        ("/api/process/start", json!({"command": "sleep 1000"})),
+        ("/api/terminal/create", json!({"command": "sleep 1000"})),
+        ("/api/session/create", json!({})),
+    ] {
+        let server = ServerProcess::start(&["descriptors=128"]).await;
+        let target = &server.target;
+        let mut started = 0;
+        let refused = loop {
+            let answer = target.post(path, body.clone()).await;
+            if answer.status() != 200 {
+                break answer;
+            }
+            started += 1;
+            assert!(started < 128, "{path} is not limited");
+        };
+        refused.refused(429, "LIMIT_EXCEEDED");
+        assert!(started >= 8, "{path}: only {started}");
+        for _ in 0..20 {
+            target.get("/api/health").await.ok();
+        }
+        let ended = target.post("/api/execute", json!({"command": "true"})).await.status();
+        assert!([200, 429].contains(&ended), "{ended}");
+        target.delete("/api/process/kill-all").await.ok();
+        server.stop().await;
+    }
+}
+
 /// Silent clients without the token cannot lock out clients with it, or take the descriptors that commands
 /// need.
 #[tokio::test(flavor = "multi_thread")]

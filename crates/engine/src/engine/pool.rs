@@ -1,6 +1,7 @@
 //! Supervisors with a ready shell, each for one use.
 
 use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,6 +25,10 @@ const MAX_REFILL_DELAY: Duration = Duration::from_secs(5);
 const SHORT_RUN: Duration = Duration::from_millis(30);
 /// Maximum time to wait for a supervisor that is about to be ready, before a new one is created.
 const WAIT_FOR_READY: Duration = Duration::from_millis(5);
+
+/// Number of descriptors that are not used for supervisors: an eighth of the limit, within these.
+const MIN_RESERVED_DESCRIPTORS: usize = 16;
+const MAX_RESERVED_DESCRIPTORS: usize = 512;
 
 /// The ready supervisors.
 #[derive(Debug, Default)]
@@ -135,6 +140,14 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         lock(&self.0.counts).waiting -= 1;
     }
+}
+
+/// Whether a new descriptor is one of those that are kept for other work than new supervisors: clients must be able to
+/// connect and to end something. The kernel assigns the lowest free number, so all lower ones are in use.
+fn is_reserved(descriptor: &OwnedFd) -> bool {
+    let limit = crate::descriptor_limit();
+    let reserved = (limit / 8).clamp(MIN_RESERVED_DESCRIPTORS, MAX_RESERVED_DESCRIPTORS);
+    usize::try_from(descriptor.as_raw_fd()).is_ok_and(|number| number >= limit.saturating_sub(reserved))
 }
 
 impl Inner {
@@ -363,6 +376,9 @@ impl Inner {
             let failed = |e| StartError::os("connect to a supervisor", e);
             // Created before the fork: without a descriptor for it, a supervisor would wait in vain.
             let socket = SupervisorLink::socket().map_err(failed)?;
+            if is_reserved(&socket) {
+                return Err(failed(rustix::io::Errno::MFILE.into()));
+            }
             let (nonce, pid) = zygote.fork().await.map_err(refused)?;
             match SupervisorLink::connect(
                 socket,
