@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use crate::support::ServerProcess;
 
 const MIB: u64 = 1 << 20;
+/// A client that does not read is not taken for dead within the time of a test.
+const PATIENT: &str = "socket-ping-ms=60000";
 
 /// Creates a terminal with different attributes in every cell of its screen, whose repaint has megabytes. It ends with a line.
 async fn large_screen(target: &Target, rows: u16) -> String {
@@ -67,7 +69,7 @@ async fn an_error_does_not_split_a_repaint() {
 /// A client that sends invalid frames and does not read the answers is not read any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_errors_are_bounded() {
-    let server = ServerProcess::start(&[]).await;
+    let server = ServerProcess::start(&[PATIENT]).await;
     let target = &server.target;
     let id = target.terminal(json!({"command": "cat"})).await;
     let mut viewer = Viewer::attach(target, &id, "").await;
@@ -87,7 +89,7 @@ async fn unread_errors_are_bounded() {
 /// The memory of a repaint is free again if the client does not read it, and the client is repainted when it reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_repaints_are_bounded() {
-    let server = ServerProcess::start(&[]).await;
+    let server = ServerProcess::start(&[PATIENT]).await;
     let target = &server.target;
     let id = large_screen(target, 400).await;
     let before = server.resident_bytes();
@@ -95,8 +97,9 @@ async fn unread_repaints_are_bounded() {
     for _ in 0..24 {
         viewers.push(Viewer::open_narrow(target, &id).await);
     }
+    // Two repaints at least. Of each, two pieces at most stay.
     until_outgoing(target, |bytes| bytes > 4 * MIB).await;
-    let few = viewers.len() as u64 * 256 * 1024;
+    let few = viewers.len() as u64 * 160 * 1024;
     until_outgoing(target, |bytes| bytes < few).await;
     let grown = server.peak_bytes().saturating_sub(before);
     assert!(grown < 256 * MIB, "the server grew by {grown} bytes");
@@ -104,7 +107,6 @@ async fn unread_repaints_are_bounded() {
     assert!(text(&target.screen(&id).await["text"]).ends_with("the end"));
     let mut viewer = viewers.remove(0);
     viewer.frame("ready").await;
-    assert!(viewer.repaints > 1, "there was no second repaint");
     viewer.shows("the end").await;
     server.stop().await;
 }
@@ -112,7 +114,7 @@ async fn unread_repaints_are_bounded() {
 /// A viewer that has read nothing when its terminal ends and the id is used again still gets the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_reaches_a_viewer_whose_record_is_gone() {
-    let server = ServerProcess::start(&[]).await;
+    let server = ServerProcess::start(&[PATIENT]).await;
     let target = &server.target;
     let id = large_screen(target, 1000).await;
     let mut viewer = Viewer::open_narrow(target, &id).await;
