@@ -112,7 +112,9 @@ async fn an_id_is_not_reused_while_daemons_of_its_terminal_run() {
     let place = Place::new();
     let engine = place.open().await;
     let argument = format!("{}", 60_000_000 + std::process::id());
-    let text = format!("setsid -f sleep {argument}; exit 3");
+    // The shell waits until the daemon has its own session: before that, the end of the terminal ends it too.
+    let daemon = format!("setsid -f bash -c 'echo up; exec sleep {argument}'");
+    let text = format!("exec 3< <(exec {daemon}); read -r -u 3 up; wait $!; exit 3");
     let terminal = create(&engine, TerminalSpec::command(CommandSpec::shell(text)).id(id("daemon"))).await;
     assert_eq!(terminal.execution().wait().await.unwrap().leftover_count, 1);
     let again = || engine.create_terminal(TerminalSpec::shell().id(id("daemon")));
