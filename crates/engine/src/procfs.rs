@@ -90,6 +90,22 @@ pub(crate) fn working_directory(pid: Pid) -> io::Result<Vec<u8>> {
     Ok(rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new())?.into_bytes())
 }
 
+/// Whether a process is a shell with job control: such a shell ignores the signals that stop a process, because it stops
+/// and continues others.
+pub(crate) fn has_job_control(pid: Pid) -> bool {
+    let status = read_all(&format!("/proc/{pid}/status")).unwrap_or_default();
+    ignored_signals(&status).is_some_and(|ignored| {
+        [libc::SIGTSTP, libc::SIGTTOU].iter().all(|signal| ignored & (1 << (signal - 1)) != 0)
+    })
+}
+
+/// The mask of ignored signals in the text of `/proc/<pid>/status`.
+fn ignored_signals(status: &[u8]) -> Option<u64> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let mask = lines.find_map(|line| line.strip_prefix(b"SigIgn:"))?;
+    u64::from_str_radix(str::from_utf8(mask).ok()?.trim(), 16).ok()
+}
+
 /// The file that lists the children of a thread (CONFIG_PROC_CHILDREN).
 pub(crate) fn children_path(pid: Pid, thread: Pid) -> String {
     format!("/proc/{pid}/task/{thread}/children")
@@ -221,6 +237,14 @@ mod tests {
         let text =
             "Max realtime priority     0  0\nMax realtime timeout      4611686018427387911  unlimited  us\n";
         assert_eq!(limit_in(text, Resource::RealTime), Some((4_611_686_018_427_387_911, u64::MAX)));
+    }
+
+    #[test]
+    fn ignored_signals_are_read_from_text() {
+        let text = b"Name:\tSigIgn: 1\nSigBlk:\t0000000000010000\nSigIgn:\t0000000000380004\n";
+        assert_eq!(ignored_signals(text), Some(0x38_0004));
+        assert_eq!(ignored_signals(b"Name:\tx\n"), None);
+        assert!(!has_job_control(rustix::process::getpid()));
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) struct Ending {
     rounds: u32,
     /// Whether a process out of scope may still start some.
     is_open: bool,
+    /// Whether shells with job control are hung up when no other process is left.
+    hangs_up: bool,
 }
 
 impl Ending {
@@ -82,7 +84,15 @@ impl Ending {
             interval: Duration::ZERO,
             rounds: 0,
             is_open: false,
+            hangs_up: false,
         }
+    }
+
+    /// Also sends SIGHUP to shells with job control as soon as no other process is left: they ignore SIGTERM. Other
+    /// processes get their whole grace period first, because a shell that is hung up hangs up its jobs.
+    pub(crate) fn hang_up_shells(mut self) -> Self {
+        self.hangs_up = true;
+        self
     }
 
     /// Sets whether a process out of scope (a session's shell) may still start processes in scope. The ending is not
@@ -161,6 +171,10 @@ impl Ending {
         }
         if found.is_empty() {
             return self.none_left(now);
+        }
+        // Not at once: a shell that is handling the first signal may miss the second.
+        if self.hangs_up && self.next_look.is_some() && !found.incomplete {
+            self.members.hang_up_shells();
         }
         self.wait(now, Duration::from_millis(10), Duration::from_millis(100), limit)
     }

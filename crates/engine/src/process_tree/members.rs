@@ -12,7 +12,7 @@ use super::scope::{Candidate, Scope};
 use super::tag::{Nonce, Tag};
 use super::walk::{all_with_nonce, command_line, walk};
 use crate::end::{KillReceipt, Killed, Leftover};
-use crate::procfs::Stat;
+use crate::procfs::{self, Stat};
 use crate::sys::{self, Resource};
 
 /// Maximum number of pidfds held at a time. Further processes get one for each signal.
@@ -209,6 +209,16 @@ impl Members {
             ScanAction::Starve => {
                 // A process that may raise the limit again is not stopped by it; nothing depends on it.
                 let _ignored = sys::set_limit(Some(self.list[index].pid), Resource::Processes, 0, 0);
+            }
+        }
+    }
+
+    /// Sends SIGHUP to all live members, if all of them are shells with job control.
+    pub(super) fn hang_up_shells(&mut self) {
+        let living: Vec<usize> = (0..self.list.len()).filter(|index| self.list[*index].alive).collect();
+        if living.iter().all(|index| procfs::has_job_control(self.list[*index].pid)) {
+            for index in living {
+                self.send(index, Signal::HUP);
             }
         }
     }

@@ -305,7 +305,10 @@ impl Core {
         let ask_first = is_session && self.context.driver == Some(Driver::Portable);
         let (signal, grace) =
             if ask_first && grace.is_zero() { (Signal::INT, PORTABLE_GRACE) } else { (signal, grace) };
-        let ending = Ending::new(scope, signal, grace, self.cgroup_of(scope));
+        let mut ending = Ending::new(scope, signal, grace, self.cgroup_of(scope));
+        if self.find(slot).is_some_and(|job| job.io.terminal().is_some()) {
+            ending = ending.hang_up_shells();
+        }
         let command = is_session.then_some(slot);
         self.endings.push(EndingTask { ending, purpose, command, wake_at: now });
     }

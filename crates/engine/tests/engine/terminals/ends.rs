@@ -56,6 +56,37 @@ async fn deadlines_end_an_interactive_shell() {
     }
 }
 
+/// An interactive shell ignores SIGTERM. It is hung up, but only when the processes that handle SIGTERM have ended.
+#[tokio::test]
+async fn a_kill_with_sigterm_does_not_wait_for_an_interactive_shell() {
+    let place = Place::new();
+    let engine = place.open().await;
+    // Without SIGHUP it would take this long.
+    let grace = Duration::from_secs(60);
+    let kill = async |shell: &Seen| {
+        let receipt = shell.terminal.execution().kill(libc::SIGTERM, grace).await.unwrap();
+        assert!(receipt.survivors.is_empty(), "{receipt:?}");
+        let end = shell.terminal.execution().wait().await.unwrap();
+        assert_eq!((end.reason, end.signal), (EndReason::Killed, Some(libc::SIGHUP)));
+        assert!(end.usage.wall < Duration::from_secs(55), "{:?}", end.usage.wall);
+        receipt
+    };
+    let idle = Seen::shell(&engine).await;
+    assert_eq!(kill(&idle).await.killed.len(), 1);
+
+    let mut nested = Seen::shell(&engine).await;
+    nested.type_line("PS1='in''ner> ' bash --norc --noprofile -i").await;
+    nested.wait_for("inner> ").await;
+    assert_eq!(kill(&nested).await.killed.len(), 2);
+
+    let mut busy = Seen::shell(&engine).await;
+    let marker = place.file("marker");
+    let handler = format!("trap 'sleep 0.5; echo done > {}; exit' TERM", marker.display());
+    busy.run(&format!("bash -c \"{handler}; echo re''ady; while :; do sleep 0.01; done\""), "ready").await;
+    kill(&busy).await;
+    assert_eq!(std::fs::read_to_string(&marker).unwrap(), "done\n");
+}
+
 #[tokio::test]
 async fn input_is_activity() {
     let place = Place::new();
