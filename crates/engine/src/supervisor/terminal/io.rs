@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, ioctl_fionread, read, write};
 use rustix::termios::{LocalModes, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr};
 
 use super::pty::{Pty, open_slave, set_size};
@@ -19,6 +19,12 @@ const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// Input after which a buffer is not kept.
 const SMALL_INPUT: usize = 4 << 10;
+
+/// Unread input that the line discipline holds. Further input waits in front of it and has no effect, also that of a
+/// character that sends a signal.
+const LINE_DISCIPLINE_BYTES: usize = 4095;
+/// Maximum time in which the line discipline takes over input that the kernel has accepted, if it has room.
+const TAKE_OVER_TIME: Duration = Duration::from_secs(1);
 
 /// A terminal that no process has open.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +42,10 @@ pub(crate) struct TerminalIo {
     file: InputFile,
     /// Input that the kernel has not accepted, at most [`MAX_TERMINAL_INPUT_BYTES`].
     unwritten: Vec<u8>,
+    /// Number of bytes that the kernel has accepted since the program was known to have read everything.
+    unread: usize,
+    /// Time at which the kernel last accepted input.
+    written: Instant,
     unopened: Option<Unopened>,
     /// Whether the program has ended, so that an unopened terminal stays so.
     is_over: bool,
@@ -46,8 +56,16 @@ impl TerminalIo {
     /// Takes a terminal. Returns it and the program's end.
     pub(super) fn new(pty: Pty, size: TerminalSize) -> (Self, OwnedFd) {
         let Pty { master, slave, file } = pty;
-        let io =
-            Self { master: Some(master), file, unwritten: Vec::new(), unopened: None, is_over: false, size };
+        let io = Self {
+            master: Some(master),
+            file,
+            unwritten: Vec::new(),
+            unread: 0,
+            written: Instant::now(),
+            unopened: None,
+            is_over: false,
+            size,
+        };
         (io, slave)
     }
 
@@ -146,8 +164,9 @@ impl TerminalIo {
     pub(crate) fn queue(&mut self, bytes: &[u8]) -> usize {
         self.write();
         let mut done = 0;
-        if !self.unwritten.is_empty()
+        if self.may_be_full()
             && let Some((at, signal, keeps_input)) = self.last_signal_in(bytes)
+            && self.is_full()
         {
             // The character would wait until the program reads what is before it.
             if !keeps_input {
@@ -163,6 +182,25 @@ impl TerminalIo {
         self.unwritten.extend_from_slice(accepted);
         self.write();
         done + accepted.len()
+    }
+
+    /// Whether the kernel may have no room for input.
+    fn may_be_full(&self) -> bool {
+        !self.unwritten.is_empty() || self.unread >= LINE_DISCIPLINE_BYTES
+    }
+
+    /// Whether the kernel may have no room for input, and the program has not read what it got before. The exact amount is
+    /// not known: in canonical mode the kernel counts complete lines only, and it takes over input in the background.
+    fn is_full(&mut self) -> bool {
+        if !self.unwritten.is_empty() {
+            return true;
+        }
+        let Some(Ok(slave)) = self.master.as_ref().map(open_slave) else { return false };
+        let is_unread = ioctl_fionread(&slave).is_ok_and(|unread| unread > 0);
+        if !is_unread && self.written.elapsed() > TAKE_OVER_TIME {
+            self.unread = 0;
+        }
+        is_unread
     }
 
     /// Number of bytes that can be queued.
@@ -199,7 +237,7 @@ impl TerminalIo {
 
     /// Discards all input that the program has not read, as the kernel does on a signal.
     fn discard_input(&mut self) {
-        self.unwritten = Vec::new();
+        (self.unwritten, self.unread) = (Vec::new(), 0);
         if let Some(master) = &self.master
             && let Ok(slave) = open_slave(master)
         {
@@ -217,7 +255,10 @@ impl TerminalIo {
         while sent < self.unwritten.len() {
             match write(master, &self.unwritten[sent..]) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(n) => sent += n,
+                Ok(n) => {
+                    sent += n;
+                    (self.unread, self.written) = (self.unread.saturating_add(n), Instant::now());
+                }
                 Err(Errno::INTR) => {}
                 // No process has the slave open; input for it is lost, as that of any terminal.
                 Err(_) => sent = self.unwritten.len(),

@@ -8,8 +8,9 @@ use rustix::net::{Shutdown, SocketAddrUnix, getpeername, shutdown};
 use rustix::process::{ForeignRawFd, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sandcrab_engine::{CommandSpec, InputError, MAX_TERMINAL_INPUT_BYTES, TerminalSpec};
 
+use super::job_control::has_terminal;
 use super::{Seen, create, whole_text};
-use crate::support::{Place, eventually_async, supervisor_of};
+use crate::support::{Place, eventually, eventually_async, supervisor_of};
 
 /// A terminal in raw mode whose program does not read until it gets SIGUSR1, then reads as many bytes as it is told
 /// and prints their checksum.
@@ -66,7 +67,9 @@ async fn an_interrupt_does_not_wait_behind_a_paste() {
     let engine = place.open().await;
     let mut shell = Seen::shell(&engine).await;
     // Without canonical mode the kernel keeps what is not read; signals stay on.
-    shell.run("stty -icanon; echo re''ady; sleep 1000", "ready").await;
+    let time = format!("{}", 300_000_000 + std::process::id());
+    shell.type_line(&format!("stty -icanon; sleep {time}")).await;
+    eventually("it is in the foreground", || has_terminal(&time)).await;
     let paste = vec![b'x'; 2 * MAX_TERMINAL_INPUT_BYTES];
     // The kernel takes some of it later.
     eventually_async("everything is full", async || {
@@ -77,6 +80,27 @@ async fn an_interrupt_does_not_wait_behind_a_paste() {
     shell.wait_for("[130]> ").await;
     // The paste is gone, as the kernel discards input on a signal.
     shell.run("echo al''ive", "alive").await;
+}
+
+/// A paste that the kernel accepts, but which is more than its line discipline holds.
+#[tokio::test]
+async fn an_interrupt_does_not_wait_behind_a_paste_that_the_kernel_accepts() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for (number, modes) in (310..).zip(["sane", "-icanon"]) {
+        let mut shell = Seen::shell(&engine).await;
+        let time = format!("{}", number * 1_000_000 + std::process::id());
+        shell.type_line(&format!("stty {modes}; sleep {time}")).await;
+        // Before, an interrupt would be for the shell.
+        eventually("it is in the foreground", || has_terminal(&time)).await;
+        let paste: String = (0..100).map(|line| format!("{line:078}\r")).collect();
+        shell.terminal.write(paste.as_bytes()).await.unwrap();
+        // Its echo shows that the line discipline has got so much of it.
+        shell.wait_for("00050").await;
+        shell.press(b"\x03").await;
+        shell.wait_for("[130]> ").await;
+        shell.run("stty sane; echo al''ive", "alive").await;
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ const CTRL_Z: &[u8] = b"\x1a";
 const CTRL_BACKSLASH: &[u8] = b"\x1c";
 
 /// Whether a program with this argument runs and has the terminal.
-fn has_terminal(argument: &str) -> bool {
+pub(super) fn has_terminal(argument: &str) -> bool {
     with_argument(argument).iter().any(|seen| {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", seen.pid)).unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
