@@ -4,6 +4,7 @@ use super::error::ReadError;
 use super::execution::Execution;
 use super::output::Follower;
 use super::terminal::Terminal;
+use crate::journal::JournalError;
 use crate::layout::{ScreenFile, ScreenState};
 use crate::protocol::Bytes;
 use crate::terminal::TerminalSize;
@@ -42,7 +43,8 @@ impl Terminal {
     pub fn saved_screen(&self) -> Result<SavedScreen, ReadError> {
         let Execution { tracked, engine } = self.execution();
         let _guard = tracked.guard().ok_or(ReadError::Removed)?;
-        let saved = ScreenFile::read(&engine.state.folders.screens, tracked.slot(), tracked.journal.salt);
+        let saved = ScreenFile::read(&engine.state.folders.screens, tracked.slot(), tracked.journal.salt)
+            .map_err(JournalError::Io)?;
         let source = if saved.is_some() { ScreenSource::Saved } else { ScreenSource::Start };
         let ScreenState { cursor, sizes, size, complete, repaint } = saved.unwrap_or_else(|| ScreenState {
             cursor: 0,

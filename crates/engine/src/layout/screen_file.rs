@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use minicbor::{Decode, Encode};
 use rustix::fs::{AtFlags, Dir, OFlags, fstat, ftruncate, statat, unlinkat};
-use rustix::io::{pread, pwrite};
+use rustix::io::{Errno, pread, pwrite};
 
 use crate::journal::Salt;
 use crate::protocol::Bytes;
@@ -100,27 +100,28 @@ impl ScreenFile {
     }
 
     /// The newest complete screen that this writer has saved.
-    pub(crate) fn read_own(&self, folder: &OwnedFd) -> Option<ScreenState> {
+    pub(crate) fn read_own(&self, folder: &OwnedFd) -> io::Result<Option<ScreenState>> {
         Self::read(folder, self.slot, self.salt)
     }
 
-    /// The newest complete screen of the terminal with this journal.
-    pub(crate) fn read(folder: &OwnedFd, slot: u32, salt: Salt) -> Option<ScreenState> {
+    /// The newest complete screen of the terminal with this journal. An error is not the same as none: the journal may
+    /// have dropped the output that led to it.
+    pub(crate) fn read(folder: &OwnedFd, slot: u32, salt: Salt) -> io::Result<Option<ScreenState>> {
         for _ in 0..ATTEMPTS {
-            let found = [0, 1].map(|turn| read_one(folder, &name(slot, turn), salt));
+            let found = [read_one(folder, &name(slot, 0), salt)?, read_one(folder, &name(slot, 1), salt)?];
             let is_absent = found.iter().all(|one| matches!(one, FoundFile::Absent));
             let screens = found.into_iter().filter_map(|one| match one {
                 FoundFile::Screen(screen) => Some(*screen),
                 FoundFile::Absent | FoundFile::Invalid => None,
             });
             if let Some(newest) = screens.max_by_key(|screen| (screen.cursor, screen.sizes)) {
-                return Some(newest);
+                return Ok(Some(newest));
             }
             if is_absent {
-                return None;
+                break;
             }
         }
-        None
+        Ok(None)
     }
 
     /// Removes the saved screens of a slot.
@@ -165,21 +166,28 @@ enum FoundFile {
     Screen(Box<ScreenState>),
 }
 
-fn read_one(folder: &OwnedFd, name: &str, salt: Salt) -> FoundFile {
-    let Ok(file) = open_own(folder.as_fd(), name, OFlags::RDONLY) else { return FoundFile::Absent };
-    read_state(&file, salt).map_or(FoundFile::Invalid, |screen| FoundFile::Screen(Box::new(screen)))
-}
-
-fn read_state(file: &OwnedFd, salt: Salt) -> Option<ScreenState> {
-    let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
+fn read_one(folder: &OwnedFd, name: &str, salt: Salt) -> io::Result<FoundFile> {
+    let file = match open_own(folder.as_fd(), name, OFlags::RDONLY) {
+        Err(Errno::NOENT) => return Ok(FoundFile::Absent),
+        // A file that cannot be trusted.
+        Err(Errno::PERM | Errno::LOOP) => return Ok(FoundFile::Invalid),
+        file => file?,
+    };
+    let size = usize::try_from(fstat(file.as_fd())?.st_size).unwrap_or(usize::MAX);
     let mut bytes = vec![0; size.min(HEADER + MAX_BODY)];
     let mut done = 0;
     while done < bytes.len() {
-        match pread(file, &mut bytes[done..], done as u64).ok()? {
-            0 => break,
-            n => done += n,
+        match pread(&file, &mut bytes[done..], done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
         }
     }
+    Ok(decode(&bytes, salt).map_or(FoundFile::Invalid, |screen| FoundFile::Screen(Box::new(screen))))
+}
+
+fn decode(bytes: &[u8], salt: Salt) -> Option<ScreenState> {
     let (head, rest) = bytes.split_at_checked(HEADER)?;
     let length = usize::try_from(u64::from_le_bytes(head[8..].try_into().ok()?)).ok()?;
     let body = rest.get(..length)?;
@@ -209,11 +217,11 @@ mod tests {
     fn the_newest_complete_screen_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(&dir);
-        assert_eq!(ScreenFile::read(&folder, 7, SALT), None);
+        assert_eq!(ScreenFile::read(&folder, 7, SALT).unwrap(), None);
         let mut file = ScreenFile::new(7, SALT);
         for (cursor, bytes) in [(10, 5000), (20, 3), (30, 70_000)] {
             file.write(&folder, &screen(cursor, bytes)).unwrap();
-            assert_eq!(ScreenFile::read(&folder, 7, SALT), Some(screen(cursor, bytes)));
+            assert_eq!(ScreenFile::read(&folder, 7, SALT).unwrap(), Some(screen(cursor, bytes)));
         }
         assert!(ScreenFile::bytes_on_disk(&folder, 7) >= 70_000);
         // A torn write of the newer one.
@@ -221,9 +229,13 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[40_000] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert_eq!(ScreenFile::read(&folder, 7, SALT), Some(screen(20, 3)));
+        assert_eq!(ScreenFile::read(&folder, 7, SALT).unwrap(), Some(screen(20, 3)));
         // Another use of the slot.
-        assert_eq!(ScreenFile::read(&folder, 7, Salt([2; 16])), None);
+        assert_eq!(ScreenFile::read(&folder, 7, Salt([2; 16])).unwrap(), None);
+        // A file that cannot be read is not an absent one.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(ScreenFile::read(&folder, 7, SALT).is_err());
     }
 
     #[test]

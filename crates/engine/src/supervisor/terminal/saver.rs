@@ -183,7 +183,7 @@ impl ScreenSaver {
         let mut reader = journal.reader().map_err(io::Error::other)?;
         let (position, sizes) = self.saved;
         let saved =
-            self.file.read_own(folder).filter(|saved| (saved.cursor, saved.sizes) == (position, sizes));
+            self.file.read_own(folder)?.filter(|saved| (saved.cursor, saved.sizes) == (position, sizes));
         let size = saved.as_ref().map_or(self.first_size, |saved| saved.size);
         let mut screen = Screen::new(Size::new(size.cols, size.rows), SCROLLBACK_LINES);
         // A saved screen that was lost since leaves only what the journal has.
