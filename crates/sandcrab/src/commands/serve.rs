@@ -127,6 +127,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "SANDCRAB_MAX_SESSIONS", value_name = "COUNT")]
     pub(crate) max_sessions: Option<usize>,
 
+    /// Maximum number of running terminals. Default: 2000.
+    #[arg(long, env = "SANDCRAB_MAX_TERMINALS", value_name = "COUNT")]
+    pub(crate) max_terminals: Option<usize>,
+
     /// Maximum number of connections; further clients wait. Default: 16384.
     #[arg(long, env = "SANDCRAB_MAX_CONNECTIONS", value_name = "COUNT")]
     pub(crate) max_connections: Option<usize>,
@@ -177,6 +181,7 @@ impl ServeArgs {
             ready_shells: self.ready_shells.or(others.ready_shells),
             max_executions: self.max_executions.or(others.max_executions),
             max_sessions: self.max_sessions.or(others.max_sessions),
+            max_terminals: self.max_terminals.or(others.max_terminals),
             max_connections: self.max_connections.or(others.max_connections),
             max_body_bytes: self.max_body_bytes.or(others.max_body_bytes),
             log: self.log.or(others.log),

@@ -122,6 +122,7 @@ fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), Setti
     set(&mut engine.ready_shells, args.ready_shells);
     set(&mut engine.max_executions, args.max_executions);
     set(&mut engine.max_sessions, args.max_sessions);
+    set(&mut engine.max_terminals, args.max_terminals);
     let Retention { max_age, max_count, max_total_bytes, .. } = &mut engine.retention;
     set(max_age, args.retention_age.map(|span| span.0));
     set(max_count, args.retention_count);

@@ -52,7 +52,7 @@ fn the_command_line_counts_before_the_file() {
 #[test]
 fn limits_reach_the_engine() {
     let words = "--retention-age 2h --retention-count 5 --retention-bytes 1GiB --ready-shells 0 --max-executions 7 \
-                 --max-sessions 8 --max-connections 9 --max-body-bytes 1GiB --command-timeout 5s --max-output-bytes 1KiB";
+                 --max-sessions 8 --max-terminals 6 --max-connections 9 --max-body-bytes 1GiB --command-timeout 5s --max-output-bytes 1KiB";
     let server = resolve(&words.split_whitespace().collect::<Vec<_>>(), "").unwrap().server;
     let engine = &server.engine;
     let retention = Retention {
@@ -63,6 +63,7 @@ fn limits_reach_the_engine() {
     };
     assert_eq!(engine.retention, retention);
     assert_eq!((engine.ready_shells, engine.max_executions, engine.max_sessions), (0, 7, 8));
+    assert_eq!(engine.max_terminals, 6);
     assert_eq!((server.limits.connections, server.limits.body_bytes), (9, 1 << 30));
     assert_eq!(server.limits.held_body_bytes, 1 << 30);
     let defaults = Defaults { timeout: Some(Duration::from_secs(5)), max_output_bytes: Some(1024) };
