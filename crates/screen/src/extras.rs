@@ -14,6 +14,11 @@ const TEXTS_LIMIT: usize = 4 << 20;
 pub(crate) const LINK_LIMIT: usize = 4096;
 /// Largest number of bytes of all links.
 const LINKS_LIMIT: usize = 1 << 20;
+/// Largest number of bytes of all combinations of underline style, underline colour and link. Beyond that, cells lose the
+/// colour, then the link.
+const EXTENDED_LIMIT: usize = 4 << 20;
+/// Smallest amount after which garbage is collected.
+const SMALLEST_GARBAGE: usize = 16 << 10;
 
 /// A hyperlink.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,19 +34,53 @@ struct Table<T> {
     values: Vec<Option<T>>,
     free: Vec<u32>,
     indices: HashMap<T, u32>,
-    /// Sum of the costs of the values.
+    /// Sum of the costs of the values, at most `limit`.
     cost: usize,
-    /// Cost at which garbage is collected.
+    limit: usize,
+    /// Sum of the costs of the values that did not fit since garbage was collected.
+    refused: usize,
+    /// Cost, with that of refused values, at which garbage is collected.
     threshold: usize,
 }
 
 impl<T: Clone + Eq + Hash> Table<T> {
-    fn new() -> Self {
-        Self { values: Vec::new(), free: Vec::new(), indices: HashMap::new(), cost: 0, threshold: 16 << 10 }
+    fn new(limit: usize) -> Self {
+        Self {
+            values: Vec::new(),
+            free: Vec::new(),
+            indices: HashMap::new(),
+            cost: 0,
+            limit,
+            refused: 0,
+            threshold: SMALLEST_GARBAGE,
+        }
+    }
+
+    /// Whether garbage should be collected before the next value is added.
+    fn is_due(&self) -> bool {
+        self.cost + self.refused >= self.threshold
+    }
+
+    /// Memory besides that of the values' own allocations.
+    fn memory(&self) -> usize {
+        // A map uses at most seven eighths of its places, and one byte more for each.
+        let places = self.indices.capacity() / 7 * 8;
+        self.values.capacity() * size_of::<Option<T>>()
+            + self.free.capacity() * size_of::<u32>()
+            + places * (size_of::<(T, u32)>() + 1)
     }
 
     fn get(&self, index: u32) -> Option<&T> {
         self.values.get(index.checked_sub(1)? as usize)?.as_ref()
+    }
+
+    /// Adds a value; `None` if the table has reached its limit.
+    fn add(&mut self, value: T, cost: usize) -> Option<u32> {
+        if self.cost + cost > self.limit {
+            self.refused += cost;
+            return None;
+        }
+        Some(self.insert(value, cost))
     }
 
     fn insert(&mut self, value: T, cost: usize) -> u32 {
@@ -66,7 +105,9 @@ impl<T: Clone + Eq + Hash> Table<T> {
                 self.free.push(u32::try_from(at + 1).unwrap_or(u32::MAX));
             }
         }
-        self.threshold = (2 * self.cost).max(16 << 10);
+        // Before the limit is reached, if the values in use leave room: later ones must not be refused for garbage.
+        self.threshold = self.cost + self.cost.clamp(SMALLEST_GARBAGE, self.limit / 4);
+        self.refused = 0;
     }
 }
 
@@ -99,8 +140,8 @@ pub(crate) struct Extras {
     links: Table<Arc<Link>>,
 }
 
-/// An entry of the table of extended attributes counts as this many bytes.
-const EXTENDED_COST: usize = size_of::<Extended>();
+/// An entry of the table of extended attributes counts as this many bytes: its value, and its place in the map.
+const EXTENDED_COST: usize = 64;
 
 fn text_cost(text: &Arc<str>) -> usize {
     text.len() + 32
@@ -112,14 +153,23 @@ fn link_cost(link: &Arc<Link>) -> usize {
 
 impl Extras {
     pub(crate) fn new() -> Self {
-        Self { texts: Table::new(), extended: Table::new(), links: Table::new() }
+        Self {
+            texts: Table::new(TEXTS_LIMIT),
+            extended: Table::new(EXTENDED_LIMIT),
+            links: Table::new(LINKS_LIMIT),
+        }
+    }
+
+    /// Memory of the tables in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let entries = self.texts.memory() + self.extended.memory() + self.links.memory();
+        // The costs of texts and links include their allocations.
+        entries + self.texts.cost + self.links.cost + self.links.indices.len() * size_of::<Link>()
     }
 
     /// Whether unused entries should be removed before the next one is added.
     pub(crate) fn is_full(&self) -> bool {
-        self.texts.cost >= self.texts.threshold
-            || self.extended.cost >= self.extended.threshold
-            || self.links.cost >= self.links.threshold
+        self.texts.is_due() || self.extended.is_due() || self.links.is_due()
     }
 
     pub(crate) fn text(&self, index: u32) -> &str {
@@ -134,7 +184,7 @@ impl Extras {
     pub(crate) fn add_text(&mut self, text: &str) -> Option<u32> {
         let text = Arc::from(text);
         let cost = text_cost(&text);
-        (self.texts.cost + cost <= TEXTS_LIMIT).then(|| self.texts.insert(text, cost))
+        self.texts.add(text, cost)
     }
 
     pub(crate) fn extended(&self, index: u32) -> Extended {
@@ -145,8 +195,17 @@ impl Extras {
         if value == Extended::default() { Some(0) } else { self.extended.indices.get(&value).copied() }
     }
 
+    /// Adds extended attributes; those without what does not fit, if the table has reached its limit.
     pub(crate) fn add_extended(&mut self, value: Extended) -> u32 {
-        self.extended.insert(value, EXTENDED_COST)
+        let plain = Extended { color: 0, ..value };
+        let style = Extended { link: 0, ..plain };
+        self.extended
+            .add(value, EXTENDED_COST)
+            .or_else(|| self.find_extended(plain))
+            .or_else(|| self.extended.add(plain, EXTENDED_COST))
+            .or_else(|| self.find_extended(style))
+            // There are so few styles that they need no limit.
+            .unwrap_or_else(|| self.extended.insert(style, EXTENDED_COST))
     }
 
     pub(crate) fn link(&self, index: u32) -> Option<&Link> {
@@ -161,7 +220,7 @@ impl Extras {
     pub(crate) fn add_link(&mut self, link: Link) -> Option<u32> {
         let link = Arc::new(link);
         let cost = link_cost(&link);
-        (self.links.cost + cost <= LINKS_LIMIT).then(|| self.links.insert(link, cost))
+        self.links.add(link, cost)
     }
 
     /// Nothing marked yet.

@@ -21,6 +21,11 @@ impl Title {
         text[..end.unwrap_or(0)].clone_into(&mut self.text);
     }
 
+    /// Memory of the texts in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.text.capacity() + self.saved.iter().map(String::capacity).sum::<usize>()
+    }
+
     fn push(&mut self) {
         if self.saved.len() == TITLES_LIMIT {
             self.saved.remove(0);

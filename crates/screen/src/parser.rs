@@ -95,6 +95,11 @@ impl Parser {
         &self.text
     }
 
+    /// Memory of the string in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.text.capacity()
+    }
+
     /// Number and text of the OSC sequence that has ended. The caller gives the text back with [`Parser::recycle`].
     pub(crate) fn take_osc(&mut self) -> (Option<u32>, Vec<u8>) {
         (self.osc_number, std::mem::take(&mut self.text))

@@ -17,6 +17,11 @@ impl Ring {
         self.rows.len()
     }
 
+    /// Memory of all rows in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.rows.capacity() * size_of::<Row>() + self.rows.iter().map(Row::memory).sum::<usize>()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

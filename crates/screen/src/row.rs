@@ -224,6 +224,11 @@ impl Row {
         self.cells.len()
     }
 
+    /// Memory of the stored cells in bytes, with that of the allocation.
+    pub(crate) fn memory(&self) -> usize {
+        self.cells.capacity() * size_of::<Cell>() + 2 * size_of::<usize>()
+    }
+
     /// The cells of the first `len` columns.
     pub(crate) fn cells(&self, len: usize) -> impl Iterator<Item = Cell> + '_ {
         (0..len).map(|at| self.get(at))

@@ -237,6 +237,15 @@ impl Screen {
         self.changes
     }
 
+    /// Memory that this screen occupies, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let rows = [&self.normal, &self.alternate].map(|buffer| buffer.lines.memory());
+        let titles = [&self.title, &self.icon].map(Title::memory);
+        let strings = titles.iter().sum::<usize>() + self.parser.memory() + self.replies.capacity();
+        size_of::<Self>() + rows.iter().sum::<usize>() + strings + self.extras.memory()
+    }
+
     pub(crate) fn buffer(&self) -> &Buffer {
         if self.is_alternate { &self.alternate } else { &self.normal }
     }

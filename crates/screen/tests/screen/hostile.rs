@@ -2,7 +2,7 @@
 
 use crate::output::config;
 use proptest::prelude::*;
-use sandcrab_screen::{REPLIES_LIMIT, SCROLLBACK_LINES, Screen, Size};
+use sandcrab_screen::{Color, REPLIES_LIMIT, SCROLLBACK_LINES, Screen, Size};
 
 /// Resident memory of this process in bytes.
 fn resident() -> usize {
@@ -106,6 +106,69 @@ fn different_links_and_texts_in_every_cell_are_bounded() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes");
     assert!(screen.repaint_within(1 << 20).len() <= 1 << 20);
+}
+
+/// The number that [`Screen::memory`] returns is not smaller than what the process has grown by, whatever fills the screen.
+#[test]
+fn memory_is_measured() {
+    // Fills both buffers with cells of `content`, which gets a number.
+    let fill = |screen: &mut Screen, content: &dyn Fn(u32) -> String| {
+        let Size { cols, rows } = screen.size();
+        let cells = usize::from(cols) * (usize::from(rows) + SCROLLBACK_LINES);
+        for switch in ["", "\x1b[?1049h"] {
+            screen.feed(switch.as_bytes());
+            for number in 0..u32::try_from(cells).expect("few cells") {
+                screen.feed(content(number).as_bytes());
+            }
+        }
+    };
+    let color = |number: u32| format!("{};{};{}", number >> 16 & 255, number >> 8 & 255, number & 255);
+    let mark = |number: u32| char::from_u32(0x300 + number % 64).unwrap_or('\u{300}');
+    let contents: [&dyn Fn(u32) -> String; 5] = [
+        &|_| "x".to_owned(),
+        &|_| "\u{1f600}".to_owned(),
+        &|number| format!("\x1b[4;58;2;{}mx", color(number)),
+        &|number| format!("e{}{}{}", mark(number), mark(number / 64), mark(number / 4096)),
+        &|number| format!("\x1b]8;;x:{number}\x1b\\x"),
+    ];
+    for size in [Size::new(65, 24), Size::new(200, 50), Size::new(1000, 300)] {
+        for (at, content) in contents.iter().enumerate() {
+            let before = resident();
+            let mut screen = Screen::new(size, SCROLLBACK_LINES);
+            fill(&mut screen, *content);
+            let grown = resident().saturating_sub(before);
+            let memory = screen.memory();
+            // The allocator keeps some of what was freed.
+            assert!(grown <= memory + memory / 4 + (2 << 20), "{size:?}, {at}: {grown} bytes, not {memory}");
+            let cells = usize::from(size.cols) * (2 * usize::from(size.rows) + SCROLLBACK_LINES);
+            // Cells take up to twice 16 bytes, and all side data together up to 32 MiB.
+            assert!(memory <= 32 * cells + (32 << 20), "{size:?}, {at}: {memory} bytes");
+        }
+    }
+}
+
+/// Links and colours that were refused because of their amount are accepted again when the others have scrolled away.
+#[test]
+fn limits_of_side_data_are_not_permanent() {
+    let last_run = |screen: &Screen| {
+        let last = screen.rows(0).last().expect("there are rows");
+        last.runs.last().expect("the row has text").clone()
+    };
+    let link = |number: u32| format!("\x1b]8;;http://{number}/{}\x1b\\x", "z".repeat(50));
+    let underline =
+        |number: u32| format!("\x1b[4;58;2;{};{};{}mx", number >> 16, number >> 8 & 255, number & 255);
+    let contents: [&dyn Fn(u32) -> String; 2] = [&link, &underline];
+    let [linked, underlined] = contents.map(|content| {
+        let mut screen = Screen::new(Size::new(100, 50), SCROLLBACK_LINES);
+        // More than the limit, in cells that exist at the same time.
+        (0..80_000).for_each(|number| screen.feed(content(number).as_bytes()));
+        for number in 100_000..120_000 {
+            screen.feed(format!("\r\n{}", content(number)).as_bytes());
+        }
+        last_run(&screen)
+    });
+    assert!(linked.link.as_ref().is_some_and(|link| link.starts_with("http://119999/")), "{linked:?}");
+    assert_eq!(underlined.style.underline_color, Color::Rgb(1, 0xd4, 0xbf));
 }
 
 #[test]
