@@ -127,11 +127,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it on a new state directory.
+    /// Starts it on a new state directory. Its shells get an empty `HOME`: what the user's own start-up files do is
+    /// not part of a figure.
     pub(crate) fn start(state_dir: &Path) -> Result<Self, FigureError> {
+        let home = state_dir.with_file_name("home");
+        fs::create_dir_all(&home)?;
         let mut command = Command::new(env::current_exe()?.with_file_name("sandcrab"));
         command.args(["serve", "--no-auth", "--listen", "127.0.0.1:0", "--log", "warn", "--state-dir"]);
-        command.arg(state_dir);
+        command.arg(state_dir).env("HOME", home);
         Ok(Self { program: Program::start(command)? })
     }
 
