@@ -521,7 +521,7 @@ impl SupervisorLink {
             }
             Answer::Grew { slot, position } => {
                 if let Some(execution) = find(slot) {
-                    execution.grew(position);
+                    execution.reported(position);
                 }
             }
             _ => {}

@@ -51,13 +51,16 @@ pub(crate) enum Request {
         #[n(2)]
         close: bool,
     },
-    /// Send `Grew` once when the journal goes beyond this position.
+    /// Send `Grew` when the journal goes beyond this position, and whenever it grows again, up to this number of times
+    /// (since version 5; otherwise once).
     #[n(6)]
     Follow {
         #[n(0)]
         slot: u32,
         #[n(1)]
         position: u64,
+        #[n(2)]
+        times: Option<u32>,
     },
     /// Answered by `Inspected`.
     #[n(7)]

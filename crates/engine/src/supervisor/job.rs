@@ -104,6 +104,15 @@ pub(crate) struct Restored {
     pub(crate) from: StateSource,
 }
 
+/// A request for reports of growth.
+#[derive(Debug, Clone, Copy)]
+struct Follow {
+    /// The position of which the engine knows.
+    seen: u64,
+    /// Number of reports that it still wants, at least one.
+    times: u32,
+}
+
 /// One execution.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -129,8 +138,8 @@ pub(crate) struct Job {
     oom_kills: (u64, u64),
     /// Its end, pending until its leftovers are ended.
     pub(crate) pending_end: Option<End>,
-    /// The position beyond which the engine wants a report.
-    pub(crate) follow: Option<u64>,
+    /// The reports of growth that the engine wants.
+    follow: Option<Follow>,
     pub(crate) io: JobIo,
     /// Its reader, if it waits for one.
     gate: Option<ReaderGate>,
@@ -538,10 +547,19 @@ impl Job {
         self.journal.lengths().stderr
     }
 
+    /// The engine requests a report when its journal goes beyond a position, and when it grows again, so many times.
+    pub(crate) fn follow(&mut self, seen: u64, times: u32) {
+        self.follow = (times > 0).then_some(Follow { seen, times });
+    }
+
     /// The new position, if the engine requested a report of it.
     pub(crate) fn take_growth(&mut self) -> Option<u64> {
         let position = self.position();
-        self.follow.take_if(|seen| *seen < position).map(|_| position)
+        let Follow { seen, times } = self.follow.as_mut().filter(|follow| follow.seen < position)?;
+        *seen = position;
+        *times -= 1;
+        self.follow.take_if(|follow| follow.times == 0);
+        Some(position)
     }
 }
 

@@ -264,6 +264,17 @@ impl EngineLink {
     /// dropped. All messages of one iteration of the loop are sent together at its end, because each write wakes the
     /// engine.
     pub(crate) fn send(&mut self, request: u64, answer: &Answer) {
+        // Most commands end before the report of their start is useful.
+        let can_wait = matches!(answer, Answer::Accepted | Answer::Started { .. });
+        self.send_within(request, answer, if can_wait { NEWS_DELAY } else { Duration::ZERO });
+    }
+
+    /// Sends a reply together with the next message, which is expected at once.
+    pub(crate) fn send_with_next(&mut self, request: u64, answer: &Answer) {
+        self.send_within(request, answer, NEWS_DELAY);
+    }
+
+    fn send_within(&mut self, request: u64, answer: &Answer, delay: Duration) {
         if self.engine.is_none() {
             return;
         }
@@ -275,9 +286,7 @@ impl EngineLink {
             },
         };
         self.unsent.extend_from_slice(&frame(request, answer));
-        // Most commands end before the report of their start is useful.
-        let can_wait = matches!(answer, Answer::Accepted | Answer::Started { .. });
-        let due = if can_wait { Instant::now() + NEWS_DELAY } else { Instant::now() };
+        let due = Instant::now() + delay;
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
         if self.unsent.len() > MAX_BACKLOG {
             self.flush();

@@ -17,6 +17,9 @@ use crate::protocol::{Answer, Envelope, Inspection, Refusal, Request, Stage};
 
 /// Maximum number of concurrent kills: each scans every process below.
 const MAX_ENDINGS: usize = 64;
+/// Maximum size of the input of a terminal that is a key. Its echo follows at once, and the engine is woken once for
+/// both.
+const KEY_BYTES: usize = 64;
 
 impl Supervisor {
     pub(super) fn handle(&mut self, incoming: Incoming) {
@@ -36,7 +39,14 @@ impl Supervisor {
                 None => Some(Answer::Receipt(KillReceipt::default())),
             },
             Request::Signal { slot, signal } => Some(self.signal(slot, signal)),
-            Request::WriteTerminal { slot, bytes } => Some(self.write_terminal(slot, &bytes.0, now)),
+            Request::WriteTerminal { slot, bytes } => {
+                let answer = self.write_terminal(slot, &bytes.0, now);
+                if bytes.0.len() <= KEY_BYTES {
+                    self.core.link.send_with_next(request, &answer);
+                    return;
+                }
+                Some(answer)
+            }
             Request::Resize { slot, size } => Some(self.resize(slot, size, now)),
             Request::WriteStdin { slot, bytes, close } if self.is_terminal(slot) => {
                 Some(self.write_whole(slot, bytes.0, close, now))
@@ -52,9 +62,9 @@ impl Supervisor {
                     Err(why) => Some(Answer::Refused(why)),
                 }
             }
-            Request::Follow { slot, position } => {
+            Request::Follow { slot, position, times } => {
                 if let Ok(job) = self.core.job(slot) {
-                    job.follow = Some(position);
+                    job.follow(position, times.unwrap_or(1));
                 }
                 None
             }

@@ -105,8 +105,8 @@ pub(in crate::engine) struct Tracked {
     pub(in crate::engine) link: Mutex<Option<Arc<SupervisorLink>>>,
     /// The last known position of its journal.
     position: watch::Sender<u64>,
-    /// Whether the supervisor was asked to report when the journal grows.
-    armed: AtomicBool,
+    /// Number of reports of growth that the supervisor was asked for and has not sent.
+    reports_due: AtomicU32,
     /// Whether the supervisor was asked to adopt its process, and has not replied.
     pub(in crate::engine) adopting: AtomicBool,
     /// Held during a write to its standard input.
@@ -124,6 +124,10 @@ pub(in crate::engine) struct Tracked {
     last_used: Mutex<Option<Instant>>,
     pub(super) readers: Mutex<Readers>,
 }
+
+/// Number of reports of growth that a supervisor of a terminal is asked for at once. A request for each would wake it
+/// after every key.
+const TERMINAL_REPORTS: u32 = 32;
 
 /// Value of `users` for a record that is being removed.
 const REMOVED: u32 = u32::MAX;
@@ -161,7 +165,7 @@ impl Tracked {
             state: watch::Sender::new(state),
             link: Mutex::new(None),
             position: watch::Sender::new(0),
-            armed: AtomicBool::new(false),
+            reports_due: AtomicU32::new(0),
             adopting: AtomicBool::new(false),
             writing: tokio::sync::Mutex::new(()),
             bytes_on_disk: AtomicU64::new(0),
@@ -398,7 +402,7 @@ impl Tracked {
         *lock(&self.link) = Some(Arc::clone(link));
         self.report_readers_again();
         self.adopting.store(false, Ordering::Release);
-        self.armed.store(false, Ordering::Release);
+        self.reports_due.store(0, Ordering::Release);
         self.position.send_modify(|_| ());
     }
 
@@ -420,9 +424,15 @@ impl Tracked {
         }
     }
 
+    /// Its supervisor reports that its journal has grown.
+    pub(in crate::engine) fn reported(&self, position: u64) {
+        let fewer = |due: u32| due.checked_sub(1);
+        let _ = self.reports_due.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        self.grew(position);
+    }
+
     /// Its journal has reached a position.
-    pub(in crate::engine) fn grew(&self, position: u64) {
-        self.armed.store(false, Ordering::Release);
+    fn grew(&self, position: u64) {
         self.position.send_if_modified(|known| {
             let grown = position > *known;
             *known = position.max(*known);
@@ -434,11 +444,12 @@ impl Tracked {
     /// counts output that readers never find, and known growth wakes no follower.
     pub(in crate::engine) fn watch_growth(&self, position: u64) {
         let position = position.max(self.position());
-        if !self.armed.swap(true, Ordering::AcqRel) {
+        let times = if self.fixed.terminal.is_some() { TERMINAL_REPORTS } else { 1 };
+        if self.reports_due.compare_exchange(0, times, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             let link = lock(&self.link).clone();
             if let Some(link) = link {
                 // The link notices a dead supervisor and ends the execution.
-                let _ = link.tell(&Request::Follow { slot: self.slot(), position });
+                let _ = link.tell(&Request::Follow { slot: self.slot(), position, times: Some(times) });
             }
         }
     }
