@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tokio::sync::watch;
+
 use super::error::ReadError;
-use super::life_cycle::{AttachedReader, ReaderRole, RecordGuard, Tracked};
+use super::life_cycle::{AttachedReader, ReaderRole, RecordGuard, State, Tracked};
 use super::reader::choose_ends;
 use crate::end::End;
 use crate::journal::{Item, JournalReader, Stream as JournalStream, kind};
@@ -182,6 +184,30 @@ pub struct Follower {
     most: usize,
     /// Number of the first size to return.
     first_size: u64,
+    /// Set while everything is read: what changes when there is more.
+    idle: Option<Changes>,
+}
+
+/// Receivers of the changes after which an execution may have more to read.
+#[derive(Debug)]
+struct Changes {
+    states: watch::Receiver<State>,
+    positions: watch::Receiver<u64>,
+}
+
+impl Changes {
+    /// Whether nothing has changed. The senders stay alive as long as the execution.
+    fn is_unchanged(&self) -> bool {
+        let is_same = |changed: Result<bool, _>| changed.is_ok_and(|changed: bool| !changed);
+        is_same(self.states.has_changed()) && is_same(self.positions.has_changed())
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.states.changed() => {}
+            _ = self.positions.changed() => {}
+        }
+    }
 }
 
 impl Follower {
@@ -196,6 +222,7 @@ impl Follower {
             ended: false,
             most: MAX_ENTRY_BYTES,
             first_size: 0,
+            idle: None,
         }
     }
 
@@ -305,24 +332,38 @@ impl Follower {
     /// Waits for the next entry. `None` after the end and the output written by then; [`Follower::next_late`]
     /// continues with the output of leftovers.
     pub async fn next(&mut self) -> Result<Option<Entry>, ReadError> {
+        self.idle = None;
+        self.wait_for(true).await
+    }
+
+    /// Like [`Follower::next`], but does not look for a size that follows the entries returned so far. It reads only
+    /// after its execution has reported something, however often it is called and cancelled.
+    pub async fn next_reported(&mut self) -> Result<Option<Entry>, ReadError> {
         self.wait_for(true).await
     }
 
     /// Like [`Follower::next`], but `None` only when no more output can follow.
     pub async fn next_late(&mut self) -> Result<Option<Entry>, ReadError> {
+        self.idle = None;
         self.wait_for(false).await
     }
 
     async fn wait_for(&mut self, stop_at_end: bool) -> Result<Option<Entry>, ReadError> {
-        let mut states = self.tracked.states();
-        let mut positions = self.tracked.positions();
         loop {
+            if let Some(idle) = &mut self.idle {
+                if idle.is_unchanged() {
+                    self.tracked.watch_growth(self.reader.cursor());
+                    idle.wait().await;
+                }
+                self.idle = None;
+            }
+            let mut states = self.tracked.states();
+            let positions = self.tracked.positions();
             // Checked before reading, so that everything written until then is read below.
             let (end, over) = {
                 let state = states.borrow_and_update();
                 (state.status.end().cloned(), state.closed || state.refused.is_some())
             };
-            positions.mark_unchanged();
             if let Some(entry) = self.try_next()? {
                 return Ok(Some(entry));
             }
@@ -335,12 +376,7 @@ impl Follower {
             if over || (stop_at_end && self.ended) {
                 return Ok(None);
             }
-            self.tracked.watch_growth(self.reader.cursor());
-            tokio::select! {
-                // Both senders stay alive: this holds them.
-                _ = states.changed() => {}
-                _ = positions.changed() => {}
-            }
+            self.idle = Some(Changes { states, positions });
         }
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Output {
     cursor: u64,
     /// An entry that follows the bytes that were returned.
     next: Option<Entry>,
+    /// Whether everything was read: there is more when [`Output::wait`] returns.
+    is_read: bool,
     /// Wakes a viewer whose terminal got another size.
     sizes: watch::Receiver<TerminalSize>,
     /// When all output was last read.
@@ -56,6 +58,7 @@ impl Output {
             follower: Some(follower),
             cursor,
             next: None,
+            is_read: false,
             sizes: hub.terminal.sizes(),
             caught_up: now,
             checked: now,
@@ -71,6 +74,7 @@ impl Output {
             follower: None,
             cursor: 0,
             next: None,
+            is_read: false,
             sizes: hub.terminal.sizes(),
             caught_up: now,
             checked: now,
@@ -87,7 +91,7 @@ impl Output {
     pub(super) async fn wait(&mut self) {
         if let Some(at) = self.retry_at {
             tokio::time::sleep_until(at).await;
-            self.retry_at = None;
+            (self.retry_at, self.is_read) = (None, false);
             return;
         }
         let Some(follower) = &mut self.follower else { return };
@@ -101,10 +105,14 @@ impl Output {
             }
         };
         let read = tokio::select! {
-            read = follower.next() => read,
+            read = follower.next_reported() => read,
             // A size is a record without bytes, which does not wake a follower.
-            () = resized => return,
+            () = resized => {
+                self.is_read = false;
+                return;
+            }
         };
+        self.is_read = false;
         match read {
             Ok(Some(entry)) => self.next = Some(entry),
             // Ended, and read to the end.
@@ -172,8 +180,12 @@ impl Output {
     }
 
     fn read(&mut self) -> Result<Option<Entry>, ReadError> {
-        let Some(follower) = &mut self.follower else { return Ok(None) };
+        let Some(follower) = self.follower.as_mut().filter(|_| !self.is_read) else { return Ok(None) };
         match follower.try_next() {
+            Ok(None) => {
+                self.is_read = true;
+                Ok(None)
+            }
             Err(ReadError::OutOf(_)) => {
                 self.retry_at = Some(Instant::now() + READ_RETRY_INTERVAL);
                 Ok(None)
