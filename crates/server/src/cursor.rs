@@ -73,7 +73,7 @@ impl FromStr for Cursor {
             let shown: String = text.chars().take(40).collect();
             ApiError::invalid(
                 "since",
-                format!("{shown:?} is no cursor; give one that an answer or an event had"),
+                format!("invalid cursor {shown:?}; use one from a response or an event"),
             )
         };
         let mut parts = text.split(':');

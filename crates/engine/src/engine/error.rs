@@ -182,7 +182,7 @@ pub enum ControlError {
     Busy,
     /// Its standard input is not open.
     #[error(
-        "standard input is not open; start the execution with Stdin::Open or OpenWith, and write before closing it"
+        "standard input is not open; keep it open when the execution is started, and write before it is closed"
     )]
     StdinNotOpen,
     /// It has not ended, so its record cannot be removed.

@@ -84,7 +84,7 @@ pub(super) fn user(user: &User, default: Option<&User>) -> Result<(), StartError
     let name = &user.name;
     if default.is_some() && (user.is_own() || user.uid == 0) {
         return refused(format!(
-            "commands must not run as {name}: this server runs commands as other users than root and its own (run-as)"
+            "commands must not run as {name}: with run-as, root and the user of the server are not allowed"
         ));
     }
     if user.is_own_in_refused_groups() {

@@ -29,7 +29,10 @@ pub(super) fn notes(request: &CommandRequest, complete: &CompleteEvent) -> Vec<S
             Some(Leftovers::Adopt) => {
                 format!("the command left {left}; each is now a process of its own, see `sandcrab ps`")
             }
-            _ => format!("the command left {left}; end them with `sandcrab kill {}`", result.execution_id),
+            _ => {
+                let them = if count == 1 { "it" } else { "them" };
+                format!("the command left {left}; end {them} with `sandcrab kill {}`", result.execution_id)
+            }
         });
     }
     notes

@@ -76,7 +76,7 @@ impl<R: BufRead> Cast<R> {
         let mut cast = Self { lines, line: 0, is_relative: false, last: 0.0 };
         let text = cast.next_line()?.ok_or_else(|| cast.invalid("the file is empty"))?;
         let header: RawHeader =
-            serde_json::from_str(&text).map_err(|_| cast.invalid("it is not the header of an asciicast"))?;
+            serde_json::from_str(&text).map_err(|_| cast.invalid("not an asciicast header"))?;
         let (cols, rows) = match (header.version, header.term) {
             (2, _) => (header.width, header.height),
             (3, Some(term)) => (term.cols, term.rows),
@@ -167,7 +167,7 @@ mod tests {
     fn errors_have_a_line() {
         let error = |text: &str| events(text).unwrap_err().to_string();
         assert_eq!(error(""), "line 1: the file is empty");
-        assert_eq!(error("hello\n"), "line 1: it is not the header of an asciicast");
+        assert_eq!(error("hello\n"), "line 1: not an asciicast header");
         assert!(error("{\"version\":1}\n").contains("version 1"));
         let head = "{\"version\":2,\"width\":80,\"height\":24}\n";
         assert_eq!(error(&format!("{head}[1]\n")), "line 2: expected [TIME, CODE, DATA]");

@@ -70,7 +70,7 @@ fn leftovers_with_the_command_that_ends_them() {
     let pid = finished.text().trim();
     assert!(finished.stderr.starts_with("note: the command left 1 process: "), "{finished:?}");
     assert!(
-        finished.stderr.contains(&format!("(PID {pid}); end them with `sandcrab kill left`\n")),
+        finished.stderr.contains(&format!("(PID {pid}); end it with `sandcrab kill left`\n")),
         "{finished:?}"
     );
     let listed = server.run(&["ps"]).with_code(0);

@@ -88,7 +88,7 @@ fn what_is_not_a_recording_is_an_error() {
     let missing = run(&["/nowhere/x.cast"]).with_code(125);
     assert!(missing.stderr.contains("failed to play /nowhere/x.cast: No such file"), "{missing:?}");
     let other = run(&["/etc/passwd"]).with_code(125);
-    assert!(other.stderr.contains("line 1: it is not the header of an asciicast"), "{other:?}");
+    assert!(other.stderr.contains("line 1: not an asciicast header"), "{other:?}");
     assert!(other.stderr.contains("hint: "), "{other:?}");
     let endless = run(&["/dev/zero"]).with_code(125);
     assert!(endless.stderr.contains("line 1: longer than"), "{endless:?}");

@@ -67,7 +67,7 @@ fn reworded(error: ApiError) -> ApiError {
         ErrorCode::SessionTerminated => {
             let code = error.context("exitCode").map_or_else(|| "unknown".to_owned(), Value::to_string);
             error.reword(format!("Session '{session}' shell exited (exit code: {code})")).suggest(
-                "The variables, folder and functions of the session are lost. The next command with its id starts a \
+                "The variables, working directory and functions of the session are lost. The next command with its id starts a \
                  new session",
             )
         }
