@@ -6,15 +6,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use sandcrab_api::ErrorCode;
 use subtle::ConstantTimeEq;
 
 use crate::admission::Admission;
-use crate::app::App;
 use crate::config::{Access, Listen};
 use crate::error::ApiError;
 
@@ -136,6 +133,18 @@ impl AccessPolicy {
         Err(unauthorized("a token is required"))
     }
 
+    /// Refuses a request without the token, for routes that are not public.
+    pub(crate) fn admit(&self, request: &Request) -> Result<(), ApiError> {
+        self.check_token(request.method(), request.uri(), request.headers())?;
+        let admission = request.extensions().get::<Arc<Admission>>();
+        if admission.is_some_and(|admission| !admission.admit()) {
+            // The connection was selected to be closed, so the response of a handler would be cut off.
+            let why = "connections: this one is closed before its first request; connect again";
+            return Err(ApiError::too_many(why));
+        }
+        Ok(())
+    }
+
     /// Returns the headers of the response if the request is a CORS preflight of an allowed origin.
     pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<HeaderMap> {
         if method != Method::OPTIONS || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
@@ -170,28 +179,6 @@ impl AccessPolicy {
 /// Extension of a request that came over a WebSocket, which was authorized when it was opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Multiplexed;
-
-/// Refuses a request without the token. The layer of every route that is not public.
-pub(crate) async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
-    let is_admitted = request.extensions().get::<Multiplexed>().is_some();
-    let checked = if is_admitted {
-        Ok(())
-    } else {
-        app.access.check_token(request.method(), request.uri(), request.headers())
-    };
-    match checked {
-        Ok(()) => {
-            let admission = request.extensions().get::<Arc<Admission>>();
-            if admission.is_some_and(|admission| !admission.admit()) {
-                // The connection was selected to be closed, so the response of a handler would be cut off.
-                let why = "connections: this one is closed before its first request; connect again";
-                return ApiError::too_many(why).into_response();
-            }
-            next.run(request).await
-        }
-        Err(refusal) => refusal.into_response(),
-    }
-}
 
 /// The tokens among the subprotocols that a WebSocket client offers.
 pub(crate) fn token_protocols(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {

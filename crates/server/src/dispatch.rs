@@ -11,6 +11,11 @@ use axum::response::Response;
 use hyper::body::Incoming;
 use tower::Service;
 
+use crate::socket::Inside;
+
+/// The route of the multiplexed WebSocket.
+const SOCKET_PATH: &str = "/ws";
+
 /// Every application of a server. Cloned for each request.
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
@@ -23,7 +28,11 @@ impl Dispatch {
     }
 
     /// Answers one request.
-    pub(crate) async fn answer(mut self, request: Request<Incoming>) -> Result<Response, Infallible> {
+    pub(crate) async fn answer(mut self, mut request: Request<Incoming>) -> Result<Response, Infallible> {
+        if request.uri().path() == SOCKET_PATH {
+            // Requests over the WebSocket use the same routes.
+            request.extensions_mut().insert(Inside(self.api.clone()));
+        }
         // A router is always ready.
         self.api.call(request).await
     }

@@ -65,8 +65,20 @@ impl FromRequestParts<App> for RequestId {
     }
 }
 
+/// The state of the outermost layer.
+#[derive(Debug, Clone)]
+pub(crate) struct Outermost {
+    pub(crate) app: App,
+    /// Whether its routes require a token.
+    pub(crate) requires_token: bool,
+}
+
 /// The outermost layer.
-pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn outermost(
+    State(Outermost { app, requires_token }): State<Outermost>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let begun = Instant::now();
     let id = RequestId::of(request.headers());
     let cross_origin = app.access.cross_origin_headers(request.headers());
@@ -77,7 +89,7 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
     let mut response = if let Some(headers) = app.access.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
     } else {
-        match check(&app, &request, is_multiplexed) {
+        match check(&app, &request, requires_token, is_multiplexed) {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
                 let span = tracing::debug_span!("request", id = id.as_str());
@@ -107,7 +119,7 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
 
 /// Checks that apply to every request.
 #[expect(clippy::result_large_err, reason = "the refusal is the response")]
-fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Response> {
+fn check(app: &App, request: &Request, requires_token: bool, is_multiplexed: bool) -> Result<(), Response> {
     if is_multiplexed {
         return framing::check_single(request.headers()).map_err(ApiError::into_response);
     }
@@ -119,7 +131,9 @@ fn check(app: &App, request: &Request, is_multiplexed: bool) -> Result<(), Respo
         }
         response
     })?;
-    app.access.check_page(request.uri(), request.headers()).map_err(ApiError::into_response)
+    let page = app.access.check_page(request.uri(), request.headers());
+    let checked = page.and_then(|()| if requires_token { app.access.admit(request) } else { Ok(()) });
+    checked.map_err(ApiError::into_response)
 }
 
 /// Runs the handler. A panic becomes a 500 response.

@@ -1,8 +1,8 @@
 //! The routes and the OpenAPI document, generated from one list.
 
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::Router;
+use axum::extract::Request;
 use axum::http::Uri;
-use axum::{Extension, Router};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::frame::{ClientFrame, ServerFrame};
 use sandcrab_api::terminal::{TerminalClientFrame, TerminalFrame};
@@ -12,11 +12,12 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::layer::{self, Outermost};
 use crate::routes::{
     environment, events, execute, logs, output, process, recording, screen, service, session, socket, stdin,
     terminal, terminal_input, terminal_socket,
 };
-use crate::{access, document, layer, operations};
+use crate::{document, operations};
 
 /// The routes and schemas of the OpenAPI document.
 #[derive(OpenApi)]
@@ -95,23 +96,18 @@ pub(crate) fn router(app: &App) -> Router {
         .route_layer(axum::middleware::from_fn(operations::check))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
-    let router = match &app.compat {
+    match &app.compat {
         Some(compat) => compat.router(routes, |routes| layered(routes, app)),
         None => layered(routes, app),
-    };
-    // Requests over the WebSocket use the same router.
-    router.clone().layer(Extension(crate::socket::Inside(router)))
+    }
 }
 
-/// Adds the layers that all routes share.
+/// Adds what all routes share, as one layer: the router allocates and clones each layer, and all layers inside it,
+/// several times for each request. Bodies have their own limits, and no extractor that has a default limit is used.
 fn layered(routes: Router<App>, app: &App) -> Router {
-    routes
-        // Bodies have their own limits.
-        .layer(DefaultBodyLimit::disable())
-        // Routes above this line require a token; routes below it are public.
-        .layer(axum::middleware::from_fn_with_state(app.clone(), access::require_token))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), layer::outermost))
-        .with_state(app.clone())
+    // All these routes require a token; public ones are to be added with another value.
+    let outermost = Outermost { app: app.clone(), requires_token: true };
+    routes.layer(axum::middleware::from_fn_with_state(outermost, layer::outermost)).with_state(app.clone())
 }
 
 async fn not_found(uri: Uri) -> ApiError {
