@@ -359,6 +359,10 @@ impl Viewer {
     }
 
     fn error(&mut self, code: ErrorCode, message: &str) {
+        if matches!(self.phase, Phase::Ended) {
+            // The exit frame is the last one.
+            return;
+        }
         let frame = TerminalErrorFrame { code, message: truncated(message) };
         self.outbox.frame(&TerminalFrame::Error(frame));
     }
