@@ -231,7 +231,7 @@ pub(crate) fn release_memory() {
 #[inline(never)]
 pub(crate) fn release_stack() {
     /// Distance from this frame: the red zone, and the frames of the call below.
-    const MARGIN: usize = 16 << 10;
+    const MARGIN: usize = 4 << 10;
     /// No start needs more stack than this.
     const DEPTH: usize = 256 << 10;
     let here = 0_u8;
