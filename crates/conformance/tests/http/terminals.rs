@@ -213,6 +213,8 @@ async fn a_screen_survives_the_server() {
         async { while !matches!(viewer.next().await, ViewerMessage::Gone | ViewerMessage::Closed(..)) {} };
     with_timeout(gone).await;
     server.restart().await;
+    // Also in a list, before a client looks at the screen.
+    target.until("/api/terminal/list", |list| list["terminals"][0]["title"] == "kept").await;
     let mut after = cells().await;
     after["timestamp"] = before["timestamp"].clone();
     assert_eq!(after, before);

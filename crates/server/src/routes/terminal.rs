@@ -1,5 +1,6 @@
 //! Terminals: created, listed, deleted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
@@ -14,6 +15,7 @@ use sandcrab_api::terminal::{
 use sandcrab_engine::{
     CommandSpec, CreatedTerminal, DEFAULT_GRACE, ExecutionId, SessionId, Terminal, TerminalSize, TerminalSpec,
 };
+use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
 use crate::convert;
@@ -24,6 +26,9 @@ use crate::routes::execute::SessionQuery;
 use crate::sandbox::Sandbox;
 use crate::summary::with_retries;
 use crate::terminal::{self, TrackFrom};
+
+/// Maximum time for which a list reads titles from the screens of running terminals. Others are as last known.
+const TITLES_TIME: Duration = Duration::from_millis(250);
 
 /// Creates a terminal, and responds when its program runs.
 ///
@@ -122,12 +127,17 @@ pub(crate) fn size(cols: Option<u16>, rows: Option<u16>) -> Result<TerminalSize,
 #[utoipa::path(get, path = "/api/terminal/list", operation_id = "listTerminals", tag = "terminals",
     responses((status = 200, description = "The terminals.", body = TerminalList)))]
 pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Response, ApiError> {
-    let describe = |terminal: Terminal| {
+    let until = Instant::now() + TITLES_TIME;
+    let mut terminals = Vec::new();
+    for terminal in sandbox.engine.terminals() {
         let hub = app.terminals.find(&terminal);
+        if let Some(hub) = hub.as_ref().filter(|hub| Instant::now() < until && !hub.is_title_current()) {
+            // A task is not cancelled: it may have read queries, whose answers would be lost.
+            drop(timeout_at(until, tokio::spawn(Arc::clone(hub).refresh_title())).await);
+        }
         let title = hub.as_ref().and_then(|hub| hub.title()).unwrap_or_default();
-        describe(&terminal, title, hub.map_or(0, |hub| hub.viewers()))
-    };
-    let terminals = sandbox.engine.terminals().into_iter().map(describe).collect();
+        terminals.push(describe(&terminal, title, hub.map_or(0, |hub| hub.viewers())));
+    }
     app.outgoing.json(&TerminalList { success: true, terminals, timestamp: Timestamp::now() })
 }
 

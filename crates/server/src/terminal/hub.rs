@@ -40,7 +40,8 @@ pub(crate) struct Hub {
     /// Whether that cursor is known. Until then no query is answered, because it may be an old one.
     is_answering: AtomicBool,
     replies: Mutex<ReplyBudget>,
-    title: Mutex<Option<String>>,
+    /// The title as last known, and the cursor up to which output is part of it.
+    title: Mutex<Option<(u64, String)>>,
     emulator: Arc<tokio::sync::Mutex<Option<Cached>>>,
     is_evicting: AtomicBool,
 }
@@ -171,7 +172,22 @@ impl Hub {
 
     /// The title as last known.
     pub(crate) fn title(&self) -> Option<String> {
-        lock(&self.title).clone()
+        lock(&self.title).as_ref().map(|(_, title)| title.clone())
+    }
+
+    /// Whether all output is part of the title as last known.
+    pub(crate) fn is_title_current(&self) -> bool {
+        let end = self.terminal.execution().info().output_bytes;
+        lock(&self.title).as_ref().is_some_and(|(cursor, _)| *cursor >= end)
+    }
+
+    /// Reads the title from the present screen. An emulator that no other client needs is not kept for it.
+    pub(crate) async fn refresh_title(self: Arc<Self>) {
+        let is_needed = self.emulator.try_lock().map_or(true, |slot| slot.is_some());
+        let is_known = self.screen().await.is_ok();
+        if is_known && !is_needed {
+            self.drop_idle_emulator();
+        }
     }
 
     /// The present screen. Waits for memory and for other users of it.
@@ -199,7 +215,8 @@ impl Hub {
         }
         self.begin_eviction();
         let guard = ScreenGuard(slot);
-        *lock(&self.title) = Some(guard.emulator().screen.title().to_owned());
+        let (cursor, title) = (guard.emulator().cursor(), guard.emulator().screen.title().to_owned());
+        *lock(&self.title) = Some((cursor, title));
         self.saw(guard.emulator().cursor());
         Ok(guard)
     }
