@@ -7,6 +7,9 @@ use crate::width::width;
 
 /// Largest number of repetitions of REP. Larger counts are reduced to it.
 pub(crate) const REPEAT_LIMIT: usize = 2000;
+/// Work of printing one code point, in cells that are touched: one of a text of several, and one that is not ASCII.
+const COMBINED_WORK: usize = 128;
+const PRINT_WORK: usize = 16;
 /// Columns behind the right margin that the cursor can reach by characters without width.
 const OVERSHOOT_LIMIT: usize = 64;
 
@@ -176,6 +179,19 @@ impl Screen {
         self.buffer_mut().row_mut(y).set(at, Cell { content, ..cell });
     }
 
+    /// As many repetitions as the work that is left allows, up to `count`. Each takes work itself, and a part of that of
+    /// scrolling a line.
+    fn affordable(&mut self, count: usize, each: usize) -> usize {
+        let buffer = self.buffer();
+        // The whole screen scrolls at no cost.
+        let is_whole = buffer.top == 0 && buffer.bottom + 1 == self.rows;
+        let scroll = if is_whole { 0 } else { self.rows };
+        let work = each + (scroll * self.join as usize).div_ceil(self.cols);
+        let count = count.min(self.work / work);
+        self.work -= count * work;
+        count
+    }
+
     /// Writes the character before the cursor again (REP).
     pub(crate) fn repeat(&mut self, count: usize) {
         if self.join == 0 {
@@ -192,7 +208,12 @@ impl Screen {
             code => vec![code],
         };
         self.in_run = false;
-        let count = count.min(REPEAT_LIMIT);
+        let each = match text[..] {
+            [0x20..=0x7e] => 1,
+            [_] => PRINT_WORK,
+            _ => COMBINED_WORK * text.len(),
+        };
+        let count = self.affordable(count.min(REPEAT_LIMIT), each);
         match text[..] {
             [code @ 0x20..=0x7e] => self.print_ascii(&vec![code.to_le_bytes()[0]; count]),
             _ => (0..count).for_each(|_| text.iter().for_each(|&code| self.print(code))),

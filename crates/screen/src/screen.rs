@@ -14,8 +14,8 @@ use crate::{Cursor, Modes, Size};
 /// Fewest columns of a screen, as in xterm.js: a wide character must fit.
 pub(crate) const MIN_COLS: usize = 2;
 
-/// Cells that sequences which touch every cell may touch, for each byte of output. Screens of up to four thousand cells
-/// are never limited.
+/// Cells that sequences which touch many cells may touch, for each byte of output. Those that touch every cell are never
+/// limited on screens of up to four thousand cells.
 const WORK_PER_BYTE: usize = 1 << 10;
 /// Cells that such sequences may touch at once.
 const WORK_LIMIT: usize = 1 << 26;
@@ -50,8 +50,8 @@ pub struct Screen {
     /// Whether the last thing was a character.
     pub(crate) in_run: bool,
     pub(crate) replies: Vec<u8>,
-    /// Cells that sequences which touch every cell may still touch.
-    work: usize,
+    /// Cells that sequences which touch many cells may still touch.
+    pub(crate) work: usize,
     /// Whether something changed since `changes` was increased.
     pub(crate) dirty: bool,
     changes: u64,

@@ -1,5 +1,7 @@
 //! Hostile output: the emulator does not panic, hang or grow.
 
+use std::time::Instant;
+
 use crate::output::config;
 use proptest::prelude::*;
 use sandcrab_screen::{Color, REPLIES_LIMIT, SCROLLBACK_LINES, Screen, Size};
@@ -114,9 +116,10 @@ fn memory_is_measured() {
     // Fills both buffers with cells of `content`, which gets a number.
     let fill = |screen: &mut Screen, content: &dyn Fn(u32) -> String| {
         let Size { cols, rows } = screen.size();
-        let cells = usize::from(cols) * (usize::from(rows) + SCROLLBACK_LINES);
-        for switch in ["", "\x1b[?1049h"] {
+        let above = usize::from(cols) * SCROLLBACK_LINES;
+        for (switch, above) in [("", above), ("\x1b[?1049h", 0)] {
             screen.feed(switch.as_bytes());
+            let cells = usize::from(cols) * usize::from(rows) + above;
             for number in 0..u32::try_from(cells).expect("few cells") {
                 screen.feed(content(number).as_bytes());
             }
@@ -131,7 +134,7 @@ fn memory_is_measured() {
         &|number| format!("e{}{}{}", mark(number), mark(number / 64), mark(number / 4096)),
         &|number| format!("\x1b]8;;x:{number}\x1b\\x"),
     ];
-    for size in [Size::new(65, 24), Size::new(200, 50), Size::new(1000, 300)] {
+    for size in [Size::new(65, 24), Size::new(100, 50)] {
         for (at, content) in contents.iter().enumerate() {
             let before = resident();
             let mut screen = Screen::new(size, SCROLLBACK_LINES);
@@ -183,6 +186,30 @@ fn a_huge_screen_can_become_narrow() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 100 << 20, "{grown} bytes");
     assert_eq!(screen.size(), Size::new(1000, 1000));
+}
+
+/// A few bytes must not cost milliseconds again and again.
+#[test]
+fn repetitions_cost_no_more_than_other_output() {
+    const BYTES: usize = 2 << 10;
+    let time_of = |pattern: &str| {
+        // Columns are inserted until the work that is allowed at once is used up.
+        let mut screen = Screen::new(Size::new(1000, 1000), SCROLLBACK_LINES);
+        screen.feed("\x1b[1 @".repeat(100).as_bytes());
+        screen.resize(Size::new(2, 1000));
+        // A scroll region: lines below it are moved for each line.
+        screen.feed(b"\x1b[1;2r\x1b[2;1H");
+        let output = pattern.repeat(BYTES / pattern.len());
+        let start = Instant::now();
+        screen.feed(output.as_bytes());
+        start.elapsed()
+    };
+    let plain = time_of("\n");
+    let marks: String = (0..31).map(|mark| char::from_u32(0x300 + mark).unwrap_or('\u{300}')).collect();
+    for pattern in ["x\x1b[2000b", "漢\x1b[2000b", &format!("e{marks}\x1b[2000b")] {
+        let repeated = time_of(pattern);
+        assert!(repeated < 20 * plain, "{repeated:?}, not {plain:?}, for {pattern:?}");
+    }
 }
 
 #[test]
