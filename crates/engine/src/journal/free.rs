@@ -34,9 +34,6 @@ const SLOTS_FOR_ONE_OPEN: u32 = 8;
 /// More are opened when at most this fraction of them is left.
 const LEFT_OPEN_DIVISOR: usize = 8;
 
-/// Number of slots opened at a time while others are being released: those stay open, and need only this much time.
-const OPENED_WHILE_RECYCLING: usize = 16;
-
 /// A free slot whose file is open.
 #[derive(Debug)]
 pub(crate) struct OpenSlot {
@@ -180,7 +177,6 @@ impl FreeSlots {
             return None;
         }
         let wanted = wanted - self.open.len();
-        let wanted = if self.recycling { wanted.min(OPENED_WHILE_RECYCLING) } else { wanted };
         let free = self.closed.split_off(self.closed.len().saturating_sub(wanted));
         let new = if self.recycling { 0 } else { u32::try_from(wanted - free.len()).unwrap_or(0) };
         if free.is_empty() && new == 0 {
