@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use sandcrab_engine::{Engine, EngineConfig, OpenError, SupervisorProgram};
@@ -129,6 +129,16 @@ pub(crate) fn cgroups_of(nonces: &BTreeSet<u64>) -> Vec<PathBuf> {
     found.into_iter().filter(is_own).collect()
 }
 
+/// Removes a directory, in several attempts: a thread of the engine may create a file meanwhile.
+fn remove(directory: &Path) {
+    for _ in 0..200 {
+        if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
+            return;
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let deadline = Instant::now() + TEST_TIMEOUT;
@@ -146,7 +156,7 @@ impl Drop for Place {
             known.iter().for_each(|seen| seen.kill());
             let left = if nonces.is_empty() { Vec::new() } else { cgroups_of(&nonces) };
             if known.is_empty() && left.is_empty() {
-                return;
+                return remove(self.dir.path());
             }
             left.iter().for_each(|path| cgroups::remove(path));
             if Instant::now() > deadline {
