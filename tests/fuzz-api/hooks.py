@@ -7,6 +7,7 @@ import zlib
 
 import requests
 import schemathesis
+from schemathesis.core import NotSet
 
 URL, TOKEN = os.environ["FUZZ_URL"], os.environ["FUZZ_TOKEN"]
 
@@ -49,7 +50,11 @@ TEXTS = [
 # A command whose input stays open waits for it, with a short timeout.
 WAITING, WAITING_MS = "cat", 100
 # Without a timeout, a wait is for what a program may never show, and a terminal has a shell that never exits.
-LONGEST_MS = {"/api/terminal/{id}/wait": WAITING_MS, "/api/terminal/create": 1000}
+LONGEST_MS = {
+    "/api/process/{id}/wait": 2000,
+    "/api/terminal/{id}/wait": WAITING_MS,
+    "/api/terminal/create": 1000,
+}
 PROGRAMS = ["true", "false", "echo", "printf", "/no/such/program", "/etc/passwd"]
 # Fields and headers of a command whose generated values are valid only by chance.
 CHANCY = {
@@ -137,6 +142,15 @@ def living(path):
     return None
 
 
+def bounded(parameters, most):
+    """Limits a timeout. Invalid values are unchanged."""
+    timeout = parameters.get("timeoutMs")
+    is_long = isinstance(timeout, (int, float)) or (isinstance(timeout, str) and timeout.isascii() and timeout.isdigit())
+    if timeout is None or (is_long and most < int(timeout) < 2**63):
+        return {**parameters, "timeoutMs": most}
+    return parameters
+
+
 def run_nothing(body):
     """Replaces the command in a body by a harmless one."""
     body["command"] = harmless(body["command"], body.get("args"))
@@ -150,14 +164,16 @@ def before_call(context, case, kwargs):
     lucky = case.meta.generation.mode.is_positive and number(repr((case.path_parameters, case.body))) % 2
     if lucky and (name := living(case.operation.path)):
         case.path_parameters = {"id": name}
+    most = LONGEST_MS.get(case.operation.path)
+    if most is not None and case.method == "GET":
+        case.query = bounded(case.query or {}, most)
+    if most is not None and case.method == "POST" and isinstance(case.body, NotSet):
+        case.body, case.media_type = {}, "application/json"
     if not isinstance(case.body, dict):
         return
     body = dict(case.body)
-    if (most := LONGEST_MS.get(case.operation.path)) is not None:
-        # Invalid values are unchanged.
-        timeout = body.get("timeoutMs")
-        if timeout is None or (isinstance(timeout, (int, float)) and timeout > most):
-            body["timeoutMs"] = most
+    if most is not None:
+        body = bounded(body, most)
     if "command" in body:
         if lucky:
             body = plausible(body)
