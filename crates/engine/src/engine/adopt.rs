@@ -188,10 +188,11 @@ impl Inner {
         link: &Arc<SupervisorLink>,
         held: &Held,
     ) {
-        tracked.set_link(link);
+        // Before the connection is used: a later resize must not be replaced by the size that was reported before it.
         if let (Some(terminal), Some(size)) = (&tracked.fixed.terminal, held.size) {
             terminal.sizes.send_replace(size);
         }
+        tracked.set_link(link);
         link.track(Arc::clone(tracked));
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
             self.execution_started(tracked, pid);

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::Inner;
 use super::error::ControlError;
 use super::life_cycle::{RecordGuard, State, Tracked};
-use super::link::LinkError;
+use super::link::{LinkError, SupervisorLink};
 use super::output::{Follower, Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::recover::Liveness;
@@ -257,15 +257,15 @@ impl Execution {
         if self.tracked.end().is_some() {
             return Err(ControlError::Ended);
         }
-        let link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
-        let mut answer = link.ask(request).await;
-        if answer == Err(LinkError::Gone) && self.tracked.end().is_none() {
-            answer = match Inner::liveness_of(&Arc::downgrade(&self.engine), link.nonce).await {
-                Some(Liveness::Alive(living)) => living.link.ask(request).await,
-                Some(Liveness::Dead) | None => answer,
-            };
+        let mut link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
+        for _ in 0..SEND_ATTEMPTS {
+            match link.ask(request).await {
+                Err(LinkError::Gone) if self.tracked.end().is_none() => {}
+                answer => return heard(answer),
+            }
+            link = self.next_link(&link).await.ok_or(ControlError::Disconnected)?;
         }
-        heard(answer)
+        Err(ControlError::Disconnected)
     }
 
     /// Sends a request that must not be repeated. A request that could not be sent, because the connection is over, is sent
@@ -279,12 +279,15 @@ impl Execution {
                 Err(LinkError::Gone) if self.tracked.end().is_none() => {}
                 Err(e) => return Err(e),
             }
-            // The task of the old connection looks for the supervisor. A second one beside it would end the connection that
-            // the first one has found.
-            let next = timeout(RECONNECT_TIME, self.tracked.next_link(&link)).await;
-            link = next.ok().flatten().ok_or(LinkError::Gone)?;
+            link = self.next_link(&link).await.ok_or(LinkError::Gone)?;
         }
         Err(LinkError::Gone)
+    }
+
+    /// The connection after one that is over. The task of the old one looks for the supervisor: a second search beside it
+    /// would end the connection that the first one has found.
+    async fn next_link(&self, link: &Arc<SupervisorLink>) -> Option<Arc<SupervisorLink>> {
+        timeout(RECONNECT_TIME, self.tracked.next_link(link)).await.ok().flatten()
     }
 
     /// Opens its journal. The guard protects the record from removal.
