@@ -21,7 +21,7 @@ use crate::protocol::{Answer, Bytes, Request};
 /// Default grace period between the signal of a kill and SIGKILL.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-/// Number of connections on which a request is tried that must not be repeated.
+/// Number of connections on which a request is tried if connections break.
 const SEND_ATTEMPTS: usize = 3;
 /// Time for which such a request waits for the next connection.
 const RECONNECT_TIME: Duration = Duration::from_secs(20);

@@ -23,9 +23,11 @@ use crate::terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, TerminalSize};
 /// Default value of `TERM`.
 pub const DEFAULT_TERM: &str = "xterm-256color";
 
-/// Maximum time to wait for processes of an ended terminal, which may be about to exit after its hangup, before its id
-/// is refused, and the interval of looking at them.
-const DYING_LEFTOVERS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(10));
+/// Maximum time to wait for processes of an ended terminal before its id is refused: after the hangup they may be about
+/// to exit.
+const LEFTOVERS_EXIT_TIME: Duration = Duration::from_millis(500);
+/// Interval of looking at them.
+const LEFTOVERS_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A terminal to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,14 +245,13 @@ impl Terminal {
 
     /// Waits for processes that are about to exit.
     async fn leftovers_exit(&self) {
-        let (timeout, interval) = DYING_LEFTOVERS;
         let gone = async {
             while self.execution.tracked.has_leftovers() {
-                tokio::time::sleep(interval).await;
+                tokio::time::sleep(LEFTOVERS_INTERVAL).await;
             }
         };
         // Those that stay are reported by the refusal of the id.
-        let _ = tokio::time::timeout(timeout, gone).await;
+        let _ = tokio::time::timeout(LEFTOVERS_EXIT_TIME, gone).await;
     }
 
     fn state(&self) -> Option<&TerminalState> {
