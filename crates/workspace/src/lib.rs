@@ -1,0 +1,37 @@
+//! Operations on the files of a sandbox.
+//!
+//! # Usage
+//!
+//! [`resolve`] maps a path of a request to an absolute path. [`Identity::run`] runs an operation with the permissions
+//! of the user that commands run as. Every operation is a blocking function: call it on a blocking thread.
+//!
+//! ```
+//! use sandcrab_workspace::{Base, Identity, resolve};
+//!
+//! # fn main() -> Result<(), sandcrab_workspace::FileError> {
+//! let base = Base { cwd: "/tmp".as_ref(), workspace: "/srv/work".as_ref(), has_workspace_directory: false };
+//! assert_eq!(resolve(b"/workspace/a.txt", &base)?, std::path::Path::new("/srv/work/a.txt"));
+//! let exists = Identity::own().run(|| std::path::Path::new("/tmp").exists());
+//! assert!(exists.is_ok_and(|exists| exists));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Theory of operation
+//!
+//! See `docs/design/workspace.md`. The kernel checks every operation against the user of the commands, so a symbolic
+//! link in the workspace cannot reach a file that the commands cannot reach.
+//!
+//! # Limits
+//!
+//! Every limit is a public constant beside the operation that it bounds.
+
+mod error;
+mod identity;
+mod path;
+mod stat;
+
+pub use error::{FileError, FileErrorKind};
+pub use identity::Identity;
+pub use path::{Base, MAX_PATH_BYTES, WORKSPACE, resolve};
+pub use stat::{FileType, Stat, exists, stat};
