@@ -27,11 +27,27 @@
 //! Every limit is a public constant beside the operation that it bounds.
 
 mod error;
+mod find;
 mod identity;
 mod path;
+mod pattern;
+mod replace;
+mod search;
 mod stat;
+mod walk;
 
 pub use error::{FileError, FileErrorKind};
+pub use find::{FindOptions, Found, MAX_FOUND_PATHS, find};
 pub use identity::Identity;
 pub use path::{Base, MAX_PATH_BYTES, WORKSPACE, resolve};
+pub use pattern::{MAX_PATTERN_BYTES, MAX_REGEX_BYTES, Pattern};
+pub use replace::{
+    MAX_DIFF_BYTES, MAX_REPLACED_FILE_BYTES, MAX_REPLACED_FILES, MAX_REPLACEMENT_BYTES, ReplaceOptions,
+    Replaced, ReplacedFile, SkippedFile, WriteFile, replace,
+};
+pub use search::{
+    FileMatches, MAX_CONTEXT_LINES, MAX_MATCHES, MAX_SEARCHED_LINE_BYTES, MAX_SHOWN_LINE_BYTES, Match,
+    SearchError, SearchOptions, SearchSummary, search,
+};
 pub use stat::{FileType, Stat, exists, stat};
+pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};

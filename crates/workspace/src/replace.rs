@@ -1,0 +1,185 @@
+//! [`replace`]: replaces what matches a pattern, in all files of a directory.
+
+mod diff;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use regex::bytes::{Captures, Regex};
+
+use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::pattern::Pattern;
+use crate::search::SearchError;
+use crate::walk::{Cancel, WalkOptions, open_regular, root_of};
+
+pub use diff::MAX_DIFF_BYTES;
+
+/// Maximum size of a file in a replacement, before and after. A larger one is skipped.
+pub const MAX_REPLACED_FILE_BYTES: usize = 4 << 20;
+
+/// Maximum number of files that one replacement changes, and of files that it reports as skipped.
+pub const MAX_REPLACED_FILES: usize = 10_000;
+
+/// Maximum length of a replacement.
+pub const MAX_REPLACEMENT_BYTES: usize = 256 << 10;
+
+/// What to replace, and where.
+#[derive(Debug, Clone)]
+pub struct ReplaceOptions {
+    /// What to replace. It is applied to whole files, so a regular expression may match several lines.
+    pub pattern: Pattern,
+    /// What to put in its place. `$1` and `${name}` are groups of a regular expression, `$$` is a dollar sign; with a
+    /// literal pattern, the text is used as it is.
+    pub replacement: String,
+    /// Which files to change.
+    pub walk: WalkOptions,
+    /// Whether only to report what would change.
+    pub is_dry_run: bool,
+    /// Maximum number of bytes of all diffs. Files beyond it are changed, but their diffs are left out.
+    pub max_diff_bytes: usize,
+}
+
+/// A file that was changed, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplacedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Number of replacements.
+    pub replacements: u64,
+    /// Unified diff. Invalid UTF-8 is replaced.
+    pub diff: String,
+    /// Whether the diff is incomplete.
+    pub is_diff_truncated: bool,
+}
+
+/// A file that contains the pattern, or may contain it, but was not changed.
+#[derive(Debug)]
+pub struct SkippedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub error: FileError,
+}
+
+/// The result of a replacement.
+#[derive(Debug, Default)]
+pub struct Replaced {
+    /// The changed files: sorted by name within each directory.
+    pub files: Vec<ReplacedFile>,
+    /// Number of replacements in all files.
+    pub replacements: u64,
+    /// Files that could not be read or written, or are too large.
+    pub skipped: Vec<SkippedFile>,
+    /// Whether the replacement ended because of a limit. Repeat it to change the other files.
+    pub is_truncated: bool,
+}
+
+/// Replaces the content of a file. It gets the file that was read, so that it can notice a change since.
+pub type WriteFile = dyn Fn(&Path, &File, &[u8]) -> Result<(), FileError>;
+
+/// Replaces what matches a pattern in a file, or in all files below a directory. Binary files are left out.
+pub fn replace(
+    path: &Path,
+    options: &ReplaceOptions,
+    cancel: &Cancel,
+    write: &WriteFile,
+) -> Result<Replaced, SearchError> {
+    let root = root_of(path)?;
+    let regex = options.pattern.file_regex()?;
+    if options.replacement.len() > MAX_REPLACEMENT_BYTES {
+        let given = options.replacement.len();
+        let why = format!("the replacement has {given} bytes; at most {MAX_REPLACEMENT_BYTES} are allowed");
+        return Err(SearchError::InvalidPattern(why));
+    }
+    let mut result = Replaced::default();
+    let mut diff_bytes = options.max_diff_bytes;
+    let walk = options.walk.walk(&root)?.sort_by_file_name(|a, b| a.cmp(b)).build();
+    for entry in walk {
+        if cancel.is_cancelled() {
+            break;
+        }
+        let Ok(entry) = entry else { continue };
+        if !entry.file_type().is_some_and(|found| found.is_file()) {
+            continue;
+        }
+        if result.files.len().max(result.skipped.len()) >= MAX_REPLACED_FILES {
+            result.is_truncated = true;
+            break;
+        }
+        let path = entry.into_path();
+        match replace_in(&path, &regex, options, diff_bytes, write) {
+            Ok(None) => {}
+            Ok(Some(file)) => {
+                diff_bytes = diff_bytes.saturating_sub(file.diff.len());
+                result.replacements += file.replacements;
+                result.files.push(file);
+            }
+            Err(error) if error.kind == FileErrorKind::NotFound => {}
+            Err(error) => result.skipped.push(SkippedFile { path, error }),
+        }
+    }
+    Ok(result)
+}
+
+/// Replaces in one file. `None` if it contains nothing to replace.
+fn replace_in(
+    path: &Path,
+    regex: &Regex,
+    options: &ReplaceOptions,
+    diff_bytes: usize,
+    write: &WriteFile,
+) -> Result<Option<ReplacedFile>, FileError> {
+    let mut file = open_regular(path).at(path)?;
+    let mut old = Vec::new();
+    (&mut file).take(MAX_REPLACED_FILE_BYTES as u64 + 1).read_to_end(&mut old).at(path)?;
+    if old.len() > MAX_REPLACED_FILE_BYTES {
+        return Err(FileError::new(FileErrorKind::TooLarge, path));
+    }
+    if old.contains(&0) {
+        return Ok(None);
+    }
+    let Some((new, replacements)) = replace_all(&old, regex, options) else {
+        return Err(FileError::new(FileErrorKind::TooLarge, path));
+    };
+    if replacements == 0 {
+        return Ok(None);
+    }
+    let (diff, is_diff_truncated) = diff::unified(path, &old, &new, diff_bytes.min(MAX_DIFF_BYTES));
+    if !options.is_dry_run && old != new {
+        write(path, &file, &new)?;
+    }
+    Ok(Some(ReplacedFile { path: path.to_owned(), replacements, diff, is_diff_truncated }))
+}
+
+/// The new content and the number of replacements. `None` if the content becomes too large.
+fn replace_all(old: &[u8], regex: &Regex, options: &ReplaceOptions) -> Option<(Vec<u8>, u64)> {
+    let (mut new, mut count, mut end) = (Vec::new(), 0, 0);
+    let replacement = options.replacement.as_bytes();
+    let mut put = |new: &mut Vec<u8>, range: std::ops::Range<usize>, groups: Option<&Captures<'_>>| {
+        new.extend_from_slice(&old[end..range.start]);
+        match groups {
+            Some(groups) => groups.expand(replacement, new),
+            None => new.extend_from_slice(replacement),
+        }
+        end = range.end;
+        count += 1;
+        new.len() <= MAX_REPLACED_FILE_BYTES
+    };
+    let fits = if options.pattern.is_regex {
+        // Without a group, only the whole match exists.
+        regex.captures_iter(old).all(|groups| {
+            let range = groups.get(0).map_or(0..0, |whole| whole.range());
+            put(&mut new, range, Some(&groups))
+        })
+    } else {
+        regex.find_iter(old).all(|found| put(&mut new, found.range(), None))
+    };
+    if count > 0 {
+        new.extend_from_slice(&old[end..]);
+    }
+    (fits && new.len() <= MAX_REPLACED_FILE_BYTES).then_some((new, count))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn options(pattern: Pattern, replacement: &str) -> ReplaceOptions {
+    ReplaceOptions {
+        pattern,
+        replacement: replacement.into(),
+        walk: WalkOptions::default(),
+        is_dry_run: false,
+        max_diff_bytes: 1 << 20,
+    }
+}
+
+fn run(root: &Path, options: &ReplaceOptions) -> Replaced {
+    let write = |path: &Path, _: &File, content: &[u8]| fs::write(path, content).at(path);
+    replace(root, options, &Cancel::default(), &write).unwrap()
+}
+
+#[test]
+fn literal_and_groups() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("f");
+    fs::write(&file, "a $1 b\nkey = value\n").unwrap();
+    let done = run(root.path(), &options(Pattern::literal("$1"), "$0\\n"));
+    assert_eq!(
+        (fs::read_to_string(&file).unwrap().as_str(), done.replacements),
+        ("a $0\\n b\nkey = value\n", 1)
+    );
+    run(root.path(), &options(Pattern::regex(r"^(\w+) = (?P<v>\w+)$"), "${v}: $1 $$"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a $0\\n b\nvalue: key $\n");
+    // A pattern may span lines.
+    let done = run(root.path(), &options(Pattern::regex(r"b\nvalue"), "c"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a $0\\n c: key $\n");
+    assert_eq!(done.files[0].replacements, 1);
+}
+
+#[test]
+fn dry_run_changes_nothing_and_shows_the_diff() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("f");
+    fs::write(&file, "1\n2\n3\n4\nold\n6\n7\n8\n9\n").unwrap();
+    let dry = ReplaceOptions { is_dry_run: true, ..options(Pattern::literal("old"), "new") };
+    let done = run(root.path(), &dry);
+    assert!(fs::read_to_string(&file).unwrap().contains("old"));
+    let [changed] = &done.files[..] else { panic!("{done:?}") };
+    let name = file.to_string_lossy();
+    let name = name.trim_start_matches('/');
+    let expected =
+        format!("--- a/{name}\n+++ b/{name}\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-old\n+new\n 6\n 7\n 8\n");
+    assert_eq!((changed.diff.as_str(), changed.is_diff_truncated), (expected.as_str(), false));
+}
+
+#[test]
+fn files_that_are_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    fs::write(at("binary"), b"old\0old").unwrap();
+    fs::write(at("none"), "nothing").unwrap();
+    fs::write(at("large"), "old ".repeat(MAX_REPLACED_FILE_BYTES / 4 + 1)).unwrap();
+    fs::write(at("grows"), "old ".repeat(MAX_REPLACED_FILE_BYTES / 8)).unwrap();
+    fs::write(at("refused"), "old").unwrap();
+    fs::write(at("text"), b"old \xff old").unwrap();
+    std::os::unix::fs::symlink("text", at("link")).unwrap();
+    let write = |path: &Path, _: &File, content: &[u8]| match path.ends_with("refused") {
+        true => Err(FileError::new(FileErrorKind::PermissionDenied, path)),
+        false => fs::write(path, content).at(path),
+    };
+    let change = options(Pattern::literal("old"), "much longer");
+    let done = replace(root.path(), &change, &Cancel::default(), &write).unwrap();
+    let changed: Vec<_> = done.files.iter().map(|file| file.path.file_name().unwrap().to_owned()).collect();
+    assert_eq!((changed, done.replacements), (vec!["text".into()], 2));
+    assert_eq!(fs::read(at("text")).unwrap(), b"much longer \xff much longer");
+    assert_eq!(fs::read(at("binary")).unwrap(), b"old\0old");
+    let skipped: Vec<_> =
+        done.skipped.iter().map(|s| (s.path.file_name().unwrap().to_str().unwrap(), s.error.kind)).collect();
+    let (large, denied) = (FileErrorKind::TooLarge, FileErrorKind::PermissionDenied);
+    assert_eq!(skipped, [("grows", large), ("large", large), ("refused", denied)]);
+}
+
+#[test]
+fn diffs_are_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::write(root.path().join(name), "old line\n".repeat(60_000)).unwrap();
+    }
+    let done = run(
+        root.path(),
+        &ReplaceOptions { max_diff_bytes: MAX_DIFF_BYTES, ..options(Pattern::literal("old"), "new") },
+    );
+    let [first, second] = &done.files[..] else { panic!("two files") };
+    assert!(first.is_diff_truncated && first.diff.len() <= MAX_DIFF_BYTES && first.diff.ends_with('\n'));
+    assert!(second.is_diff_truncated && second.diff.len() < 1000);
+    assert_eq!(done.replacements, 120_000);
+    assert!(!fs::read_to_string(root.path().join("b")).unwrap().contains("old"));
+}
+
+proptest! {
+    /// The literal replacement is that of the standard library.
+    #[test]
+    fn literal_replacement_equals_that_of_str(text in "[ab$\\\\\n]{0,60}", from in "[ab$\\\\\n]{1,3}", to in "[ab$1]{0,5}") {
+        let regex = Pattern::literal(from.clone()).file_regex().unwrap();
+        let given = options(Pattern::literal(from.clone()), &to);
+        let (new, count) = replace_all(text.as_bytes(), &regex, &given).unwrap();
+        let expected = text.replace(&from, &to);
+        prop_assert_eq!(count, text.matches(&from).count() as u64);
+        if count > 0 {
+            prop_assert_eq!(String::from_utf8(new).unwrap(), expected);
+        }
+    }
+}
