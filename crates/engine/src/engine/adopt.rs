@@ -19,7 +19,7 @@ use crate::end::End;
 use crate::id::SessionId;
 use crate::journal::{Claimed, Found, Position};
 use crate::layout::{SUPERVISORS, ScreenFile, SnapshotFile, log_failure, socket_name};
-use crate::protocol::{Answer, Held, Refusal, Request, Role, Stage, StreamLengths, VERSION};
+use crate::protocol::{Answer, Refusal, Request, Role, Stage, StreamLengths, SupervisedExecution, VERSION};
 use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
@@ -50,7 +50,7 @@ impl Inner {
             OpenError::StateDir { doing: "read", path, source: source.into() }
         })?;
         let Supervisors { living, unknown } = self.connect_all(nonces).await;
-        let held: HashMap<u32, (&Arc<SupervisorLink>, &Held)> = living
+        let held: HashMap<u32, (&Arc<SupervisorLink>, &SupervisedExecution)> = living
             .iter()
             .flat_map(|living| living.held.iter().map(move |held| (held.slot, (&living.link, held))))
             .collect();
@@ -186,7 +186,7 @@ impl Inner {
         self: &Arc<Self>,
         tracked: &Arc<Tracked>,
         link: &Arc<SupervisorLink>,
-        held: &Held,
+        held: &SupervisedExecution,
     ) {
         // Before the connection is used: a later resize must not be replaced by the size that was reported before it.
         if let (Some(terminal), Some(size)) = (&tracked.fixed.terminal, held.size) {

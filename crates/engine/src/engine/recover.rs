@@ -20,7 +20,7 @@ use super::link::{SupervisorLink, lock};
 use super::session::SessionState;
 use super::tasks::blocking;
 use crate::process_tree::Nonce;
-use crate::protocol::{Answer, Held, OLDEST, Request, Role, Stage, VERSION};
+use crate::protocol::{Answer, OLDEST, Request, Role, Stage, SupervisedExecution, VERSION};
 use crate::supervisor::zygote::{continue_stopped, end_listeners, supervisors_of};
 
 /// Maximum time for a reply before the next attempt.
@@ -36,7 +36,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(1);
 pub(super) struct LiveSupervisor {
     pub(super) link: Arc<SupervisorLink>,
     pub(super) role: Role,
-    pub(super) held: Arc<[Held]>,
+    pub(super) held: Arc<[SupervisedExecution]>,
 }
 
 /// The outcome of a recovery.
@@ -266,7 +266,8 @@ impl Inner {
         self.session_taken_back(living);
         // Only these: a command that is being sent right now is not known to it yet.
         self.catch_up(vec![(Arc::clone(&living.link), unfinished)]).await;
-        let holds_other = |held: &Held| held.stage != Stage::Ended && !slots.contains(&held.slot);
+        let holds_other =
+            |held: &SupervisedExecution| held.stage != Stage::Ended && !slots.contains(&held.slot);
         if !living.held.iter().any(holds_other) {
             self.quit_idle(std::slice::from_ref(living));
         }

@@ -17,7 +17,7 @@ pub(crate) use command::{
 };
 pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
 pub(crate) use supervisor::{
-    Answer, Held, Inspection, Refusal, Request, Role, STATE_TOO_LARGE, Stage, StreamLengths,
+    Answer, Inspection, Refusal, Request, Role, STATE_TOO_LARGE, Stage, StreamLengths, SupervisedExecution,
 };
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
 

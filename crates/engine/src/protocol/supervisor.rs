@@ -142,7 +142,7 @@ pub(crate) enum Stage {
 
 /// An execution that a supervisor holds.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Held {
+pub(crate) struct SupervisedExecution {
     #[n(0)]
     pub(crate) slot: u32,
     #[n(1)]
@@ -233,7 +233,7 @@ pub(crate) enum Answer {
         #[n(2)]
         role: Role,
         #[n(3)]
-        held: Vec<Held>,
+        held: Vec<SupervisedExecution>,
     },
     #[n(1)]
     Accepted,

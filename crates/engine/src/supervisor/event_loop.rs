@@ -457,14 +457,19 @@ impl Supervisor {
 
     /// The reply to a newly connected engine.
     pub(super) fn welcome(&self) -> Answer {
-        let held = self.core.jobs.iter().map(|job| crate::protocol::Held {
+        let held = self.core.jobs.iter().map(|job| crate::protocol::SupervisedExecution {
             slot: job.slot,
             stage: job.stage,
             pid: job.pid.map(raw),
             size: job.io.terminal().map(TerminalIo::size),
         });
         let left = self.core.closed_leftovers.iter().map(|left| left.slot);
-        let left = left.map(|slot| crate::protocol::Held { slot, stage: Stage::Left, pid: None, size: None });
+        let left = left.map(|slot| crate::protocol::SupervisedExecution {
+            slot,
+            stage: Stage::Left,
+            pid: None,
+            size: None,
+        });
         Answer::Welcome {
             version: crate::protocol::VERSION,
             pid: raw(rustix::process::getpid()),
