@@ -17,7 +17,7 @@ use super::recover::{LiveSupervisor, Reached};
 use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
-use crate::journal::{Claimed, Found, Position};
+use crate::journal::{Claimed, JournalSummary, Position};
 use crate::layout::{SUPERVISORS, ScreenFile, SnapshotFile, log_failure, socket_name};
 use crate::protocol::{Answer, Refusal, Request, Role, Stage, StreamLengths, SupervisedExecution, VERSION};
 use crate::record::{Record, SessionRecord};
@@ -44,7 +44,7 @@ struct Supervisors {
 
 impl Inner {
     /// Finds all journals in the state directory, and connects to all live supervisors.
-    pub(super) async fn adopt(self: &Arc<Self>, found: Vec<Found>) -> Result<(), OpenError> {
+    pub(super) async fn adopt(self: &Arc<Self>, found: Vec<JournalSummary>) -> Result<(), OpenError> {
         let nonces = self.nonces().map_err(|source| {
             let path = self.state.path.join(SUPERVISORS);
             OpenError::StateDir { doing: "read", path, source: source.into() }
@@ -294,7 +294,7 @@ impl Inner {
     fn adopt_session(
         &self,
         record: SessionRecord,
-        journal: &Found,
+        journal: &JournalSummary,
         link: Option<Arc<SupervisorLink>>,
         may_live: bool,
     ) {
@@ -316,7 +316,7 @@ impl Inner {
         &self,
         id: SessionId,
         record: SessionRecord,
-        journal: &Found,
+        journal: &JournalSummary,
         claimed: Claimed,
         link: Option<Arc<SupervisorLink>>,
         may_live: bool,

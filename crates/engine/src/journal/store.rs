@@ -14,8 +14,8 @@ use super::format::{
     HEADER_BYTES, Header, Layout, MAX_SPEC_BYTES, MIN_JOURNAL_BYTES, Position, RANGE_AT, RECORD_HEAD_BYTES,
     Range, Salt, Slot, kind,
 };
-use super::found::{Found, Inspection, inspect};
 use super::free::{FreeSlots, OpenSlot, Opened, Opening, Retiring, Trimmed, Trimming};
+use super::inspect::{Inspection, JournalSummary, inspect};
 use super::reader::JournalReader;
 use super::record::{RecordHead, Seal, now_nanos};
 use super::record_scanner::RecordScanner;
@@ -47,7 +47,7 @@ impl JournalStore {
     ///
     /// Ignores files that are not named like slots, are not regular files, or are of another version. A slot with a
     /// damaged header or first record is reused.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Vec<Found>), JournalError> {
+    pub(crate) fn open(path: &Path) -> Result<(Self, Vec<JournalSummary>), JournalError> {
         match mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),

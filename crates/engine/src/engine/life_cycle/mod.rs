@@ -41,7 +41,7 @@ use super::{ControlError, Inner, StartError};
 use crate::command::{CommandSpec, LeftoverPolicy, Overflow};
 use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{self, Found, NewJournal};
+use crate::journal::{self, JournalSummary, NewJournal};
 use crate::layout::ScreenFile;
 use crate::protocol::Refusal;
 use crate::record::{ExecutionRecord, Record, TerminalRecord};
@@ -136,7 +136,7 @@ impl Inner {
     pub(super) fn restore_execution(
         &self,
         record: ExecutionRecord,
-        journal: &Found,
+        journal: &JournalSummary,
         is_held: bool,
     ) -> Option<Arc<Tracked>> {
         let tracked = Tracked::of_journal(record, journal, is_held)?;

@@ -14,7 +14,7 @@ use crate::engine::StartError;
 use crate::engine::execution::{ExecutionInfo, Status};
 use crate::engine::link::{SupervisorLink, lock};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, Found};
+use crate::journal::{Claimed, JournalSummary};
 use crate::protocol::{Refusal, Request};
 use crate::record::{ExecutionRecord, TerminalRecord};
 use crate::terminal::{SizeEvent, TerminalSize};
@@ -179,7 +179,11 @@ impl Tracked {
     }
 
     /// Creates one from its journal.
-    pub(super) fn of_journal(record: ExecutionRecord, journal: &Found, is_held: bool) -> Option<Arc<Self>> {
+    pub(super) fn of_journal(
+        record: ExecutionRecord,
+        journal: &JournalSummary,
+        is_held: bool,
+    ) -> Option<Arc<Self>> {
         let fixed = Fixed {
             id: record.id.parse::<ExecutionId>().ok()?,
             session: record.session.as_ref().and_then(|id| id.parse().ok()),

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::journal::error::AppendError;
 use crate::journal::format::{MAX_EVENT_BYTES, MAX_SPEC_BYTES};
-use crate::journal::{ClaimError, Found, JournalError, Slot};
+use crate::journal::{ClaimError, JournalError, JournalSummary, Slot};
 
 #[test]
 fn the_default_temporary_directory() {
@@ -136,7 +136,7 @@ fn garbage_is_left_alone_or_used_again() {
     fs::write(file("000007"), &newer).unwrap();
 
     let (mut store, found) = JournalStore::open(dir.path()).unwrap();
-    assert_eq!(found.iter().map(|found: &Found| found.slot).collect::<Vec<_>>(), [kept.slot]);
+    assert_eq!(found.iter().map(|found: &JournalSummary| found.slot).collect::<Vec<_>>(), [kept.slot]);
     assert!(!file("000002.7").exists() && !file("000003.1").exists());
     let claimed: Vec<u32> = (0..6).map(|_| claim(&mut store).0.slot.0).collect();
     assert_eq!(claimed, [1, 2, 6, 8, 9, 10]);

@@ -18,7 +18,7 @@ const START_WITHIN_BYTES: u64 = 64 << 10;
 
 /// A journal that existed when the store was opened. Its writer may be alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct JournalSummary {
     /// The slot.
     pub(crate) slot: Slot,
     /// The salt of this use of it.
@@ -51,32 +51,32 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(super) enum Inspection {
     /// A journal.
-    Journal(Found),
+    Journal(JournalSummary),
     /// Free, or without a valid journal.
     Usable,
     /// Another file, which is not touched.
     Foreign,
 }
 
-fn take_note(found: &mut Found, scanner: &RecordScanner, record: &Record) {
+fn add_record(summary: &mut JournalSummary, scanner: &RecordScanner, record: &Record) {
     let head = &record.head;
     let payload = || scanner.payload(record).to_vec();
     match head.kind {
         kind::STARTED => {
-            found.started = Some(payload());
-            found.started_at = Some(head.time());
+            summary.started = Some(payload());
+            summary.started_at = Some(head.time());
         }
         kind::ENDED => {
-            found.ended = Some(payload());
-            found.ended_at = Some(head.time());
+            summary.ended = Some(payload());
+            summary.ended_at = Some(head.time());
         }
-        kind::SIZE => found.size = Some(payload()),
-        kind::CLOSED => found.closed = true,
+        kind::SIZE => summary.size = Some(payload()),
+        kind::CLOSED => summary.closed = true,
         _ => {}
     }
     let end = head.end();
-    if head.flags & REPEAT == 0 && end.total() >= found.stdout_bytes + found.stderr_bytes {
-        (found.stdout_bytes, found.stderr_bytes) = (end.stdout, end.stderr);
+    if head.flags & REPEAT == 0 && end.total() >= summary.stdout_bytes + summary.stderr_bytes {
+        (summary.stdout_bytes, summary.stderr_bytes) = (end.stdout, end.stderr);
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
     let Some(spec) = scanner.record_in_segment()?.filter(|record| record.head.kind == kind::SPEC) else {
         return Ok(Inspection::Usable);
     };
-    let mut found = Found {
+    let mut summary = JournalSummary {
         slot,
         salt,
         spec: scanner.payload(&spec).to_vec(),
@@ -122,30 +122,30 @@ pub(super) fn inspect(dir: &Arc<OwnedFd>, slot: Slot, overflow: &[u64]) -> Resul
             let _ = repair_range(dir, slot, &salt, scanner.range_from_directory()?);
         }
         for segment in overflow {
-            found.bytes_on_disk += stat_segment(dir, slot, *segment).map_or(0, |stat| blocks(&stat));
+            summary.bytes_on_disk += stat_segment(dir, slot, *segment).map_or(0, |stat| blocks(&stat));
         }
         scanner.go_to(0)?;
-        while found.started.is_none() && scanner.offset() < start_limit(&found) {
+        while summary.started.is_none() && scanner.offset() < start_limit(&summary) {
             let Some(record) = scanner.record_in_segment()? else {
                 break;
             };
-            take_note(&mut found, &scanner, &record);
+            add_record(&mut summary, &scanner, &record);
         }
         scanner.go_to(newest)?;
         let start = scanner.header().start;
-        (found.stdout_bytes, found.stderr_bytes) = (start.stdout, start.stderr);
+        (summary.stdout_bytes, summary.stderr_bytes) = (start.stdout, start.stderr);
     }
     while let Some(record) = scanner.record_in_segment()? {
-        take_note(&mut found, &scanner, &record);
+        add_record(&mut summary, &scanner, &record);
     }
     for record in scanner.spare().0 {
-        take_note(&mut found, &scanner, &record);
+        add_record(&mut summary, &scanner, &record);
     }
-    Ok(Inspection::Journal(found))
+    Ok(Inspection::Journal(summary))
 }
 
-fn start_limit(found: &Found) -> u64 {
-    (HEADER_BYTES + found.spec.len()) as u64 + START_WITHIN_BYTES
+fn start_limit(summary: &JournalSummary) -> u64 {
+    (HEADER_BYTES + summary.spec.len()) as u64 + START_WITHIN_BYTES
 }
 
 /// The newest segment of the journal: as listed, or newer if the writer is alive. Does not move the scanner unless it is
