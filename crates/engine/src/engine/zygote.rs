@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use super::config::SupervisorProgram;
 use super::error::OpenError;
 use crate::process_tree::Nonce;
-use crate::protocol::{Capabilities, FrameBuffer, Refusal, Settings, ZygoteAnswer, ZygoteRequest, frame};
+use crate::protocol::{Capabilities, FrameBuffer, Refusal, Settings, ZygoteReply, ZygoteRequest, frame};
 use crate::supervisor::zygote::ZYGOTE;
 
 /// Time without a reply after which the zygote may have been stopped by a command.
@@ -94,7 +94,7 @@ impl Zygote {
         let mut nonce = Nonce::random().value();
         let mut answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
         // A zygote whose limits a command has lowered forks no more; its supervisors continue.
-        if matches!(answer, Err(_) | Ok(ZygoteAnswer::Refused(Refusal::LimitsLowered))) {
+        if matches!(answer, Err(_) | Ok(ZygoteReply::Refused(Refusal::LimitsLowered))) {
             let settings = running.settings.clone();
             let started = Running::start(&self.program, &self.state_dir, settings).await;
             *running = started.map_err(|e| Refusal::os(&e, "start the zygote again"))?.0;
@@ -103,8 +103,8 @@ impl Zygote {
             answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
         }
         match answer {
-            Ok(ZygoteAnswer::Forked(pid)) => Ok((nonce, pid)),
-            Ok(ZygoteAnswer::Refused(why)) => Err(why),
+            Ok(ZygoteReply::Forked(pid)) => Ok((nonce, pid)),
+            Ok(ZygoteReply::Refused(why)) => Err(why),
             Ok(other) => Err(Refusal::Os { errno: libc::EPROTO, doing: format!("fork: {other:?}") }),
             Err(e) => Err(Refusal::os(&e, "reach the zygote")),
         }
@@ -150,7 +150,7 @@ impl Running {
 
     async fn configure(&mut self, settings: Settings) -> io::Result<Capabilities> {
         match self.ask(&ZygoteRequest::Configure(Box::new(settings.clone()))).await? {
-            ZygoteAnswer::Configured(capabilities) => {
+            ZygoteReply::Configured(capabilities) => {
                 self.settings = settings;
                 Ok(capabilities)
             }
@@ -160,7 +160,7 @@ impl Running {
 
     /// Sends a request and waits for its reply, with a timeout. A zygote that a command has stopped is continued; one
     /// that still does not reply is given up.
-    async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
+    async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteReply> {
         let zygote = self.child.pid();
         let ask = self.exchange(request);
         tokio::pin!(ask);
@@ -174,11 +174,11 @@ impl Running {
     }
 
     /// Sends a request and waits for its reply. Replies come in the order of the requests.
-    async fn exchange(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteAnswer> {
+    async fn exchange(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteReply> {
         self.stream.write_all(&frame(1, request)).await?;
         let mut chunk = [0; 4 << 10];
         loop {
-            if let Some(envelope) = self.frames.next::<ZygoteAnswer>().map_err(io::Error::other)? {
+            if let Some(envelope) = self.frames.next::<ZygoteReply>().map_err(io::Error::other)? {
                 return Ok(envelope.body);
             }
             let n = self.stream.read(&mut chunk).await?;

@@ -19,7 +19,7 @@ pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
 pub(crate) use supervisor::{
     Answer, Inspection, Refusal, Request, Role, STATE_TOO_LARGE, Stage, StreamLengths, SupervisedExecution,
 };
-pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteAnswer, ZygoteRequest};
+pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteReply, ZygoteRequest};
 
 /// The version of this code.
 pub(crate) const VERSION: u16 = 5;

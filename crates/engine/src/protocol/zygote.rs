@@ -69,7 +69,7 @@ pub(crate) struct Settings {
 
 /// From zygote to engine.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) enum ZygoteAnswer {
+pub(crate) enum ZygoteReply {
     #[n(0)]
     Configured(#[n(0)] Capabilities),
     #[n(1)]

@@ -28,7 +28,7 @@ use crate::layout::{Folders, socket_address, socket_name};
 use crate::process_tree::FORCE_LIMIT;
 use crate::process_tree::walk::children_of;
 use crate::procfs::{self, Stat};
-use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteAnswer, ZygoteRequest, frame};
+use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteReply, ZygoteRequest, frame};
 use crate::sys::{self, Fork};
 use crate::trusted::TrustedDir;
 
@@ -112,9 +112,9 @@ fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
         frames.extend(&chunk[..n]);
         while let Some(envelope) = frames.next::<ZygoteRequest>().map_err(io::Error::other)? {
             let answer = match envelope.body {
-                ZygoteRequest::Configure(settings) => ZygoteAnswer::Configured(context.configure(*settings)),
+                ZygoteRequest::Configure(settings) => ZygoteReply::Configured(context.configure(*settings)),
                 ZygoteRequest::Fork(_) if !limits.restore_all() => {
-                    ZygoteAnswer::Refused(Refusal::LimitsLowered)
+                    ZygoteReply::Refused(Refusal::LimitsLowered)
                 }
                 ZygoteRequest::Fork(nonce) => match fork_supervisor(&context, nonce) {
                     Ok(Forked::Child(listener)) => {
@@ -122,9 +122,9 @@ fn serve(state_dir: &Path) -> io::Result<Option<ForkedSupervisor>> {
                     }
                     Ok(Forked::Parent(pid)) => {
                         orphan_reaper.forked(pid);
-                        ZygoteAnswer::Forked(raw(pid))
+                        ZygoteReply::Forked(raw(pid))
                     }
-                    Err(e) => ZygoteAnswer::Refused(Refusal::os(&e, "fork a supervisor")),
+                    Err(e) => ZygoteReply::Refused(Refusal::os(&e, "fork a supervisor")),
                 },
             };
             // The next read detects an engine that has exited.
