@@ -104,15 +104,15 @@ impl Pool {
     }
 }
 
-/// A supervisor taken for new work. It returns to the pool if it was not used.
+/// A supervisor that was taken from the pool for new work. When dropped unused, the supervisor returns to the pool.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct SupervisorLease {
     engine: Arc<Inner>,
     pub(super) link: Arc<SupervisorLink>,
     asked: u64,
 }
 
-impl Drop for Taken {
+impl Drop for SupervisorLease {
     fn drop(&mut self) {
         if self.link.asked() == self.asked {
             self.engine.put_back(&self.link);
@@ -121,22 +121,22 @@ impl Drop for Taken {
 }
 
 /// A caller that waits for a ready supervisor.
-struct Waiting<'a>(&'a Pool);
+struct WaitingCaller<'a>(&'a Pool);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCaller<'a> {
     fn new(pool: &'a Pool) -> Self {
         lock(&pool.counts).waiting += 1;
         Self(pool)
     }
 
     /// Whether enough supervisors are about to be ready for all waiting callers.
-    fn may_hope(&self) -> bool {
+    fn can_expect_one(&self) -> bool {
         let counts = lock(&self.0.counts);
         counts.filling + counts.renewing >= counts.waiting
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
         lock(&self.0.counts).waiting -= 1;
     }
@@ -152,15 +152,15 @@ fn is_reserved(descriptor: &OwnedFd) -> bool {
 
 impl Inner {
     /// Returns a supervisor for a session: a ready one, else a new one.
-    pub(super) async fn supervisor(self: &Arc<Self>) -> Result<Taken, StartError> {
+    pub(super) async fn supervisor(self: &Arc<Self>) -> Result<SupervisorLease, StartError> {
         self.refill_soon();
         let link = self.take().await?;
-        Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
+        Ok(SupervisorLease { engine: Arc::clone(self), asked: link.asked(), link })
     }
 
     /// The same for a run, after which the supervisor may return. While enough others are ready, a refill is scheduled
     /// only when the run turns out not to be short: a timer costs as much as a tenth of a short run.
-    pub(super) async fn supervisor_for_run(self: &Arc<Self>) -> Result<Taken, StartError> {
+    pub(super) async fn supervisor_for_run(self: &Arc<Self>) -> Result<SupervisorLease, StartError> {
         let link = self.take().await?;
         let mut counts = lock(&self.pool.counts);
         counts.running.push_back((Instant::now(), link.nonce));
@@ -169,7 +169,7 @@ impl Inner {
         if is_short {
             self.refill_soon();
         }
-        Ok(Taken { engine: Arc::clone(self), asked: link.asked(), link })
+        Ok(SupervisorLease { engine: Arc::clone(self), asked: link.asked(), link })
     }
 
     /// A supervisor has reported something other than the end of its run.
@@ -221,8 +221,8 @@ impl Inner {
         }
         self.refill_soon();
         // One that is about to be ready is available sooner than a new one.
-        let waiting = Waiting::new(&self.pool);
-        if waiting.may_hope() {
+        let waiting = WaitingCaller::new(&self.pool);
+        if waiting.can_expect_one() {
             let changed = self.pool.changed.notified();
             // After the timeout a new one is created.
             drop(tokio::time::timeout(WAIT_FOR_READY, changed).await);
