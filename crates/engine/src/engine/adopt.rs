@@ -13,7 +13,7 @@ use super::Inner;
 use super::error::OpenError;
 use super::life_cycle::{Tracked, lost_end};
 use super::link::{LinkError, SupervisorLink, lock};
-use super::recover::{LiveSupervisor, Reached};
+use super::recover::{LiveSupervisor, ProbeResult};
 use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
@@ -147,7 +147,7 @@ impl Inner {
         for nonce in nonces {
             match self.connect_to(nonce) {
                 Ok(link) => links.push(link),
-                Err(Reached::Dead) => self.end_orphans_of(nonce).await,
+                Err(ProbeResult::Dead) => self.end_orphans_of(nonce).await,
                 Err(_) => drop(found.unknown.insert(nonce)),
             }
         }

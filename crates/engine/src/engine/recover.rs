@@ -50,7 +50,7 @@ pub(super) enum Liveness {
 
 /// Result of one attempt to reach a supervisor.
 #[derive(Debug)]
-pub(super) enum Reached {
+pub(super) enum ProbeResult {
     Alive(LiveSupervisor),
     /// No process listens on its socket.
     Dead,
@@ -86,18 +86,18 @@ impl Recoveries {
 }
 
 /// Interprets an error of `connect`.
-fn reached_by(error: &io::Error) -> Reached {
+fn probe_result_of(error: &io::Error) -> ProbeResult {
     match Errno::from_io_error(error) {
-        Some(Errno::CONNREFUSED | Errno::NOENT) => Reached::Dead,
+        Some(Errno::CONNREFUSED | Errno::NOENT) => ProbeResult::Dead,
         // Its backlog of connections is full.
-        Some(Errno::AGAIN) => Reached::Silent,
-        _ => Reached::Unable,
+        Some(Errno::AGAIN) => ProbeResult::Silent,
+        _ => ProbeResult::Unable,
     }
 }
 
 impl Inner {
     /// Connects to a supervisor that may be dead.
-    pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<SupervisorLink>, Reached> {
+    pub(super) fn connect_to(self: &Arc<Self>, nonce: u64) -> Result<Arc<SupervisorLink>, ProbeResult> {
         let folder = &self.state.folders.supervisors;
         let connect = |socket| {
             SupervisorLink::connect(
@@ -109,7 +109,7 @@ impl Inner {
                 self.state.key.as_ref(),
             )
         };
-        let link = SupervisorLink::socket().and_then(connect).map_err(|e| reached_by(&e))?;
+        let link = SupervisorLink::socket().and_then(connect).map_err(|e| probe_result_of(&e))?;
         self.tasks.spawn(Arc::clone(&link).run(Arc::downgrade(self)));
         Ok(link)
     }
@@ -126,17 +126,17 @@ impl Inner {
         Some(LiveSupervisor { link, role, held: held.into() })
     }
 
-    async fn reach(self: &Arc<Self>, nonce: u64) -> Reached {
+    async fn probe(self: &Arc<Self>, nonce: u64) -> ProbeResult {
         let link = match self.connect_to(nonce) {
             Ok(link) => link,
-            Err(reached) => return reached,
+            Err(result) => return result,
         };
         match timeout(ANSWER_TIME, link.ask(&Request::Hello(VERSION, None))).await {
-            Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(Reached::Silent, Reached::Alive),
+            Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(ProbeResult::Silent, ProbeResult::Alive),
             // It may have died meanwhile; the next attempt shows it.
             Ok(Err(_)) | Err(_) => {
                 link.close();
-                Reached::Silent
+                ProbeResult::Silent
             }
         }
     }
@@ -165,10 +165,10 @@ impl Inner {
         let mut retry = FIRST_RETRY;
         loop {
             let engine = engine.upgrade()?;
-            match engine.reach(nonce).await {
-                Reached::Alive(living) => return Some(Liveness::Alive(living)),
-                Reached::Dead => break,
-                Reached::Silent => {
+            match engine.probe(nonce).await {
+                ProbeResult::Alive(living) => return Some(Liveness::Alive(living)),
+                ProbeResult::Dead => break,
+                ProbeResult::Silent => {
                     let since = *silent_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= SILENCE_LIMIT && engine.end_supervisor(nonce).await {
                         break;
@@ -176,7 +176,7 @@ impl Inner {
                     let path = engine.state.path.clone();
                     blocking(move || continue_stopped(&supervisors_of(&path))).await;
                 }
-                Reached::Unable => {}
+                ProbeResult::Unable => {}
             }
             drop(engine);
             sleep(retry).await;
@@ -200,7 +200,7 @@ impl Inner {
     async fn end_supervisor(self: &Arc<Self>, nonce: u64) -> bool {
         let path = self.state.path.clone();
         blocking(move || end_listeners(&path, nonce)).await;
-        matches!(self.connect_to(nonce), Err(Reached::Dead))
+        matches!(self.connect_to(nonce), Err(ProbeResult::Dead))
     }
 
     /// Called when a connection has ended. The executions of its supervisor continue under a new one, or are lost,
@@ -314,12 +314,12 @@ mod tests {
 
     #[test]
     fn only_a_refusal_proves_that_a_supervisor_is_dead() {
-        let reached = |errno: Errno| reached_by(&errno.into());
-        assert!(matches!(reached(Errno::CONNREFUSED), Reached::Dead));
-        assert!(matches!(reached(Errno::NOENT), Reached::Dead));
-        assert!(matches!(reached(Errno::AGAIN), Reached::Silent));
+        let probe_result = |errno: Errno| probe_result_of(&errno.into());
+        assert!(matches!(probe_result(Errno::CONNREFUSED), ProbeResult::Dead));
+        assert!(matches!(probe_result(Errno::NOENT), ProbeResult::Dead));
+        assert!(matches!(probe_result(Errno::AGAIN), ProbeResult::Silent));
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::INTR, Errno::ACCESS] {
-            assert!(matches!(reached(errno), Reached::Unable), "{errno}");
+            assert!(matches!(probe_result(errno), ProbeResult::Unable), "{errno}");
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | `record_scanner.rs`, `buffer.rs` | the records of a journal in order, across its segments |
 //! | `writer.rs`, `writer/size_limit.rs` | appending, the bound, behaviour on a full disk |
 //! | `reader.rs`, `seek.rs` | cursors, gaps, tails, ranges of one stream |
-//! | `store.rs`, `found.rs` | claiming, retiring and finding slots |
+//! | `store.rs`, `inspect.rs` | claiming and retiring slots, and their content on start |
 //! | `retention.rs`, `usage.rs` | removal of finished journals, and their size on disk |
 //!
 //! # Limits
