@@ -1,10 +1,11 @@
 //! The loaded driver: the supervisor's end of `object/`.
 
+mod protocol;
+
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -16,38 +17,20 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
+use protocol::{
+    AHEAD, DONE, FORK, FORKED, HAS_CGROUP, HAS_CWD, HAS_TAG, IF_CHANGED, IN_FILE, LOW_URGENCY, MAX_FDS,
+    MAX_PACKET, ONCE, READY, REFUSED, REPORT_BYTES, RUN, ReportPacket, Request, SET_STATUS, SNAPSHOT, STATE,
+    hello, push_string, push_variable,
+};
+
 use super::environment::LEFT_OUT;
 use super::start::{high, start_bash};
-use super::{CommandEnd, Done, ForkSetup, Report, ShellConfig, ShellJob, ShellUsage, Urgency};
+use super::{ForkSetup, Report, ShellConfig, ShellJob, Urgency};
 use crate::memory_file::sealed_file;
 use crate::sys;
 
 /// The compiled object; empty if it was built without a compiler.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/getter.so"));
-
-// The protocol, as in `object/object.h`.
-const MAGIC: u32 = 0x4241_5244;
-const MAX_PACKET: usize = 64 << 10;
-const RUN: u32 = 1;
-const SNAPSHOT: u32 = 2;
-const FORK: u32 = 3;
-const ONCE: u32 = 1;
-const IN_FILE: u32 = 2;
-const HAS_CWD: u32 = 4;
-const SET_STATUS: u32 = 8;
-const LOW_URGENCY: u32 = 16;
-const HAS_TAG: u32 = 32;
-const HAS_CGROUP: u32 = 64;
-const AHEAD: u32 = 128;
-const IF_CHANGED: u32 = 256;
-const READY: u32 = 1;
-const DONE: u32 = 2;
-const REFUSED: u32 = 3;
-const STATE: u32 = 4;
-const FORKED: u32 = 5;
-const NAME_BYTES: usize = 64;
-const REPORT_BYTES: usize = 48;
-const MAX_FDS: usize = 6;
 
 /// First and maximum delay between attempts to reconnect to a shell.
 const RECONNECT_FIRST: Duration = Duration::from_millis(2);
@@ -348,13 +331,7 @@ impl LoadedConnection {
         };
         let length = u32::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         self.sequence = self.sequence.wrapping_add(1);
-        let mut header = [0; REQUEST_BYTES];
-        let Request { kind, flags, status, tag } = request;
-        let fields = [MAGIC, kind, flags, self.sequence, status.cast_unsigned(), length];
-        for (bytes, field) in header.chunks_exact_mut(4).zip(fields) {
-            bytes.copy_from_slice(&field.to_ne_bytes());
-        }
-        header[24..].copy_from_slice(&tag.to_ne_bytes());
+        let header = request.encode(self.sequence, length);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
@@ -427,58 +404,31 @@ impl LoadedConnection {
     }
 
     fn decode(&mut self, bytes: &[u8; REPORT_BYTES], file: Option<OwnedFd>) -> io::Result<Option<Report>> {
-        let word = |at: usize| {
-            u32::from_ne_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]])
-        };
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 1)) << 32;
-        if word(0) != MAGIC {
+        let Some(packet) = ReportPacket::new(bytes) else {
             return Ok(None);
-        }
-        match word(1) {
+        };
+        match packet.kind() {
             STATE => {
                 self.last_state = file;
                 Ok(None)
             }
-            FORKED if word(2) == self.sequence => {
-                self.forked = Some(word(3).cast_signed());
+            FORKED if packet.sequence() == self.sequence => {
+                self.forked = Some(packet.value());
                 Ok(None)
             }
             READY => Ok(Some(Report::Ready)),
-            DONE if word(2) == self.job => {
+            DONE if packet.sequence() == self.job => {
                 // It was for a shell that was about to exit.
                 self.last_state = None;
-                Ok(Some(Report::Done(Done {
-                    status: word(3).cast_signed(),
-                    how: match word(4) {
-                        0 => CommandEnd::Normal,
-                        2 => CommandEnd::Interrupted,
-                        3 => CommandEnd::Signal,
-                        _ => CommandEnd::Exit,
-                    },
-                    is_childless: word(5) == 1,
-                    usage: Some(ShellUsage {
-                        user: Duration::from_micros(long(6)),
-                        system: Duration::from_micros(long(8)),
-                        max_rss_bytes: long(10).saturating_mul(1024),
-                    }),
-                })))
+                Ok(Some(Report::Done(packet.done())))
             }
-            REFUSED if word(2) == self.sequence => Err(io::Error::from_raw_os_error(word(3).cast_signed())),
+            REFUSED if packet.sequence() == self.sequence => {
+                Err(io::Error::from_raw_os_error(packet.value()))
+            }
             _ => Ok(None),
         }
     }
 }
-
-/// The header of a request.
-#[derive(Clone, Copy)]
-struct Request {
-    kind: u32,
-    flags: u32,
-    status: i32,
-    tag: u64,
-}
-
-const REQUEST_BYTES: usize = 32;
 
 /// Connects to the socket at which this shell, and no other process, listens.
 fn connect(name: &[u8], shell: Pid) -> io::Result<OwnedFd> {
@@ -497,46 +447,8 @@ pub(super) fn interrupt(shell: Pid) -> io::Result<()> {
     sys::send_signal(shell, libc::SIGRTMAX() - 3)
 }
 
-fn push_string(body: &mut Vec<u8>, string: &OsStr) -> io::Result<()> {
-    if string.as_bytes().contains(&0) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte in a directory or variable"));
-    }
-    body.extend_from_slice(string.as_bytes());
-    body.push(0);
-    Ok(())
-}
-
-fn push_variable(body: &mut Vec<u8>, name: &OsStr, value: Option<&OsStr>) -> io::Result<()> {
-    if name.is_empty() || name.as_bytes().contains(&b'=') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name for a variable"));
-    }
-    let Some(value) = value else {
-        body.push(b'-');
-        return push_string(body, name);
-    };
-    body.push(b'+');
-    body.extend_from_slice(name.as_bytes());
-    body.push(b'=');
-    push_string(body, value)
-}
-
 fn random_name() -> io::Result<Vec<u8>> {
     let mut random = [0; 16];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("sandcrab-shell-{:032x}", u128::from_ne_bytes(random)).into_bytes())
-}
-
-/// Appends `struct hello` and what follows it.
-fn hello(to: &mut Vec<u8>, fds: [RawFd; 2], name: &[u8], late: &[u8]) {
-    // Never truncates: the name has 47 bytes, the rest less than 4096.
-    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(0).to_ne_bytes();
-    let mut padded = [0; NAME_BYTES];
-    padded[..name.len()].copy_from_slice(name);
-    to.extend_from_slice(&MAGIC.to_ne_bytes());
-    to.extend_from_slice(&fds[0].to_ne_bytes());
-    to.extend_from_slice(&fds[1].to_ne_bytes());
-    to.extend_from_slice(&length(name));
-    to.extend_from_slice(&padded);
-    to.extend_from_slice(&length(late));
-    to.extend_from_slice(late);
 }
