@@ -21,6 +21,7 @@ pub mod error;
 pub mod event;
 pub mod execute;
 pub mod frame;
+mod message;
 mod object;
 pub mod process;
 pub mod service;
@@ -31,6 +32,7 @@ mod time;
 mod wire_enum;
 
 pub use error::{ErrorBody, ErrorCode};
+pub use message::without_error_number;
 pub use object::Object;
 pub use time::Timestamp;
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use sandcrab_api::ErrorCode;
 use sandcrab_api::event::ErrorEvent;
+use sandcrab_api::{ErrorCode, without_error_number};
 use sandcrab_client::{AddressError, ClientError};
 
 use crate::exit_code;
@@ -141,12 +141,12 @@ impl Failure {
 
     /// What happened, in a sentence.
     pub(crate) fn message(&self) -> String {
-        match self {
+        without_error_number(match self {
             Self::Client(error) => error.to_string(),
             Self::Event(event) => event.error.clone(),
             Self::Local { message, .. } => message.clone(),
             Self::BrokenPipe => "standard output was closed by its reader".to_owned(),
-        }
+        })
     }
 
     /// What to do, in a sentence.

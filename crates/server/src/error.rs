@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
+use sandcrab_api::{ErrorBody, ErrorCode, Timestamp, without_error_number};
 use sandcrab_engine::{ControlError, ReadError, SessionError, StartError, TerminalError};
 use serde_json::{Map, Value};
 
@@ -36,7 +36,8 @@ struct Parts {
 impl ApiError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let (context, suggestion, internal) = (Map::new(), None, None);
-        Self(Box::new(Parts { code, message: message.into(), context, suggestion, internal }))
+        let message = without_error_number(message.into());
+        Self(Box::new(Parts { code, message, context, suggestion, internal }))
     }
 
     /// A field of the request is invalid.
