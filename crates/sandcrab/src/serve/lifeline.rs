@@ -1,8 +1,8 @@
 //! [`Lifeline`]: the socket between the parent and its server.
 //!
 //! The parent sends one message when it starts a server: the reason, and the listening socket, if there is one. The server
-//! sends its listening socket as soon as it has one, and a second message when it has printed the address. After that,
-//! only the end of the socket is a message.
+//! sends its listening socket as soon as it has one, and a second message when it listens, with the lines that the parent
+//! prints. After that, only the end of the socket is a message.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,10 +21,10 @@ use tokio::io::Interest;
 pub(super) const SERVER: &str = "sandcrab-server";
 /// The text of the message with the listening socket.
 pub(super) const SOCKET: &str = "socket";
-/// The text of the message that the address was printed and signals are handled.
+/// The end of the message that the server listens and handles signals. The lines to print come before it.
 pub(super) const LISTENING: &str = "listening";
-/// The longest text of a message.
-const MAX_TEXT_BYTES: usize = 256;
+/// The longest text of a message: more than two lines with a path.
+const MAX_TEXT_BYTES: usize = 16 << 10;
 /// An empty message: a message has at least one byte.
 const NOTHING: &str = "\n";
 

@@ -32,6 +32,7 @@ mod lifeline;
 mod log;
 mod main_program;
 mod parent;
+mod say;
 mod server;
 mod settings;
 mod start_lines;

@@ -17,6 +17,7 @@ use super::CANNOT_RUN;
 use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::lifeline::{self, LISTENING, Lifeline, Message, SERVER};
 use super::main_program::{MainProgram, STOP_GRACE};
+use super::say::{ERROR, WARNING, say};
 
 /// The exit code of a server that failed with an error message.
 const FAILED: u8 = 1;
@@ -28,15 +29,10 @@ pub(crate) fn run(command: Vec<OsString>) -> ExitCode {
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            say(format_args!("failed to start the server: {error}"));
+            say(ERROR, format_args!("failed to start the server: {error}"));
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints a message on standard error, which may be closed.
-pub(super) fn say(text: fmt::Arguments<'_>) {
-    drop(writeln!(io::stderr(), "sandcrab: {text}"));
 }
 
 /// How a server or the main program ended.
@@ -166,10 +162,13 @@ impl Parent {
             }
             self.failed_starts = 0;
             let Some(pause) = self.crashes.count(Instant::now()) else {
-                say(format_args!(
-                    "the server {end}, for the {TOO_MANY}th time within a minute; giving up. Running commands continue, \
+                say(
+                    ERROR,
+                    format_args!(
+                        "the server {end}, for the {TOO_MANY}th time within a minute; giving up. Running commands continue, \
                      and the next `sandcrab serve` adopts them"
-                ));
+                    ),
+                );
                 return Ok(end.code());
             };
             // A server that crashes while it stops may not have ended all commands.
@@ -179,7 +178,7 @@ impl Parent {
             if self.is_announced {
                 reason = format!("the server before this one {end}");
             } else {
-                say(format_args!("the server {end} while it started; starting it again"));
+                say(WARNING, format_args!("the server {end} while it started; starting it again"));
             }
         }
     }
@@ -188,12 +187,12 @@ impl Parent {
     /// false after a stop signal.
     async fn try_later(&mut self, why: fmt::Arguments<'_>) -> bool {
         if self.wish.is_some() {
-            say(format_args!("{why}; giving up because of a stop signal"));
+            say(ERROR, format_args!("{why}; giving up because of a stop signal"));
             return false;
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failed_starts)).min(LONGEST_PAUSE);
         self.failed_starts += 1;
-        say(format_args!("{why}; trying again in {pause:?}"));
+        say(WARNING, format_args!("{why}; trying again in {pause:?}"));
         self.pause(pause).await;
         true
     }
@@ -249,10 +248,12 @@ impl Parent {
         }
     }
 
-    /// Takes a message of the server: its socket, or that it listens.
+    /// Takes a message of the server: its socket, or that it listens, with the lines to print.
     fn take(&mut self, message: Message, server: &mut Server) {
         self.socket = message.socket.or(self.socket.take());
-        if message.text.ends_with(LISTENING) {
+        if let Some(lines) = message.text.strip_suffix(LISTENING) {
+            // Before the main program starts: its output follows them. Standard output may be closed.
+            drop(io::stdout().write_all(lines.as_bytes()).and_then(|()| io::stdout().flush()));
             server.is_listening = true;
             self.is_announced = true;
         }

@@ -1,6 +1,6 @@
 //! The server process, started by the parent.
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::CANNOT_RUN;
 use super::compat;
 use super::lifeline::{self, LISTENING, Lifeline, Message, SOCKET};
+use super::say::{ERROR, say};
 use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
 use crate::address_file::AddressFile;
@@ -65,8 +66,7 @@ pub(crate) fn run(args: ServeArgs) -> ExitCode {
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Standard error may be closed.
-            drop(writeln!(io::stderr(), "sandcrab: {failure}"));
+            say(ERROR, format_args!("{failure}"));
             ExitCode::from(failure.code())
         }
     }
@@ -96,7 +96,7 @@ fn start_runtime() -> Result<Runtime, Failure> {
     // If only some threads can be started, the runtime panics and then waits forever for those.
     #[expect(clippy::exit, reason = "before it waits")]
     std::panic::set_hook(Box::new(|panic| {
-        drop(writeln!(io::stderr(), "sandcrab: failed to start the runtime: {panic}"));
+        say(ERROR, format_args!("failed to start the runtime: {panic}"));
         std::process::exit(1);
     }));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -132,8 +132,9 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
     let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
+    let mut announcement = String::new();
     if is_first {
-        start_lines::print(server.address(), &access, &token_file);
+        announcement = start_lines::lines(server.address(), &access, &token_file);
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
@@ -141,8 +142,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         let running = server.engine().health().running;
         tracing::warn!(running, "{}; running commands are adopted", message.text);
     }
-    // After the lines above: the main program's output follows them.
-    lifeline.send(LISTENING, None).map_err(told)?;
+    lifeline.send(&(announcement + LISTENING), None).map_err(told)?;
     let health = server.engine().health();
     if let Some(reason) = health.shell_driver_reason {
         tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);
@@ -180,7 +180,7 @@ async fn write_state(
         let health = engine.health();
         let connections = connections.load(Ordering::Relaxed);
         let (running, sessions) = (health.running, health.sessions);
-        tracing::info!(running, sessions, connections, "as it is");
+        tracing::info!(running, sessions, connections, "state of the server");
     }
 }
 

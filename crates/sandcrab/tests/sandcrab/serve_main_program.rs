@@ -90,7 +90,7 @@ fn stop_signals_are_forwarded() {
     }
     // This signal is for the server alone.
     serve.signal(Signal::USR1);
-    eventually("the server logs its state", || serve.log().contains("as it is").then_some(()));
+    eventually("the server logs its state", || serve.log().contains("state of the server").then_some(()));
     assert!(serve.answers() && !is_gone(program));
     serve.signal(Signal::INT);
     eventually("INT", || lines(&place, "signals").contains(&"INT".to_owned()).then_some(()));

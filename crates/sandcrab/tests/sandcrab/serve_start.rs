@@ -19,7 +19,7 @@ fn address_is_printed_and_the_token_is_not() {
     let token = std::fs::read_to_string(&token_file).unwrap();
     assert_eq!(token.trim().len(), 64);
     serve.signal(Signal::USR1);
-    eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
+    eventually("it writes its state", || serve.log().contains("state of the server").then_some(()));
     assert!(!serve.log().contains(token.trim()));
     serve.stop();
     // The token is the same after a restart.
@@ -32,7 +32,7 @@ fn json_log() {
     let place = TestDir::new();
     let serve = place.serve(&["--log-format", "json"]);
     serve.signal(Signal::USR1);
-    eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
+    eventually("it writes its state", || serve.log().contains("state of the server").then_some(()));
     for line in serve.log().lines() {
         let entry: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(entry["message"].is_string(), "{line}");

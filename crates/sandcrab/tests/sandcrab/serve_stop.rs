@@ -69,7 +69,7 @@ fn ignored_signals_stay_ignored() {
     serve.signal(Signal::HUP);
     // The parent handles signals in order, and does not ignore this one.
     serve.signal(Signal::USR1);
-    eventually("it writes its state", || serve.log().contains("as it is").then_some(()));
+    eventually("it writes its state", || serve.log().contains("state of the server").then_some(()));
     assert!(!serve.log().contains("stopping"));
     assert_eq!(children(serve.child.id()).len(), 1);
     serve.stop();
