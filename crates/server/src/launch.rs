@@ -92,17 +92,19 @@ pub(crate) async fn launch(
     let session_note: SessionNote = note::read(session.as_ref().and_then(Session::note).as_deref());
     let mut spec = spec(sandbox, &mut request, session.is_some(), &session_note, kind)?;
     spec.user = user(sandbox, request.user.take()).await?;
-    if let Some(key) = input::name_header(headers, IDEMPOTENCY_HEADER)? {
+    let key = input::name_header(headers, IDEMPOTENCY_HEADER)?;
+    if let Some(key) = key {
         set_idempotency(&mut spec, key, session_id.as_deref(), kind, &bytes);
     }
     drop(bytes);
     let timeout = spec.timeout;
-    let execution = match (&session, kind) {
-        _ if intent == Intent::Resume => find_started(sandbox, &spec)?,
-        (None, _) => sandbox.engine.start(spec).await?,
-        (Some(session), Kind::Command) => session.start(spec).await?,
-        (Some(session), Kind::Process) => session.start_process(spec).await?,
+    let started = match (&session, kind) {
+        _ if intent == Intent::Resume => find_started(sandbox, &spec),
+        (None, _) => sandbox.engine.start(spec).await.map_err(ApiError::from),
+        (Some(session), Kind::Command) => session.start(spec).await.map_err(ApiError::from),
+        (Some(session), Kind::Process) => session.start_process(spec).await.map_err(ApiError::from),
     };
+    let execution = started.map_err(|error| name_key(error, key))?;
     drop(held);
     tracing::debug!(execution = %execution.id(), session = session_id.as_deref(), "launched");
     let on_shell_exit = session_note.on_shell_exit.unwrap_or_default();
@@ -320,6 +322,18 @@ fn find_started(sandbox: &Sandbox, spec: &CommandSpec) -> Result<Execution, ApiE
         ApiError::no_process(id)
             .suggest("the record of the execution was removed; run the command again without a cursor")
     })
+}
+
+/// Adds the idempotency key to the error of a conflict.
+fn name_key(error: ApiError, key: Option<&str>) -> ApiError {
+    match key {
+        Some(key) if error.code() == ErrorCode::ExecutionConflict => {
+            let message =
+                format!("Idempotency-Key {key:?} was used for a different request; use another key");
+            error.reword(message).with("idempotencyKey", key)
+        }
+        _ => error,
+    }
 }
 
 /// Keeps standard input open after the given bytes, if requested.

@@ -41,7 +41,10 @@ pub(super) async fn same_key_with_another_body(target: Target) {
     let id =
         with_key(&target, "/api/execute", &key, &json!({"command": "true"})).await.ok()["executionId"].take();
     let refusal = with_key(&target, "/api/execute", &key, &json!({"command": "false"})).await;
-    assert_eq!(refusal.refused(409, "EXECUTION_CONFLICT")["context"]["executionId"], id);
+    let error = refusal.refused(409, "EXECUTION_CONFLICT");
+    assert_eq!(error["context"]["executionId"], id);
+    assert_eq!(error["context"]["idempotencyKey"], key);
+    assert!(error["message"].as_str().is_some_and(|message| message.contains(&key)), "{error}");
 }
 
 /// With an id chosen by the client, another key is another request: the id of a finished execution can be
