@@ -56,10 +56,13 @@ impl LocalScreen {
     /// document if it is not the terminal.
     pub(crate) fn open(what: &str, json: bool) -> Result<Self, Failure> {
         let terminal = LocalTerminal::open(json)?.ok_or_else(|| {
+            let otherwise = if what.starts_with('-') { ", or omit the option" } else { "" };
             Failure::usage(
                 format!("{what} needs a terminal, and standard input is not one"),
-                "run it in a terminal, or without -t; to use a program with a screen from a script, see `sandcrab terminal \
-                 --help`",
+                format!(
+                    "run it in a terminal{otherwise}; to use a program with a screen from a script, see `sandcrab \
+                     terminal --help`"
+                ),
             )
         })?;
         let keyboard = terminal.input().and_then(Keyboard::start).map_err(|e| Failure::terminal(&e))?;

@@ -124,6 +124,8 @@ fn interactive_programs_on_a_terminal_are_explained() {
             shown.stderr.contains("needs a terminal, and standard input is not one"),
             "{arguments:?}: {shown:?}"
         );
+        let is_option = arguments != ["shell"];
+        assert_eq!(shown.stderr.contains("or omit the option"), is_option, "{arguments:?}: {shown:?}");
     }
     let shown = server.run(&["start", "-t", "bash"]).with_code(2);
     assert!(shown.stderr.contains("`sandcrab terminal create`"), "{shown:?}");
