@@ -106,7 +106,7 @@ pub(crate) async fn wait(
 }
 
 fn timed_out(hub: &Hub) -> ApiError {
-    let message = "the screen has not become as requested within the timeout; the terminal continues";
+    let message = "the condition was not met within the timeout; the terminal continues to run";
     ApiError::new(ErrorCode::WaitTimeout, message).with("terminalId", hub.terminal.id().as_str())
 }
 
