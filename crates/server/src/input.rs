@@ -1,6 +1,6 @@
-//! Extractors of bodies, query parameters and path parameters. Their errors name the invalid field.
+//! Extractors of bodies and path parameters. Their errors name the invalid field.
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_ENCODING;
 use axum::http::request::Parts;
@@ -13,6 +13,7 @@ use crate::access::Multiplexed;
 use crate::app::{App, BodyBytes};
 use crate::body::read::read_body;
 use crate::error::ApiError;
+use crate::query::pairs;
 use crate::sandbox::Sandbox;
 
 /// Maximum length of an id or name in a header or query parameter.
@@ -104,24 +105,10 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     }
 }
 
-/// The query parameters.
-pub(crate) struct Params<T>(pub(crate) T);
-
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match Query::from_request_parts(parts, app).await {
-            Ok(Query(value)) => Ok(Self(value)),
-            Err(e) => Err(ApiError::invalid("query", e.body_text())),
-        }
-    }
-}
-
 async fn segment(parts: &mut Parts, app: &App) -> Result<String, ApiError> {
     match Path::<String>::from_request_parts(parts, app).await {
         Ok(Path(id)) => Ok(id),
-        Err(e) => Err(ApiError::invalid("path", e.body_text())),
+        Err(_) => Err(ApiError::invalid("path", "the id is not valid percent-encoded UTF-8")),
     }
 }
 
@@ -195,8 +182,8 @@ pub(crate) fn named_session(
     query: Option<&str>,
 ) -> Result<Option<String>, ApiError> {
     let in_query = || {
-        let pairs: Vec<(String, String)> = serde_urlencoded(query?)?;
-        let find = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, id)| id.clone());
+        let query = query?;
+        let find = |wanted: &str| pairs(query).find(|(name, _)| name == wanted).map(|(_, id)| id);
         find("session").or_else(|| find("sessionId"))
     };
     let named = match body {
@@ -210,11 +197,6 @@ pub(crate) fn named_session(
         return Err(ApiError::invalid("sessionId", "it must not be empty; omit it for no session"));
     }
     Ok(named)
-}
-
-fn serde_urlencoded(query: &str) -> Option<Vec<(String, String)>> {
-    let uri = format!("/?{query}").parse().ok()?;
-    Query::<Vec<(String, String)>>::try_from_uri(&uri).ok().map(|Query(pairs)| pairs)
 }
 
 /// Returns a header that contains an id or name, within the length limit.

@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use axum::extract::{MatchedPath, Query, Request};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::ErrorCode;
 
 use crate::error::ApiError;
+use crate::query::pairs;
 
 use ErrorCode::{
     BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, InvalidCommand, LimitExceeded,
@@ -175,13 +176,9 @@ fn check_query(method: &Method, route: &str, uri: &Uri) -> Result<(), ApiError> 
         return Ok(());
     }
     let Some(known) = queries().get(&name(method, route)) else { return Ok(()) };
-    let given = match Query::<Vec<(String, String)>>::try_from_uri(uri) {
-        Ok(Query(given)) => given,
-        Err(e) => return Err(ApiError::invalid("query", e.body_text())),
-    };
-    let unknown = given.iter().find(|(name, _)| !known.contains(name));
+    let unknown = pairs(uri.query().unwrap_or_default()).find(|(name, _)| !known.contains(name));
     unknown.map_or(Ok(()), |(name, _)| {
-        Err(ApiError::unknown("query parameter", name, known.iter().map(String::as_str)))
+        Err(ApiError::unknown("query parameter", &name, known.iter().map(String::as_str)))
     })
 }
 

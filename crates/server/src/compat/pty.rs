@@ -8,8 +8,8 @@ use sandcrab_engine::SessionId;
 use super::Mode;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::input::Params;
 use crate::launch::bad_id;
+use crate::query::Params;
 use crate::routes::terminal_socket::{PtyOptions, require_upgrade, serve_pty};
 use crate::sandbox::Sandbox;
 

@@ -14,11 +14,12 @@ use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::EventStream;
 use crate::feed::{self, Feed, StreamKind};
-use crate::input::{Json, Params};
+use crate::input::Json;
 use crate::launch::{Intent, Kind, Launch, launch_guarded};
 use crate::layer::RequestId;
 use crate::options::{self, Route};
 use crate::origin::Origin;
+use crate::query::Params;
 use crate::sandbox::Sandbox;
 use crate::summary;
 

@@ -14,9 +14,10 @@ use crate::app::App;
 use crate::body::pieces::{self, PieceSource};
 use crate::body::range::{content_range, not_satisfiable, parse};
 use crate::error::ApiError;
-use crate::input::{Params, PathExecution};
+use crate::input::PathExecution;
 use crate::layer::RequestId;
 use crate::origin::Origin;
+use crate::query::Params;
 use crate::summary::read_blocking;
 
 /// Number of pieces read at a time. Raw bytes are only copied, so fewer and larger pieces are faster.

@@ -18,9 +18,10 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::input::{Json, Params, PathExecution};
+use crate::input::{Json, PathExecution};
 use crate::launch::{Intent, Kind, launch};
 use crate::options::{self, Route};
+use crate::query::Params;
 use crate::routes::execute::{CommandHeaders, SessionQuery, started};
 use crate::sandbox::Sandbox;
 use crate::{convert, signal};

@@ -15,7 +15,8 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::input::{Json, Params, PathTerminal};
+use crate::input::{Json, PathTerminal};
+use crate::query::Params;
 use crate::summary::with_retries;
 use crate::terminal::matching::Pattern;
 use crate::terminal::wait::{self, Condition};

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::error::ApiError;
-use crate::input::{Params, PathExecution};
+use crate::input::PathExecution;
+use crate::query::Params;
 
 /// Options of `stdin`.
 #[derive(Debug, Deserialize, IntoParams)]
