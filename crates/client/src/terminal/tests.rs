@@ -146,7 +146,7 @@ async fn input_and_sizes_are_sent_in_order() {
 }
 
 #[tokio::test]
-async fn a_viewer_that_only_watches_says_so() {
+async fn read_only_viewer_is_announced() {
     let (listener, client) = server().await;
     let serve = async {
         let (mut socket, line) = next_connection(&listener).await;
