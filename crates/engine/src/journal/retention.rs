@@ -177,7 +177,7 @@ mod tests {
         Retention { max_age: Duration::from_secs(1000), max_count: 100, max_total_bytes: 1000 };
 
     #[test]
-    fn nothing_goes_while_nothing_is_over() {
+    fn nothing_is_removed_within_the_limits() {
         assert!(expired(ALL, &[], at(5000)).is_empty());
         assert!(expired(ALL, &[record(4000, 500), record(4500, 500)], at(5000)).is_empty());
     }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_counts_no_more() {
+    fn forgotten_records_are_not_counted() {
         let mut finished = Finished::default();
         finished.insert(journal(1), record(10, 600), "one");
         finished.insert(journal(2), record(10, 600), "two");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_go_is_passed_over() {
+    fn records_in_use_are_skipped() {
         let mut finished = Finished::default();
         for (slot, bytes) in [(0, 600), (1, 600), (2, 600), (3, 300)] {
             finished.insert(journal(slot), record(10 + u64::from(slot), bytes), slot);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_larger_than_all_may_be_goes_alone() {
+    fn record_larger_than_the_limit_is_removed_alone() {
         let mut finished = [record(10, 400), record(20, 400), record(30, 5000), record(40, 100)];
         assert_eq!(expired(ALL, &finished, at(50)), [2]);
         // Removing the others would not make it fit.
