@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_read_is_what_was_written(
+    fn readers_get_exactly_what_was_written(
         ops in proptest::collection::vec(op(), 1..80),
         bound in prop_oneof![Just(MIN_JOURNAL_BYTES), Just(300_000_u64), Just(1_u64 << 20), Just(64 << 20)],
         spec_len in prop_oneof![0_usize..100, 0_usize..200_000],
