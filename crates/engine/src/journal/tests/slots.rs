@@ -60,7 +60,7 @@ fn limits_are_refused_by_name() {
 }
 
 #[test]
-fn the_largest_spec_comes_back() {
+fn largest_spec_is_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = fresh(dir.path());
     let spec = vec![5; MAX_SPEC_BYTES];
