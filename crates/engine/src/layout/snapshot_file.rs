@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_is_the_newest_whatever_the_clock_says() {
+    fn newest_state_does_not_depend_on_the_clock() {
         let dir = tempfile::tempdir().unwrap();
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         let salt = Salt([1; 16]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_session_left_in_the_slot_is_not_read() {
+    fn state_of_another_session_in_the_slot_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         SnapshotFile::new(7, Some(Salt([1; 16]))).write(&folder, b"another's", Duration::ZERO).unwrap();
