@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_take_what_they_can() {
+    fn cgroups_enforce_supported_limits() {
         let limits = Limits { memory_bytes: Some(1 << 20), processes: Some(5), ..Limits::default() };
         let plan = plan_for(&limits, CGROUP, true).unwrap();
         assert!(plan.needs_cgroup() && plan.rules.is_empty());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_enforced_is_refused() {
+    fn unenforceable_limits_are_refused() {
         let limits = Limits { processes: Some(5), ..Limits::default() };
         let error = plan_for(&limits, NO_CGROUP, true).unwrap_err();
         assert!(matches!(error, LimitError::ProcessesOfRoot));
