@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_note_a_record_is_what_it_was() {
+    fn record_without_a_note_has_the_old_format() {
         let spec = CommandSpec::shell("true");
         let record = ExecutionRecord::new("e".into(), 7, None, &spec);
         let noted = ExecutionRecord::new("e".into(), 7, None, &spec.note("n"));
