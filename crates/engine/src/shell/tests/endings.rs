@@ -10,7 +10,7 @@ use crate::shell::{CommandEnd, Driver, Report, Snapshot};
 
 /// Commands that end the shell but not its process: it is there for the next command.
 #[test]
-fn a_shell_that_exits_goes_on_with_its_state() {
+fn shell_continues_with_its_state_after_exit() {
     let endings = [
         ("exit 3", 3),
         ("set -e; false", 1),
