@@ -125,7 +125,7 @@ fn difference(name: &str, value: &str, ours: &Outcome, theirs: &(String, String)
 
 /// A variable that is plain can be given to a shell that is up; any other has to be in the environment of a new bash.
 #[test]
-fn plain_variables_are_as_if_the_shell_had_started_with_them() {
+fn plain_variables_behave_as_inherited() {
     let mut template = Session::new(Driver::Loaded);
     let mut differences = Vec::new();
     for (name, value) in
