@@ -21,7 +21,7 @@ fn a_program_that_is_not_bash_gets_a_reason() {
 
 /// What earlier commands left running is not ended by an interrupt, so `wait` must not wait for it.
 #[test]
-fn interrupting_a_wait_for_what_stays() {
+fn wait_for_running_jobs_can_be_interrupted() {
     let mut session = Session::new(Driver::Loaded);
     session.run("sleep 600 &");
     for text in ["wait; echo no", "wait $!; echo no", "wait -n; echo no", "f() { wait; echo no; }; f"] {
@@ -165,7 +165,7 @@ fn the_shell_dies_with_its_supervisor() {
 }
 
 #[test]
-fn a_shell_with_few_descriptors_goes_on() {
+fn shell_with_few_descriptors_continues() {
     for limit in 3..9 {
         let mut session = Session::new(Driver::Loaded);
         session.run(&format!("x=1; ulimit -n {limit}"));
