@@ -170,7 +170,7 @@ fn large_snapshots_are_quick() {
 }
 
 #[test]
-fn a_snapshot_asked_for_during_a_command_comes_after_it() {
+fn snapshot_requested_during_a_command_is_taken_after_it() {
     for driver in BOTH {
         let mut session = Session::new(driver);
         begin(&mut session.shell, "sleep 0.1; x=1");
