@@ -110,7 +110,7 @@ fn a_command_that_changes_nothing_needs_no_snapshot() {
 
 /// What is said to be unchanged is the same text.
 #[test]
-fn unchanged_is_what_a_snapshot_would_say() {
+fn unchanged_agrees_with_a_snapshot() {
     let mut session = Session::new(Driver::Loaded);
     let mut last = session.snapshot().unwrap();
     for text in CHANGES.iter().flat_map(|change| [*change, change, "true", "echo $x >/dev/null"]) {
