@@ -90,7 +90,7 @@ fn each_command_gets_the_journal_that_came_with_it() {
 }
 
 #[test]
-fn everything_that_was_sent_before_another_engine_connected_is_heard() {
+fn requests_sent_before_another_engine_connected_are_handled() {
     let mut stage = Stage::new();
     let old = stage.connect();
     assert!(stage.link.accept().is_empty());
@@ -105,7 +105,7 @@ fn everything_that_was_sent_before_another_engine_connected_is_heard() {
 }
 
 #[test]
-fn an_answer_goes_to_the_connection_of_its_request_or_nowhere() {
+fn replies_are_sent_only_to_the_connection_of_their_request() {
     let mut stage = Stage::new();
     let mut old = stage.connect();
     assert!(stage.link.accept().is_empty());
