@@ -56,7 +56,7 @@ fn is_bad_cwd(e: &StartError, path: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_missing_folder() {
+async fn missing_directory_is_refused() {
     let path = Path::new("/nonexistent/folder");
     refused(CommandSpec::shell("pwd").cwd(path), |e| is_bad_cwd(e, path)).await;
     refused(CommandSpec::argv(["pwd"]).cwd(path), |e| is_bad_cwd(e, path)).await;
@@ -64,14 +64,14 @@ async fn a_missing_folder() {
 }
 
 #[tokio::test]
-async fn a_file_as_folder() {
+async fn file_as_directory_is_refused() {
     let path = Path::new("/etc/passwd");
     refused(CommandSpec::shell("pwd").cwd(path), |e| is_bad_cwd(e, path)).await;
     refused(CommandSpec::argv(["pwd"]).cwd(path), |e| is_bad_cwd(e, path)).await;
 }
 
 #[tokio::test]
-async fn a_relative_folder() {
+async fn relative_directory_is_refused() {
     let is_invalid =
         |e: &StartError| matches!(e, StartError::InvalidCommand(why) if why.contains("absolute"));
     refused(CommandSpec::shell("pwd").cwd("tmp"), is_invalid).await;
@@ -79,7 +79,7 @@ async fn a_relative_folder() {
 }
 
 #[tokio::test]
-async fn a_session_in_a_missing_folder() {
+async fn session_in_a_missing_directory_is_refused() {
     let place = Place::new();
     let engine = place.open().await;
     for _ in 0..8 {
@@ -93,7 +93,7 @@ async fn a_session_in_a_missing_folder() {
 }
 
 #[tokio::test]
-async fn a_missing_program() {
+async fn missing_program_is_refused() {
     for program in ["no-such-program", "/nonexistent/program", "/etc/passwd/program"] {
         let named = |e: &StartError| matches!(e, StartError::ProgramNotFound(name) if name == program);
         refused(CommandSpec::argv([program]), named).await;
@@ -122,7 +122,7 @@ async fn file_that_is_not_a_program() {
 }
 
 #[tokio::test]
-async fn nul_bytes_empty_words_and_bad_names() {
+async fn nul_bytes_empty_words_and_invalid_names_are_refused() {
     let invalid = |e: &StartError| matches!(e, StartError::InvalidCommand(_));
     let nul = OsStr::from_bytes(b"a\0b");
     let specs = [
@@ -161,7 +161,7 @@ async fn nul_bytes_empty_words_and_bad_names() {
 }
 
 #[tokio::test]
-async fn bad_variables_of_a_session() {
+async fn invalid_variables_of_a_session_are_refused() {
     let place = Place::new();
     let engine = place.open().await;
     for name in ["", "A=B", "A B", "1A", "A-B", "a\0"] {
@@ -172,7 +172,7 @@ async fn bad_variables_of_a_session() {
 }
 
 #[tokio::test]
-async fn bad_changes_to_the_environment_of_a_session() {
+async fn invalid_changes_to_the_environment_of_a_session_are_refused() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -185,7 +185,7 @@ async fn bad_changes_to_the_environment_of_a_session() {
 }
 
 #[tokio::test]
-async fn arguments_longer_than_the_kernel_takes() {
+async fn arguments_beyond_the_kernels_limit_are_refused() {
     let too_long = |e: &StartError| matches!(e, StartError::ArgumentsTooLong);
     // One word of more than 128 KiB; and many that are too long together.
     refused(CommandSpec::argv(["true".to_owned(), "x".repeat(200_000)]), too_long).await;
@@ -195,7 +195,7 @@ async fn arguments_longer_than_the_kernel_takes() {
 }
 
 #[tokio::test]
-async fn an_environment_too_long_for_programs_still_serves_the_shell() {
+async fn shell_works_with_an_environment_too_large_for_programs() {
     let place = Place::new();
     let engine = place.open().await;
     let spec = CommandSpec::shell("echo ${#BIG}; /bin/true; echo $?").env("BIG", "x".repeat(200_000));
@@ -232,7 +232,7 @@ async fn invalid_limits() {
 }
 
 #[tokio::test]
-async fn numbers_at_their_edges() {
+async fn extreme_values_of_numbers() {
     let place = Place::new();
     let engine = place.open().await;
     let longest = Duration::MAX;
@@ -251,7 +251,7 @@ async fn numbers_at_their_edges() {
 }
 
 #[tokio::test]
-async fn too_many_executions() {
+async fn limit_of_executions() {
     let place = Place::new();
     let engine = place.open_with(|config| config.max_executions = 2).await;
     let first = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
@@ -269,7 +269,7 @@ async fn too_many_executions() {
 }
 
 #[tokio::test]
-async fn too_many_sessions() {
+async fn limit_of_sessions() {
     let place = Place::new();
     let engine = place.open_with(|config| config.max_sessions = 2).await;
     let first = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -282,7 +282,7 @@ async fn too_many_sessions() {
 }
 
 #[tokio::test]
-async fn a_full_queue() {
+async fn full_queue_refuses_commands() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -308,7 +308,7 @@ async fn a_full_queue() {
 
 /// Whatever waits in a session's queue counts.
 #[tokio::test]
-async fn a_queue_full_of_changes_to_the_environment() {
+async fn full_queue_refuses_changes_to_the_environment() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -334,7 +334,7 @@ async fn a_queue_full_of_changes_to_the_environment() {
 }
 
 #[tokio::test]
-async fn an_engine_without_descriptors_says_so_and_recovers() {
+async fn lack_of_descriptors_is_reported_and_recovered_from() {
     let place = Place::new();
     let mut host = Host::start_by(&place, &["prlimit", "--nofile=200:200"]);
     assert_eq!(host.answer().as_deref(), Some("open"));
@@ -395,7 +395,7 @@ fn few_processes() -> Option<(FewProcesses, Place, Host)> {
 const OUT_OF_PROCESSES: &str = "error the machine is out of processes: failed to";
 
 #[tokio::test]
-async fn a_machine_without_processes_says_so_and_recovers() {
+async fn lack_of_processes_is_reported_and_recovered_from() {
     let Some((few, place, mut host)) = few_processes() else { return };
     // From here on nothing can be forked; what is ready can still be used.
     few.allow("1");
@@ -418,7 +418,7 @@ async fn a_machine_without_processes_says_so_and_recovers() {
 
 /// A supervisor that was used once and could start no other shell is no better than none.
 #[tokio::test]
-async fn a_session_on_a_supervisor_without_shell_says_so() {
+async fn session_on_a_supervisor_without_a_shell_is_refused() {
     let Some((few, place, mut host)) = few_processes() else { return };
     few.allow("1");
     // Both that were ready are used, and wait for a shell of their own. One more may have been on its way.
