@@ -169,7 +169,7 @@ async fn soak_an_engine_killed_two_hundred_times_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_deadline_passes_while_no_engine_is_alive() {
+async fn deadline_expires_without_an_engine() {
     with_enough_time(Duration::from_millis(500), async |timeout| {
         let place = Place::new();
         let mut host = Host::opened(&place);
@@ -191,7 +191,7 @@ async fn a_deadline_passes_while_no_engine_is_alive() {
 }
 
 #[tokio::test]
-async fn a_session_and_its_queue_outlive_the_engine() {
+async fn session_and_its_queue_survive_the_engine() {
     let place = Place::new();
     let mut host = Host::opened(&place);
     assert_eq!(host.ask(&["session", "s"]), "made");
@@ -225,7 +225,7 @@ async fn standard_input_stays_open_across_engines() {
 }
 
 #[tokio::test]
-async fn a_follower_goes_on_with_the_next_engine_and_misses_nothing() {
+async fn follower_continues_with_the_next_engine_without_a_gap() {
     let place = Place::new();
     let mut host = Host::opened(&place);
     let text = "for i in {1..60}; do seq $((i*1000)) $((i*1000+999)); sleep 0.005; done";
