@@ -125,7 +125,7 @@ async fn serial_a_sessions_command_times_out_on_time() {
 }
 
 #[tokio::test]
-async fn serial_silence_times_out_on_time() {
+async fn serial_idle_timeout_is_on_time() {
     let scene = Scene::open().await;
     let lateness = Lateness::begin();
     let mut delays = Vec::new();
@@ -159,7 +159,7 @@ async fn serial_silence_times_out_on_time() {
 }
 
 #[tokio::test]
-async fn whatever_deadline_comes_first_counts() {
+async fn first_deadline_to_expire_decides() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let long = Duration::from_secs(60);
@@ -175,7 +175,7 @@ async fn whatever_deadline_comes_first_counts() {
 }
 
 #[tokio::test]
-async fn serial_grace_lets_a_program_end_by_itself() {
+async fn serial_program_exits_within_the_grace_period() {
     let scene = Scene::open().await;
     let lateness = Lateness::begin();
     let mut delays = Vec::new();
@@ -201,7 +201,7 @@ async fn serial_grace_lets_a_program_end_by_itself() {
 /// What a program does at SIGTERM is done at its deadline, without anything being asked for; and it is not waited for
 /// longer than the program takes.
 #[tokio::test]
-async fn a_deadline_asks_first() {
+async fn deadline_sends_sigterm_first() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let text = "bash -c 'trap \"echo bye; exit 0\" TERM; echo up; while :; do sleep 0.01; done'; echo no";
@@ -233,7 +233,7 @@ async fn a_deadline_asks_first() {
 
 /// What a signal handler starts to clean up is left to it until the grace period is over.
 #[tokio::test]
-async fn a_handler_may_use_programs() {
+async fn signal_handler_can_run_programs() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let handler = "sh -c \"sleep 0.3; echo cleaned\"; exit 0";
@@ -258,7 +258,7 @@ async fn a_handler_may_use_programs() {
 
 /// What does not end by then is killed, all of it, when the grace period is over.
 #[tokio::test]
-async fn a_deadline_is_final() {
+async fn program_cannot_survive_its_deadline() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let folder = scene.folder(&format!("{kind:?}"));
@@ -273,7 +273,7 @@ async fn a_deadline_is_final() {
 }
 
 #[tokio::test]
-async fn serial_grace_ends_on_time() {
+async fn serial_grace_period_ends_on_time() {
     let scene = Scene::open().await;
     let lateness = Lateness::begin();
     let mut delays = Vec::new();
@@ -317,7 +317,7 @@ async fn too_much_output_ends_the_command() {
 }
 
 #[tokio::test]
-async fn output_up_to_the_limit_is_no_reason_to_end() {
+async fn output_up_to_the_limit_is_allowed() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let limits = Limits { output_bytes: Some(100_000), ..Limits::default() };
@@ -329,7 +329,7 @@ async fn output_up_to_the_limit_is_no_reason_to_end() {
 }
 
 #[tokio::test]
-async fn time_in_the_queue_does_not_count() {
+async fn timeout_excludes_time_in_the_queue() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     with_enough_time(Duration::from_secs(1), async |timeout| {
