@@ -35,7 +35,7 @@ async fn exited() {
 }
 
 #[tokio::test]
-async fn a_childs_death_by_signal_is_the_shells_exit_code() {
+async fn signal_that_killed_a_child_is_in_the_shells_exit_code() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let end = end_of(&scene, kind, CommandSpec::shell("sh -c 'kill -SEGV $$'; (exit $?)")).await;
@@ -195,7 +195,7 @@ async fn memory_is_counted() {
 }
 
 #[tokio::test]
-async fn what_was_used_until_a_kill_is_counted() {
+async fn usage_before_a_kill_is_counted() {
     let scene = Scene::open().await;
     for kind in BOTH {
         // On a busy machine it has little of the time until its deadline.
@@ -209,7 +209,7 @@ async fn what_was_used_until_a_kill_is_counted() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_command_used_is_not_counted_again() {
+async fn usage_of_an_earlier_command_is_not_counted_again() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     let text = "/usr/bin/python3 -c 'x = bytearray(100 << 20)'; i=0; while (( i++ < 100000 )); do :; done";
@@ -221,7 +221,7 @@ async fn what_an_earlier_command_used_is_not_counted_again() {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_found_exceeded_at_the_end_is_the_reason_too() {
+async fn output_limit_exceeded_at_the_end_is_the_reason() {
     let scene = Scene::open().await;
     let limits = Limits { output_bytes: Some(100), ..Limits::default() };
     for kind in BOTH {
