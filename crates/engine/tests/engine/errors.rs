@@ -48,7 +48,7 @@ async fn queued(scene: &Scene) -> (Execution, Execution) {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_turn_is_told_from_what_has_ended() {
+async fn queued_and_ended_commands_are_distinguished() {
     let scene = Scene::open().await;
     let (first, second) = queued(&scene).await;
     let refused = second.signal(libc::SIGTERM).await;
@@ -66,7 +66,7 @@ async fn what_waits_for_its_turn_is_told_from_what_has_ended() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_told_from_one_in_which_nothing_runs() {
+async fn deleted_and_idle_sessions_are_distinguished() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     assert!(session.interrupt(libc::SIGINT, Duration::ZERO).await.unwrap().killed.is_empty());
@@ -88,7 +88,7 @@ async fn a_session_that_is_gone_is_told_from_one_in_which_nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_record_that_was_removed_is_told() {
+async fn removed_record_is_reported() {
     let scene = Scene::open().await;
     let execution = scene.engine.run(CommandSpec::shell("echo")).await.unwrap().execution;
     execution.wait_closed().await;
