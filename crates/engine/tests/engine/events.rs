@@ -50,7 +50,7 @@ async fn an_execution_starts_ends_and_is_removed() {
 }
 
 #[tokio::test]
-async fn a_session_is_made_gets_another_shell_and_is_deleted() {
+async fn session_is_created_restarted_and_deleted() {
     let scene = Scene::open().await;
     let mut events = scene.engine.events();
     let spec = SessionSpec::new().id("s".parse().unwrap()).name("name");
@@ -81,7 +81,7 @@ async fn a_session_is_made_gets_another_shell_and_is_deleted() {
 }
 
 #[tokio::test]
-async fn what_retention_removes_is_told() {
+async fn removal_by_retention_is_an_event() {
     let soon = |retention: &mut Retention| {
         (retention.max_age, retention.grace) = (Duration::from_millis(200), Duration::ZERO);
     };
@@ -94,7 +94,7 @@ async fn what_retention_removes_is_told() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_too_slow_is_told_how_much_it_missed() {
+async fn slow_watcher_gets_the_number_of_missed_events() {
     let scene = Scene::open().await;
     let mut events = scene.engine.events();
     let session = scene.session().await;
