@@ -106,7 +106,7 @@ fn is_short_of_space(engine: &Engine) -> bool {
 
 /// Records that were just made are the ones that fill a disk: clean-up and new commands do not wait for the grace period then.
 #[tokio::test]
-async fn a_full_disk_can_be_freed_of_what_was_just_received() {
+async fn full_disk_can_be_freed_of_records_just_received() {
     let place = Place::new();
     let Some(tiny) = Tiny::mount(&place, "size=6m") else { return };
     let engine = place.open().await;
@@ -133,7 +133,7 @@ async fn a_full_disk_can_be_freed_of_what_was_just_received() {
 
 /// A session that is restored while the disk is full keeps the state from which it was restored.
 #[tokio::test]
-async fn a_session_that_is_killed_twice_on_a_full_disk_keeps_its_state() {
+async fn session_killed_twice_on_a_full_disk_keeps_its_state() {
     let place = Place::new();
     let Some(tiny) = Tiny::mount(&place, "size=6m") else { return };
     let engine = place.open().await;
@@ -180,7 +180,7 @@ fn available(place: &Place) -> u64 {
 
 /// A follower that waits hears of what comes when there is room again.
 #[tokio::test]
-async fn a_follower_wakes_after_the_disk_was_full() {
+async fn follower_continues_after_a_full_disk() {
     let place = Place::new();
     let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
     let engine = place.open().await;
@@ -207,7 +207,7 @@ async fn a_follower_wakes_after_the_disk_was_full() {
 }
 
 #[tokio::test]
-async fn a_state_directory_that_was_removed_is_reported() {
+async fn removed_state_directory_is_reported() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_state_directory_that_was_removed_is_reported() {
 }
 
 #[tokio::test]
-async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded() {
+async fn output_lost_on_a_full_disk_is_a_gap_and_the_end_is_recorded() {
     let place = Place::new();
     let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
     let engine = place.open().await;
@@ -268,7 +268,7 @@ async fn output_that_the_disk_has_no_room_for_is_a_gap_and_the_end_is_recorded()
 }
 
 #[tokio::test]
-async fn an_end_that_the_disk_has_no_room_for_is_not_lost() {
+async fn end_that_does_not_fit_on_a_full_disk_is_not_lost() {
     let place = Place::new();
     let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
     let engine = place.open().await;
