@@ -46,7 +46,7 @@ async fn equal_requests_to_a_session_are_one_execution() {
 }
 
 #[tokio::test]
-async fn an_equal_request_finds_what_has_ended() {
+async fn equal_request_finds_an_ended_execution() {
     let place = Place::new();
     let engine = place.open().await;
     let spec = CommandSpec::shell("echo $RANDOM").id(id("a")).digest("d");
@@ -91,7 +91,7 @@ async fn a_request_that_could_not_start_leaves_its_id_free() {
 }
 
 #[tokio::test]
-async fn a_session_id_is_taken_while_it_is_there() {
+async fn session_id_is_taken_until_the_session_is_deleted() {
     let place = Place::new();
     let engine = place.open().await;
     let own: SessionId = "mine".parse().unwrap();
@@ -105,7 +105,7 @@ async fn a_session_id_is_taken_while_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_session_id_is_free_at_once_after_deletion_whatever_ran() {
+async fn session_id_is_free_right_after_deletion() {
     let place = Place::new();
     let engine = place.open().await;
     let own: SessionId = "mine".parse().unwrap();
@@ -127,7 +127,7 @@ async fn a_session_id_is_free_at_once_after_deletion_whatever_ran() {
 
 /// A start that was given up may be dropped where there is no runtime any more.
 #[test]
-fn a_start_dropped_outside_the_runtime_does_no_harm() {
+fn start_can_be_dropped_outside_the_runtime() {
     let place = Place::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let engine = runtime.block_on(place.open());
@@ -150,7 +150,7 @@ fn a_start_dropped_outside_the_runtime_does_no_harm() {
 
 /// What ends with a session is its own, not that of the next one with its name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_made_while_its_namesake_is_deleted_stays() {
+async fn session_created_during_the_deletion_of_its_namesake_is_kept() {
     let place = Place::new();
     let engine = place.open().await;
     let spec = || SessionSpec::new().id("s".parse().unwrap());
@@ -180,7 +180,7 @@ async fn a_session_made_while_its_namesake_is_deleted_stays() {
 }
 
 #[tokio::test]
-async fn of_many_that_make_the_same_session_one_wins() {
+async fn concurrent_creations_of_one_session_succeed_once() {
     let place = Place::new();
     let engine = place.open().await;
     let own: SessionId = "mine".parse().unwrap();
@@ -258,7 +258,7 @@ async fn a_replaced_record_is_reported() {
 }
 
 #[tokio::test]
-async fn changes_of_the_environment_at_the_same_time_all_count() {
+async fn concurrent_changes_of_the_environment_all_apply() {
     let scene = Scene::open().await;
     let mut changes = tokio::task::JoinSet::new();
     for number in 0..20 {
