@@ -274,7 +274,7 @@ matrices! {
 }
 
 #[tokio::test]
-async fn a_kill_of_what_has_ended_does_nothing() {
+async fn kill_of_an_ended_command_does_nothing() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let running = scene.start(kind, CommandSpec::shell("true")).await;
@@ -286,7 +286,7 @@ async fn a_kill_of_what_has_ended_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_kill_with_time_lets_a_program_tidy_up() {
+async fn kill_with_a_grace_period_lets_a_program_clean_up() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let folder = scene.folder(&format!("{kind:?}"));
@@ -319,7 +319,7 @@ async fn a_queued_command_is_killed_without_running() {
 
 /// The shell may start a process after everything that was there is gone.
 #[tokio::test]
-async fn a_kill_may_come_before_the_first_process() {
+async fn kill_before_the_first_process() {
     let scene = Scene::open().await;
     let earlier = Earlier::new(&scene).await;
     for number in 0..30 {
@@ -415,7 +415,7 @@ async fn a_signal_reaches_a_command_without_a_process() {
 
 /// A client may choose the id, and kill before its start has been answered: from the moment at which the id is known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_as_soon_as_the_id_is_known_ends_the_command() {
+async fn kill_right_after_the_id_is_known_ends_the_command() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
