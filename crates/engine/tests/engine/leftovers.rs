@@ -38,7 +38,7 @@ async fn end_leftovers(running: Running, leftovers: &[Seen]) {
 }
 
 #[tokio::test]
-async fn only_what_this_command_left_is_its_leftover() {
+async fn leftovers_belong_to_the_command_that_started_them() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     // Fast and slow ones, so that the state is being saved while some of them run.
@@ -96,7 +96,7 @@ async fn late_output_of_a_leftover_reaches_the_journal() {
 }
 
 #[tokio::test]
-async fn leftovers_are_killed_if_asked_for() {
+async fn leftovers_are_killed_on_request() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let folder = scene.folder(&format!("{kind:?}"));
@@ -131,7 +131,7 @@ async fn adopted(scene: &Scene, count: usize) -> Vec<Execution> {
 }
 
 #[tokio::test]
-async fn an_adopted_leftover_has_a_kill_of_its_own() {
+async fn adopted_leftover_can_be_killed() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let text = "setsid sleep 60 & sleep 61 & echo hi";
@@ -153,7 +153,7 @@ async fn an_adopted_leftover_has_a_kill_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_adopted_leftover_ends_when_it_ends() {
+async fn adopted_leftover_ends_with_its_process() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let folder = scene.folder(&format!("{kind:?}"));
@@ -222,7 +222,7 @@ async fn an_adopted_leftover_of_a_run_has_its_exit_code() {
 
 /// The record of an end is bounded, whatever those that are left call themselves.
 #[tokio::test]
-async fn names_that_are_not_text_do_not_hold_up_the_end() {
+async fn names_that_are_not_utf8_do_not_delay_the_end() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let text = "n=$(head -c 100000 /dev/zero | tr '\\0' '\\377')
@@ -253,7 +253,7 @@ async fn names(execution: &Execution) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_an_execution_left_is_listed_kept_and_ended_by_its_id() {
+async fn leftovers_are_listed_kept_and_ended_by_id() {
     for kind in BOTH {
         let place = Place::new();
         let engine = place.open().await;
@@ -308,7 +308,7 @@ async fn what_an_execution_left_is_listed_kept_and_ended_by_its_id() {
 }
 
 #[tokio::test]
-async fn retention_keeps_what_has_left_something() {
+async fn retention_keeps_executions_with_leftovers() {
     let place = Place::new();
     let keep_one = |retention: &mut Retention| (retention.max_count, retention.grace) = (1, Duration::ZERO);
     let engine = place.open_with(|config| keep_one(&mut config.retention)).await;
@@ -338,7 +338,7 @@ async fn a_leftover_is_named_after_its_program() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_text_are_shown() {
+async fn names_that_are_not_utf8_are_shown() {
     let scene = Scene::open().await;
     let text = "exec -a $'\\xff\\xfe\\x01' sleep 60 &";
     let running = scene.start(Kind::Run, CommandSpec::shell(text)).await;
@@ -354,7 +354,7 @@ async fn names_that_are_not_text_are_shown() {
 
 /// A follower that is there at the end gets the end at once; a later one gets all there is, then the end.
 #[tokio::test]
-async fn late_output_comes_before_the_end_of_later_followers() {
+async fn later_followers_get_late_output_before_the_end() {
     let scene = Scene::open().await;
     let gate = scene.place.file("gate");
     let text = format!(
@@ -398,7 +398,7 @@ async fn late_output_comes_before_the_end_of_later_followers() {
 
 /// A supervisor without privileges may not signal what a command runs as another user. That survives a kill, and is told of.
 #[test]
-fn what_survives_a_kill_is_a_leftover() {
+fn survivors_of_a_kill_are_leftovers() {
     rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::KILL).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -435,7 +435,7 @@ fn owner_of(process: Seen) -> u32 {
 
 /// More executions with leftovers than a supervisor watches processes: each is reported when its own is gone.
 #[tokio::test]
-async fn what_many_commands_have_left_takes_a_bounded_number_of_descriptors() {
+async fn leftovers_of_many_commands_use_a_bounded_number_of_descriptors() {
     const COMMANDS: usize = 150;
     let scene = Scene::open().await;
     let session = scene.session().await;
