@@ -26,7 +26,7 @@ fn memory(bytes: u64) -> Limits {
 }
 
 #[tokio::test]
-async fn want_of_memory_is_the_reason() {
+async fn out_of_memory_is_the_reason() {
     let scene = Scene::open().await;
     if scene.lacks_cgroup("memory limit") {
         return;
@@ -41,7 +41,7 @@ async fn want_of_memory_is_the_reason() {
 }
 
 #[tokio::test]
-async fn a_program_without_a_shell_dies_for_want_of_memory() {
+async fn program_without_a_shell_runs_out_of_memory() {
     let scene = Scene::open().await;
     if scene.lacks_cgroup("memory limit") {
         return;
@@ -52,7 +52,7 @@ async fn a_program_without_a_shell_dies_for_want_of_memory() {
 }
 
 #[tokio::test]
-async fn a_tree_within_its_memory_is_left_alone() {
+async fn tree_within_its_memory_limit_is_not_killed() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let running = scene.start(kind, CommandSpec::shell(GREEDY).limits(memory(600 << 20))).await;
@@ -83,7 +83,7 @@ async fn with_state(scene: &Scene) -> (Session, String) {
 }
 
 #[tokio::test]
-async fn a_sessions_next_command_has_all_memory_again() {
+async fn memory_limit_ends_with_its_command() {
     let scene = Scene::open().await;
     if scene.lacks_cgroup("memory limit") {
         return;
@@ -100,7 +100,7 @@ async fn a_sessions_next_command_has_all_memory_again() {
 }
 
 #[tokio::test]
-async fn limited_commands_that_wait_for_each_other() {
+async fn queued_commands_with_limits() {
     let scene = Scene::open().await;
     if scene.lacks_cgroup("memory limit") {
         return;
@@ -118,7 +118,7 @@ async fn limited_commands_that_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_shell_that_dies_for_want_of_memory_comes_back() {
+async fn shell_killed_by_the_memory_limit_is_restored() {
     let scene = Scene::open().await;
     if scene.lacks_cgroup("memory limit") {
         return;
@@ -139,7 +139,7 @@ async fn a_shell_that_dies_for_want_of_memory_comes_back() {
 }
 
 #[tokio::test]
-async fn a_tree_has_as_many_processes_as_it_may() {
+async fn number_of_processes_is_limited() {
     let scene = Scene::open().await;
     if scene.lacks_cgroup("process limit") {
         return;
@@ -211,7 +211,7 @@ async fn root_processes_of_root_cannot_be_limited_without_a_cgroup() {
 }
 
 #[tokio::test]
-async fn a_sessions_command_is_not_limited_in_what_only_a_process_can_be() {
+async fn limits_of_processes_are_refused_for_commands_of_a_session() {
     let scene = Scene::open().await;
     let (session, state) = with_state(&scene).await;
     for limits in [
@@ -227,7 +227,7 @@ async fn a_sessions_command_is_not_limited_in_what_only_a_process_can_be() {
 }
 
 #[tokio::test]
-async fn few_open_files_are_refused_or_enough() {
+async fn low_limits_of_open_files_are_refused_or_sufficient() {
     let scene = Scene::open().await;
     for count in (1..=8).chain([15, 16, 17]) {
         let limits = || Limits { open_files: Some(count), ..Limits::default() };
@@ -287,7 +287,7 @@ async fn supervisor_with_lowered_limits_continues() {
 
 /// The engine has many descriptors for itself, and commands have as many as its program was started with.
 #[tokio::test]
-async fn commands_have_the_limit_of_open_files_that_the_engine_was_started_with() {
+async fn commands_inherit_the_engines_limit_of_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let hard = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(777), maximum: hard }).unwrap();
