@@ -53,7 +53,7 @@ async fn prints(engine: &Engine, text: &str) -> String {
 
 /// What is kept ready for commands: each of them, whichever limit was lowered, is put right or replaced.
 #[test]
-fn later_commands_do_not_notice() {
+fn later_commands_are_not_affected() {
     without_privileges(async || {
         let place = Place::new();
         let engine = ready(&place).await;
@@ -137,7 +137,7 @@ fn output_that_cannot_be_recorded_is_not_lost_silently() {
 /// A supervisor without memory may crash, and cannot get any again. Its command then has an end that says so, nothing
 /// of it stays, and later commands and the session are not affected.
 #[test]
-fn a_supervisor_without_memory_leaves_an_end() {
+fn supervisor_out_of_memory_leaves_an_end() {
     without_privileges(async || {
         let place = Place::new();
         let engine = ready(&place).await;
@@ -174,7 +174,7 @@ fn a_supervisor_without_memory_leaves_an_end() {
 }
 
 #[test]
-fn an_end_that_could_not_be_recorded_is_told_to_the_next_engine() {
+fn unrecorded_end_is_reported_to_the_next_engine() {
     without_privileges(async || {
         let place = Place::new();
         let engine = ready(&place).await;
@@ -200,7 +200,7 @@ fn an_end_that_could_not_be_recorded_is_told_to_the_next_engine() {
 }
 
 #[test]
-fn an_end_that_the_engine_could_not_record_is_recorded_later() {
+fn end_that_the_engine_could_not_record_is_recorded_later() {
     without_privileges(async || {
         let place = Place::new();
         let engine = ready(&place).await;
@@ -268,7 +268,7 @@ fn a_session_gets_another_supervisor_and_keeps_its_state() {
 }
 
 #[test]
-fn a_supervisor_that_cannot_open_anything_keeps_its_deadline() {
+fn supervisor_without_descriptors_keeps_its_deadline() {
     without_privileges(async || {
         let place = Place::new();
         let engine = ready(&place).await;
