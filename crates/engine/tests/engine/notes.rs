@@ -64,7 +64,7 @@ async fn a_note_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn what_waits_in_a_session_has_not_started() {
+async fn queued_command_has_not_started() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
