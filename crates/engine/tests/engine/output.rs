@@ -127,7 +127,7 @@ async fn soak_gigabyte_is_exact_for_every_reader() {
 }
 
 #[tokio::test]
-async fn the_ends_of_a_flood_are_its_ends() {
+async fn head_and_tail_of_a_flood_are_kept() {
     let scene = Scene::open().await;
     let outcome = scene.engine.run(flood(2_000_000).journal_bytes(1 << 20)).await.unwrap();
     let output = outcome.execution.output(1000).unwrap().stdout;
@@ -143,7 +143,7 @@ async fn the_ends_of_a_flood_are_its_ends() {
 }
 
 #[tokio::test]
-async fn two_streams_at_once_stay_apart_and_in_order() {
+async fn concurrent_streams_are_separate_and_in_order() {
     let scene = Scene::open().await;
     let text = "for i in {1..3000}; do echo out $i; echo err $i >&2; done";
     let outcome = scene.engine.run(CommandSpec::shell(text)).await.unwrap();
@@ -161,7 +161,7 @@ async fn two_streams_at_once_stay_apart_and_in_order() {
 }
 
 #[tokio::test]
-async fn bytes_come_as_they_are() {
+async fn output_is_byte_exact() {
     let scene = Scene::open().await;
     let session = scene.engine.create_session(SessionSpec::new()).await.unwrap();
     let cases: [(&str, &[u8]); 6] = [
@@ -191,7 +191,7 @@ async fn bytes_come_as_they_are() {
 }
 
 #[tokio::test]
-async fn long_lines_on_both_streams_at_once() {
+async fn long_lines_on_both_streams() {
     let scene = Scene::open().await;
     let text = "line() { printf \"%020000d\\n\" 7; }\n\
                 { for i in {1..100}; do line; done; } & { for i in {1..100}; do line; done; } >&2; wait";
@@ -213,12 +213,12 @@ async fn silent_commands(count: usize) {
 }
 
 #[tokio::test]
-async fn silent_commands_all_end() {
+async fn commands_without_output_end() {
     silent_commands(500).await;
 }
 
 #[tokio::test]
-async fn soak_ten_thousand_silent_commands_all_end() {
+async fn soak_ten_thousand_commands_without_output_end() {
     silent_commands(10_000).await;
 }
 
@@ -240,17 +240,17 @@ async fn runs_at_once(count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_at_once_do_not_mix() {
+async fn concurrent_runs_do_not_mix() {
     runs_at_once(100).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_a_thousand_runs_at_once_do_not_mix() {
+async fn soak_a_thousand_concurrent_runs_do_not_mix() {
     runs_at_once(1_000).await;
 }
 
 #[tokio::test]
-async fn any_cursor_will_do() {
+async fn output_can_be_read_from_any_cursor() {
     let scene = Scene::open_with(|config| config.journal_bytes = 1 << 20).await;
     let outcome = scene.engine.run(flood(4_000)).await.unwrap();
     let total = 4_000 * LINE_BYTES;
@@ -276,7 +276,7 @@ async fn any_cursor_will_do() {
 }
 
 #[tokio::test]
-async fn a_reader_sees_what_comes_and_that_the_record_goes() {
+async fn reader_gets_new_output_and_the_removal_of_the_record() {
     let scene = Scene::open().await;
     let text = "printf abc; printf de >&2; read line; printf \"$line\"";
     let execution = scene.engine.start(CommandSpec::shell(text).stdin(Stdin::Open)).await.unwrap();
@@ -310,7 +310,7 @@ async fn a_reader_sees_what_comes_and_that_the_record_goes() {
 }
 
 #[tokio::test]
-async fn a_large_output_is_read_in_pieces_as_it_was_planned() {
+async fn large_output_is_read_in_pieces_as_planned() {
     let scene = Scene::open().await;
     let spec = CommandSpec::shell("seq 2000000").journal_bytes(4 << 20);
     let execution = scene.engine.start(spec).await.unwrap();
@@ -338,7 +338,7 @@ async fn a_large_output_is_read_in_pieces_as_it_was_planned() {
 
 /// Answers that wait for their clients are many: none of them keeps a file open, and none loses its record.
 #[tokio::test]
-async fn a_reader_that_is_closed_holds_the_record_and_no_file() {
+async fn closed_reader_keeps_the_record_without_a_descriptor() {
     let place = Place::new();
     let engine = place.open_with(|config| config.retention.max_count = 0).await;
     let outcome = engine.run(CommandSpec::shell("seq 1 1000; echo err >&2").id(id("kept"))).await.unwrap();
