@@ -112,7 +112,7 @@ fn journal_bytes(place: &Place) -> u64 {
 
 /// Records of one byte each have many times as much on disk as there is output in them.
 #[tokio::test]
-async fn small_writes_do_not_block_a_reader_that_has_all() {
+async fn small_writes_do_not_block_with_a_current_reader() {
     let scene = Scene::open().await;
     let text = "for ((i = 0; i < 12000; i++)); do printf x; printf y >&2; done";
     let execution = scene.engine.start(waiting(CommandSpec::shell(text))).await.unwrap();
@@ -123,7 +123,7 @@ async fn small_writes_do_not_block_a_reader_that_has_all() {
 }
 
 #[tokio::test]
-async fn a_command_that_waits_can_be_killed() {
+async fn blocked_command_can_be_killed() {
     let scene = Scene::open().await;
     let execution = scene.engine.start(counting()).await.unwrap();
     let mut follower = attached(&execution, 0);
@@ -138,7 +138,7 @@ async fn a_command_that_waits_can_be_killed() {
 }
 
 #[tokio::test]
-async fn a_timeout_passes_while_it_waits_and_an_idle_timeout_does_not() {
+async fn timeout_includes_blocked_time_and_idle_timeout_does_not() {
     let scene = Scene::open().await;
     with_enough_time(Duration::from_millis(500), async |idle| {
         let execution = scene.engine.start(counting().idle_timeout(idle)).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_timeout_passes_while_it_waits_and_an_idle_timeout_does_not() {
 
 /// The old connection of a client that has connected again may be dead without anyone having noticed.
 #[tokio::test]
-async fn a_reader_that_resumes_takes_over_from_one_that_has_stopped() {
+async fn resumed_reader_replaces_a_stalled_one() {
     let scene = Scene::open().await;
     for role in [ReaderRole::Command, ReaderRole::Viewer] {
         let execution = scene.engine.start(counting()).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_reader_that_resumes_takes_over_from_one_that_has_stopped() {
 }
 
 #[tokio::test]
-async fn one_that_looks_on_neither_holds_the_command_up_nor_takes_over() {
+async fn observer_neither_blocks_the_command_nor_replaces_its_reader() {
     let scene = Scene::open().await;
     let execution = scene.engine.start(counting()).await.unwrap();
     let idle = attached_as(ReaderRole::Viewer, &execution, 0);
@@ -204,7 +204,7 @@ async fn one_that_looks_on_neither_holds_the_command_up_nor_takes_over() {
 
 /// Also if the engine is gone meanwhile: the supervisor waits for the next.
 #[tokio::test]
-async fn a_reader_that_comes_back_has_lost_nothing() {
+async fn reconnected_reader_has_lost_nothing() {
     let place = Place::new();
     let mut engine = place.open().await;
     let execution = engine.start(counting().id(id("count"))).await.unwrap();
@@ -246,7 +246,7 @@ async fn the_end_does_not_wait_for_the_reader() {
 }
 
 #[tokio::test]
-async fn in_a_session_it_waits_too() {
+async fn commands_of_a_session_wait_too() {
     let scene = Scene::open().await;
     let session = scene.engine.create_session(Default::default()).await.unwrap();
     let text = format!("seq 1 {NUMBERS}");
