@@ -16,7 +16,7 @@ async fn a_state_directory_has_one_engine_at_a_time() {
 }
 
 #[tokio::test]
-async fn an_engine_in_another_process_counts_too() {
+async fn engine_in_another_process_holds_the_lock() {
     let place = Place::new();
     let host = Host::opened(&place);
     assert!(matches!(Engine::open(place.config()).await, Err(OpenError::InUse { .. })));
@@ -25,7 +25,7 @@ async fn an_engine_in_another_process_counts_too() {
 }
 
 #[tokio::test]
-async fn what_a_dropped_engine_ran_is_adopted_by_the_next() {
+async fn executions_of_a_dropped_engine_are_adopted() {
     let place = Place::new();
     let engine = place.open().await;
     let cat = engine.start(CommandSpec::argv(["cat"]).id(id("cat")).stdin(Stdin::Open)).await.unwrap();
@@ -47,7 +47,7 @@ async fn what_a_dropped_engine_ran_is_adopted_by_the_next() {
 }
 
 #[tokio::test]
-async fn after_a_reboot_unfinished_work_is_lost_and_no_process_is_touched() {
+async fn after_a_reboot_unfinished_executions_are_lost_and_no_process_is_signalled() {
     let place = Place::new();
     let engine = place.open().await;
     let finished = engine.run(CommandSpec::shell("echo kept").id(id("finished"))).await.unwrap();
@@ -71,7 +71,7 @@ async fn after_a_reboot_unfinished_work_is_lost_and_no_process_is_touched() {
 }
 
 #[tokio::test]
-async fn after_a_reboot_a_session_has_the_state_that_was_saved() {
+async fn after_a_reboot_a_session_has_its_saved_state() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
@@ -92,7 +92,7 @@ async fn after_a_reboot_a_session_has_the_state_that_was_saved() {
 }
 
 #[tokio::test]
-async fn a_recycled_process_number_is_not_signalled() {
+async fn reused_process_id_is_not_signalled() {
     let place = Place::new();
     let engine = place.open().await;
     let running = engine.start(CommandSpec::shell("sleep 300").id(id("running"))).await.unwrap();
@@ -127,7 +127,7 @@ fn stranger_with(pid: u32) -> Option<std::process::Child> {
 }
 
 #[tokio::test]
-async fn a_container_that_is_killed_leaves_its_journals_and_sessions() {
+async fn journals_and_sessions_survive_a_killed_container() {
     let place = Place::new();
     let unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let mut host = Host::start_by(&place, &unshare);
@@ -179,7 +179,7 @@ fn descriptors() -> usize {
 }
 
 #[tokio::test]
-async fn serial_an_engine_that_is_dropped_while_commands_run_leaves_no_descriptor_open() {
+async fn serial_dropped_engine_closes_its_descriptors_while_commands_run() {
     let place = Place::new();
     let before = descriptors();
     for _ in 0..3 {
@@ -194,7 +194,7 @@ async fn serial_an_engine_that_is_dropped_while_commands_run_leaves_no_descripto
 }
 
 #[tokio::test]
-async fn a_damaged_lock_file_does_not_keep_an_engine_from_opening() {
+async fn damaged_lock_file_does_not_prevent_opening() {
     let place = Place::new();
     drop(place.open().await);
     std::fs::write(place.state().join("lock"), [0xff; 100_000]).unwrap();
@@ -211,7 +211,7 @@ async fn a_damaged_lock_file_does_not_keep_an_engine_from_opening() {
 }
 
 #[tokio::test]
-async fn a_command_that_its_session_never_heard_of_is_lost_and_the_session_is_not() {
+async fn command_that_did_not_reach_its_session_is_lost() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
