@@ -28,7 +28,7 @@ fn names(engine: &Engine) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_oldest_go_by_count() {
+async fn oldest_are_removed_by_count() {
     let place = Place::new();
     let retention = Retention { max_count: 3, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -42,7 +42,7 @@ async fn the_oldest_go_by_count() {
 }
 
 #[tokio::test]
-async fn the_old_go_by_age() {
+async fn old_records_are_removed_by_age() {
     let place = Place::new();
     let retention = Retention { max_age: Duration::from_secs(5), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -53,7 +53,7 @@ async fn the_old_go_by_age() {
 }
 
 #[tokio::test]
-async fn the_old_go_by_age_also_beside_kept_ones() {
+async fn old_records_are_removed_by_age_beside_kept_ones() {
     let place = Place::new();
     let retention = Retention { max_age: Duration::from_millis(200), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -67,7 +67,7 @@ async fn the_old_go_by_age_also_beside_kept_ones() {
 }
 
 #[tokio::test]
-async fn the_oldest_go_by_bytes() {
+async fn oldest_are_removed_by_bytes() {
     let place = Place::new();
     let retention = Retention { max_total_bytes: 500_000, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -78,7 +78,7 @@ async fn the_oldest_go_by_bytes() {
 }
 
 #[tokio::test]
-async fn a_kept_record_stays_until_it_is_forgotten() {
+async fn kept_record_is_removed_on_request_only() {
     let place = Place::new();
     let retention = Retention { max_count: 1, max_age: Duration::from_millis(50), ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -97,7 +97,7 @@ async fn a_kept_record_stays_until_it_is_forgotten() {
 }
 
 #[tokio::test]
-async fn the_living_are_not_touched() {
+async fn running_executions_are_not_removed() {
     let place = Place::new();
     let retention =
         Retention { max_count: 0, max_age: Duration::ZERO, max_total_bytes: 0, grace: Duration::ZERO };
@@ -135,7 +135,7 @@ async fn a_new_engine_applies_its_own_policy() {
 }
 
 #[tokio::test]
-async fn forgotten_records_do_not_come_back() {
+async fn removed_records_stay_removed_after_a_restart() {
     let place = Place::new();
     let engine = place.open().await;
     run(&engine, "a", "true").await;
@@ -148,7 +148,7 @@ async fn forgotten_records_do_not_come_back() {
 }
 
 #[tokio::test]
-async fn slots_are_used_again() {
+async fn slots_are_reused() {
     let place = Place::new();
     let retention = Retention { max_count: 50, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -200,7 +200,7 @@ async fn a_flood_removes_neither_itself_nor_others() {
 }
 
 #[tokio::test]
-async fn a_record_larger_than_all_may_be_goes_alone() {
+async fn record_larger_than_the_limit_is_removed_alone() {
     let place = Place::new();
     let retention = Retention { max_total_bytes: 100_000, ..NO_GRACE };
     let engine = place.open_with(|config| config.retention = retention).await;
@@ -210,7 +210,7 @@ async fn a_record_larger_than_all_may_be_goes_alone() {
 }
 
 #[tokio::test]
-async fn what_a_client_reads_or_waits_for_is_kept() {
+async fn records_in_use_are_kept() {
     let place = Place::new();
     let grace = Duration::from_millis(100);
     let retention = Retention { max_count: 0, max_age: Duration::ZERO, max_total_bytes: 0, grace };
@@ -242,7 +242,7 @@ async fn what_a_client_reads_or_waits_for_is_kept() {
 
 /// A client that has just got its answer can still ask for more.
 #[tokio::test]
-async fn what_a_client_has_just_received_is_kept() {
+async fn records_just_received_are_kept() {
     let place = Place::new();
     let retention = Retention {
         max_count: 0,
