@@ -14,7 +14,7 @@ async fn run(spec: CommandSpec) -> (Scene, Outcome) {
 }
 
 #[tokio::test]
-async fn streams_are_apart_and_the_exit_code_is_told() {
+async fn streams_are_separate_and_the_exit_code_is_reported() {
     let (_scene, outcome) = run(CommandSpec::shell("echo out; echo err >&2; exit 3")).await;
     assert_eq!((outcome.stdout().as_str(), outcome.stderr().as_str()), ("out\n", "err\n"));
     assert_eq!((outcome.end.reason, outcome.exit_code()), (EndReason::Exited, 3));
@@ -22,7 +22,7 @@ async fn streams_are_apart_and_the_exit_code_is_told() {
 
 /// Its end is told before the kernel has ended its shell, so that what it held has to be free by then.
 #[tokio::test]
-async fn what_a_command_held_is_free_when_its_end_is_told() {
+async fn files_of_a_command_are_closed_when_its_end_is_reported() {
     let scene = Scene::open().await;
     for _ in 0..30 {
         let text = format!("exec 9>{}; flock -n 9", scene.place.file("lock").display());
@@ -32,7 +32,7 @@ async fn what_a_command_held_is_free_when_its_end_is_told() {
 }
 
 #[tokio::test]
-async fn arguments_reach_a_program_as_they_are() {
+async fn arguments_are_passed_unchanged() {
     let (_scene, outcome) = run(CommandSpec::argv(["printf", "%s|", "a  b", "$HOME", "*", ""])).await;
     assert_eq!(outcome.stdout(), "a  b|$HOME|*||");
 }
@@ -52,7 +52,7 @@ async fn variables_are_set_and_unset() {
 }
 
 #[tokio::test]
-async fn variables_of_the_engine_reach_what_is_started_later() {
+async fn variables_of_the_engine_apply_to_later_commands() {
     let scene = Scene::open().await;
     let engine = &scene.engine;
     let spec = || CommandSpec::shell("echo \"${NAME-none}\"");
@@ -67,7 +67,7 @@ async fn variables_of_the_engine_reach_what_is_started_later() {
 }
 
 #[tokio::test]
-async fn a_command_runs_where_it_is_told_to() {
+async fn command_runs_in_its_working_directory() {
     let scene = Scene::open_with(|config| config.cwd = "/usr".into()).await;
     for program in [CommandSpec::shell("pwd"), CommandSpec::argv(["/bin/pwd"])] {
         assert_eq!(scene.engine.run(program.clone()).await.unwrap().stdout(), "/usr\n");
@@ -76,7 +76,7 @@ async fn a_command_runs_where_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn without_input_there_is_the_end_of_it() {
+async fn standard_input_is_empty_by_default() {
     let (_scene, outcome) = run(CommandSpec::shell("cat; echo over")).await;
     assert_eq!(outcome.stdout(), "over\n");
 }
@@ -88,7 +88,7 @@ async fn given_input_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn open_input_is_written_piece_by_piece_and_closed() {
+async fn open_input_is_written_in_pieces_and_closed() {
     let scene = Scene::open().await;
     let engine = &scene.engine;
     let cat = engine.start(CommandSpec::argv(["cat"]).stdin(Stdin::Open)).await.unwrap();
@@ -107,7 +107,7 @@ async fn open_input_is_written_piece_by_piece_and_closed() {
 }
 
 #[tokio::test]
-async fn open_input_may_begin_with_given_bytes_which_are_written_once() {
+async fn open_input_can_begin_with_given_bytes() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     // More than a pipe takes at once.
@@ -171,7 +171,7 @@ async fn a_background_process_is_listed_until_and_after_its_end() {
 }
 
 #[tokio::test]
-async fn an_engine_says_where_it_is_what_runs_and_what_commands_start_from() {
+async fn engine_reports_its_directory_executions_and_defaults() {
     let scene = Scene::open_with(|config| config.env = vec![("A".into(), "1".into())]).await;
     assert_eq!(scene.engine.state_dir(), scene.place.state());
     scene.engine.run(CommandSpec::shell("true")).await.unwrap();
@@ -194,7 +194,7 @@ async fn an_engine_says_where_it_is_what_runs_and_what_commands_start_from() {
 
 /// A command's programs inherit no descriptors of the engine, however the command is run.
 #[tokio::test]
-async fn a_program_has_no_descriptors_of_ours() {
+async fn programs_inherit_no_descriptors_of_the_engine() {
     let text = "ls /proc/self/fd".to_owned();
     let long = format!("{text} #{}", "x".repeat(200 << 10));
     for driver in [ShellDriver::Auto, ShellDriver::Portable] {
@@ -222,7 +222,7 @@ async fn a_program_has_no_descriptors_of_ours() {
 
 /// The shells of commands are forked from one that has run nothing: nothing of it or of an earlier command shows.
 #[tokio::test]
-async fn a_forked_shell_is_a_new_one() {
+async fn forked_shell_behaves_as_a_new_one() {
     let scene = Scene::open().await;
     let text = "echo $$ $BASHPID $PPID $SHLVL $SECONDS $RANDOM ${#BASH_EXECUTION_STRING} $! $_; echo ${x-unset} $(jobs -p); x=1; ps -o ppid= -p $$";
     let (mut pids, mut randoms) = (Vec::new(), Vec::new());
@@ -249,7 +249,7 @@ async fn a_forked_shell_is_a_new_one() {
 
 /// What is counted, listed and signalled of a command is the command's own.
 #[tokio::test]
-async fn the_shell_that_shells_are_forked_from_is_no_part_of_a_command() {
+async fn template_shell_is_not_a_process_of_the_command() {
     let scene = Scene::open().await;
     for round in 0..5 {
         let execution = scene.engine.start(CommandSpec::shell("echo $$; exec sleep 60")).await.unwrap();
@@ -274,7 +274,7 @@ async fn the_shell_that_shells_are_forked_from_is_no_part_of_a_command() {
 
 /// Nothing of how the engine itself was started shows in a command.
 #[tokio::test]
-async fn a_command_starts_like_one_of_a_shell() {
+async fn command_starts_as_in_a_plain_shell() {
     let place = Place::new();
     let engine = place.open_with(|config| config.env.push(("_".into(), "/of/the/server".into()))).await;
     let session = engine.create_session(sandcrab_engine::SessionSpec::new()).await.unwrap();
