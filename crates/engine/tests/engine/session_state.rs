@@ -26,7 +26,7 @@ async fn open(place: &Place, driver: ShellDriver) -> Engine {
 }
 
 #[tokio::test]
-async fn a_command_that_ends_the_shell_leaves_its_state() {
+async fn state_survives_a_command_that_ends_the_shell() {
     let place = Place::new();
     let engine = open(&place, ShellDriver::Auto).await;
     let endings = [
@@ -63,7 +63,7 @@ async fn a_command_that_ends_the_shell_leaves_its_state() {
 
 /// Over the portable driver the process ends; what earlier commands have done is there.
 #[tokio::test]
-async fn completed_commands_are_kept_over_the_portable_driver() {
+async fn portable_driver_keeps_the_state_of_completed_commands() {
     let place = Place::new();
     let engine = open(&place, ShellDriver::Portable).await;
     for ending in ["exit 3", "set -e; false", "exec true", "set -u; echo $nope", "echo ${q?m}", "kill -9 $$"]
@@ -82,7 +82,7 @@ async fn completed_commands_are_kept_over_the_portable_driver() {
 }
 
 #[tokio::test]
-async fn a_shell_that_is_killed_comes_back_with_the_state_that_was_saved() {
+async fn killed_shell_is_restored_from_its_saved_state() {
     for driver in DRIVERS {
         let place = Place::new();
         let engine = open(&place, driver).await;
@@ -99,7 +99,7 @@ async fn a_shell_that_is_killed_comes_back_with_the_state_that_was_saved() {
 }
 
 #[tokio::test]
-async fn a_change_is_saved_by_itself() {
+async fn changes_are_saved_automatically() {
     let place = Place::new();
     let engine = open(&place, ShellDriver::Auto).await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -165,7 +165,7 @@ async fn forks_are_taken_in_the_order_of_the_queue() {
 }
 
 #[tokio::test]
-async fn a_state_that_cannot_be_had_is_not_an_older_one() {
+async fn unavailable_state_is_an_error_instead_of_an_older_one() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     run(&session, "x=1").await;
@@ -195,7 +195,7 @@ async fn a_signal_to_the_shells_group_does_not_reach_the_fork_that_saves_its_sta
 }
 
 #[tokio::test]
-async fn a_fork_that_saves_the_state_and_is_stopped_goes_on() {
+async fn stopped_fork_that_saves_the_state_is_continued() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     // Large enough for the fork to be there still when the next command looks for it.
@@ -232,7 +232,7 @@ async fn a_session_starts_with_its_environment() {
 
 /// Nothing listens for a shell, so nothing can be connected to.
 #[tokio::test]
-async fn a_session_does_not_listen() {
+async fn shells_of_sessions_do_not_listen_on_sockets() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     let text = "for p in $$ $PPID; do for f in /proc/$p/fd/*; do readlink $f; done; done |
