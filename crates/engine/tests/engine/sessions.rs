@@ -21,7 +21,7 @@ async fn next_output(follower: &mut Follower) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn state_stays() {
+async fn state_is_kept_between_commands() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     let text = "x=5; export y=6; f() { echo \"f $1\"; }; alias hi='echo hi'; shopt -s extglob; cd /usr";
@@ -31,7 +31,7 @@ async fn state_stays() {
 }
 
 #[tokio::test]
-async fn output_is_seen_while_a_command_that_changes_the_state_runs() {
+async fn output_is_live_during_a_command_that_changes_the_state() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     let text = "echo first; read x; echo \"got $x\"";
@@ -46,7 +46,7 @@ async fn output_is_seen_while_a_command_that_changes_the_state_runs() {
 }
 
 #[tokio::test]
-async fn variables_of_a_command_do_not_stick() {
+async fn variables_of_a_command_end_with_it() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     session.run(CommandSpec::shell("export kept=old gone=there")).await.unwrap();
@@ -57,7 +57,7 @@ async fn variables_of_a_command_do_not_stick() {
 }
 
 #[tokio::test]
-async fn the_folder_of_a_command_does_not_stick() {
+async fn working_directory_of_a_command_ends_with_it() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     session.run(CommandSpec::shell("cd /usr")).await.unwrap();
@@ -66,7 +66,7 @@ async fn the_folder_of_a_command_does_not_stick() {
 }
 
 #[tokio::test]
-async fn a_fork_begins_with_the_same_state_and_goes_its_own_way() {
+async fn fork_copies_the_state_and_is_independent() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     session.run(CommandSpec::shell("x=1; f() { echo f; }; cd /usr")).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_fork_begins_with_the_same_state_and_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_fork_that_is_reset_begins_where_the_first_one_began() {
+async fn reset_of_a_fork_restores_its_first_state() {
     let scene = Scene::open().await;
     let folder = scene.place.file("folder");
     std::fs::create_dir(&folder).unwrap();
@@ -115,7 +115,7 @@ async fn a_process_has_the_sessions_state_and_does_not_change_it() {
 }
 
 #[tokio::test]
-async fn a_reset_ends_the_command_and_restores_the_state_if_asked_to() {
+async fn reset_ends_the_command_and_restores_the_state_on_request() {
     let scene = Scene::open().await;
     for (restore, expected) in [(true, "5 /usr\n"), (false, "none /\n")] {
         let session = scene.engine.create_session(SessionSpec::new().cwd("/")).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_reset_ends_the_command_and_restores_the_state_if_asked_to() {
 }
 
 #[tokio::test]
-async fn variables_can_be_set_and_unset_from_outside() {
+async fn variables_can_be_set_and_unset_by_request() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     session.run(CommandSpec::shell("export gone=there")).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_kill_does_not_wait_for_the_queue() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_a_session_follows_it() {
+async fn information_on_a_session_is_current() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     session.run(CommandSpec::shell("cd /usr")).await.unwrap();
@@ -207,7 +207,7 @@ async fn what_is_known_of_a_session_follows_it() {
 }
 
 #[tokio::test]
-async fn it_is_known_that_a_command_has_ended_the_shell() {
+async fn end_of_the_shell_is_reported() {
     let place = Place::new();
     let mut engine = place.open().await;
     let mut session = engine.create_session(SessionSpec::new().id("s".parse().unwrap())).await.unwrap();
@@ -230,7 +230,7 @@ async fn it_is_known_that_a_command_has_ended_the_shell() {
 }
 
 #[tokio::test]
-async fn resets_at_the_same_time_are_one() {
+async fn concurrent_resets_are_merged() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     session.run(CommandSpec::shell("x=kept")).await.unwrap();
@@ -249,7 +249,7 @@ async fn resets_at_the_same_time_are_one() {
 }
 
 #[tokio::test]
-async fn a_reset_without_the_state_forgets_it_also_when_the_shell_has_died() {
+async fn reset_without_state_discards_the_saved_state() {
     let scene = Scene::open().await;
     for fatal in ["exit 9", "kill -9 $$", "exec true"] {
         let session = scene.session().await;
