@@ -9,7 +9,7 @@ use crate::support::{Scene, TEST_TIMEOUT, eventually, id, running_in, supervisor
 const GRACE: Duration = Duration::from_secs(4);
 
 #[tokio::test]
-async fn everything_ends_at_once_and_has_its_end() {
+async fn all_executions_are_ended_and_recorded() {
     let scene = Scene::open().await;
     let folder = scene.folder("work");
     let in_folder = |text: &str, name: &str| CommandSpec::shell(text).id(id(name)).cwd(&folder);
@@ -55,7 +55,7 @@ async fn everything_ends_at_once_and_has_its_end() {
 }
 
 #[tokio::test]
-async fn with_nothing_there_nothing_is_ended() {
+async fn empty_engine_ends_nothing() {
     let scene = Scene::open().await;
     assert_eq!(scene.engine.stop_all(libc::SIGTERM, TEST_TIMEOUT).await, StopSummary::default());
     // An engine that has stopped everything goes on.
@@ -63,7 +63,7 @@ async fn with_nothing_there_nothing_is_ended() {
 }
 
 #[tokio::test]
-async fn what_a_killed_supervisor_held_is_ended_too() {
+async fn executions_of_a_killed_supervisor_are_ended() {
     let scene = Scene::open().await;
     let folder = scene.folder("work");
     let execution = scene.engine.start(CommandSpec::argv(["sleep", "300"]).cwd(&folder)).await.unwrap();
@@ -74,7 +74,7 @@ async fn what_a_killed_supervisor_held_is_ended_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_no_supervisor_has_yet_is_ended() {
+async fn command_without_a_supervisor_is_ended() {
     let scene = Scene::open().await;
     for _ in 0..5 {
         let mut starts = tokio::task::JoinSet::new();
