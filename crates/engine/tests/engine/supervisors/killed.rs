@@ -73,7 +73,7 @@ async fn shed(
 }
 
 #[tokio::test]
-async fn what_has_lost_its_tag_goes_with_its_supervisor() {
+async fn untagged_processes_end_with_their_supervisor() {
     let place = Place::new();
     let engine = place.open_with(|config| config.cgroups = CgroupUse::Off).await;
     let other = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
@@ -98,7 +98,7 @@ async fn what_has_lost_its_tag_goes_with_its_supervisor() {
 }
 
 #[tokio::test]
-async fn what_has_lost_its_tag_goes_with_its_supervisor_of_an_earlier_engine() {
+async fn untagged_processes_end_with_a_supervisor_of_an_earlier_engine() {
     let place = Place::new();
     let engine = place.open_with(|config| config.cgroups = CgroupUse::Off).await;
     let seconds = shed(&place, async |spec| engine.start(spec.id(id("earlier"))).await.unwrap()).await;
@@ -156,7 +156,7 @@ async fn killed_ready_supervisors_are_replaced() {
 }
 
 #[tokio::test]
-async fn a_killed_zygote_is_started_again() {
+async fn killed_zygote_is_restarted() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_killed_zygote_is_started_again() {
 }
 
 #[tokio::test]
-async fn a_killed_zygote_is_started_again_for_new_settings() {
+async fn killed_zygote_is_restarted_for_new_settings() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     place.zygotes()[0].kill();
@@ -190,7 +190,7 @@ async fn a_killed_zygote_is_started_again_for_new_settings() {
 }
 
 #[tokio::test]
-async fn a_supervisor_killed_while_it_starts_a_command_is_an_error_and_leaves_nothing() {
+async fn supervisor_killed_during_a_start_is_an_error_and_leaves_nothing() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     for _ in 0..10 {
