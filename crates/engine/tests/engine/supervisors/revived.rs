@@ -5,7 +5,7 @@ use sandcrab_engine::{CgroupUse, CommandSpec, EndReason, SessionSpec, StartError
 use super::{odd_seconds, saved, sleeping, supervisor_of_session};
 use crate::support::{Place, eventually, eventually_blocking, supervisor_of, with_argument};
 
-async fn a_session_comes_back(cgroups: CgroupUse) {
+async fn session_is_restored(cgroups: CgroupUse) {
     let place = Place::new();
     let engine = place.open_with(|config| config.cgroups = cgroups).await;
     let session = engine.create_session(SessionSpec::new().env("GIVEN", "g")).await.unwrap();
@@ -31,18 +31,18 @@ async fn a_session_comes_back(cgroups: CgroupUse) {
 }
 
 #[tokio::test]
-async fn a_session_comes_back_without_cgroups() {
-    a_session_comes_back(CgroupUse::Off).await;
+async fn session_is_restored_without_cgroups() {
+    session_is_restored(CgroupUse::Off).await;
 }
 
 #[tokio::test]
-async fn a_session_comes_back_with_cgroups_v1() {
-    a_session_comes_back(CgroupUse::V1).await;
+async fn session_is_restored_with_cgroups_v1() {
+    session_is_restored(CgroupUse::V1).await;
 }
 
 #[tokio::test]
-async fn a_session_comes_back_with_cgroups_v2() {
-    a_session_comes_back(CgroupUse::V2).await;
+async fn session_is_restored_with_cgroups_v2() {
+    session_is_restored(CgroupUse::V2).await;
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_session_whose_supervisor_is_killed_twice_keeps_its_state() {
 }
 
 #[tokio::test]
-async fn an_idle_session_whose_supervisor_is_killed_answers_at_once() {
+async fn idle_session_whose_supervisor_is_killed_responds_at_once() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_session_can_be_deleted_after_its_supervisor_was_killed() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_deleted_while_it_is_revived_does_not_come_back() {
+async fn session_deleted_during_its_restore_stays_deleted() {
     let place = Place::new();
     let engine = place.open().await;
     for round in 0..10 {
