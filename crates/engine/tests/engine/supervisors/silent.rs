@@ -32,7 +32,7 @@ fn greet_once(listener: &std::os::unix::net::UnixListener) -> std::os::unix::net
 }
 
 #[tokio::test]
-async fn a_supervisor_that_goes_silent_after_its_greeting_does_not_keep_an_engine_from_opening() {
+async fn supervisor_silent_after_its_greeting_does_not_prevent_opening() {
     let place = Place::new();
     drop(place.open().await);
     let listener =
@@ -44,7 +44,7 @@ async fn a_supervisor_that_goes_silent_after_its_greeting_does_not_keep_an_engin
 }
 
 #[tokio::test]
-async fn a_supervisor_that_takes_no_connection_yet_is_not_dead() {
+async fn supervisor_that_does_not_accept_yet_is_not_dead() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     let session = engine.create_session(SessionSpec::new().id("kept".parse().unwrap())).await.unwrap();
@@ -95,7 +95,7 @@ fn silent_supervisor(place: &Place, socket: &std::path::Path) -> std::process::C
 }
 
 #[tokio::test]
-async fn a_silent_supervisor_is_killed_before_its_work_is_lost() {
+async fn silent_supervisor_is_killed_before_its_executions_are_lost() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     let execution = engine.start(CommandSpec::shell("sleep 60").id(id("silent"))).await.unwrap();
