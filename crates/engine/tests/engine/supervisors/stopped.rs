@@ -26,7 +26,7 @@ async fn a_command_that_stops_its_supervisor_keeps_its_deadline() {
 
 /// As a command of another supervisor does with `kill -STOP -1`.
 #[tokio::test]
-async fn ready_shells_that_were_stopped_take_commands() {
+async fn stopped_ready_shells_are_continued() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 1).await;
     engine.run(CommandSpec::shell(":")).await.unwrap();
@@ -44,7 +44,7 @@ async fn ready_shells_that_were_stopped_take_commands() {
 }
 
 #[tokio::test]
-async fn a_stopped_zygote_goes_on() {
+async fn stopped_zygote_is_continued() {
     let place = Place::new();
     let engine = place.open_with(|config| config.ready_shells = 0).await;
     stop(place.zygotes()[0]);
@@ -52,7 +52,7 @@ async fn a_stopped_zygote_goes_on() {
 }
 
 #[tokio::test]
-async fn supervisors_that_are_stopped_while_no_engine_is_there_are_adopted() {
+async fn supervisors_stopped_without_an_engine_are_adopted() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
@@ -74,7 +74,7 @@ async fn supervisors_that_are_stopped_while_no_engine_is_there_are_adopted() {
 }
 
 #[tokio::test]
-async fn a_shell_that_is_stopped_after_its_command_does_not_stay() {
+async fn shell_stopped_after_its_command_is_ended() {
     let place = Place::new();
     let engine = place.open().await;
     for loops in (0..2000).step_by(100) {
