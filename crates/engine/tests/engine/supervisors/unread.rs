@@ -26,7 +26,7 @@ async fn send_and_go(place: &Place, commands: &[CommandSpec]) -> SessionId {
 }
 
 #[tokio::test]
-async fn commands_that_were_sent_before_the_engine_went_are_all_run() {
+async fn commands_sent_before_the_engine_ended_are_run() {
     let place = Place::new();
     let add = |number: usize| format!("echo {number} >> {}", place.file("ran").display());
     let commands: Vec<_> = (0..10).map(|number| CommandSpec::shell(add(number))).collect();
@@ -40,7 +40,7 @@ async fn commands_that_were_sent_before_the_engine_went_are_all_run() {
 /// Requests are numbered by each engine for itself. The first request of both engines is unread when the supervisor goes
 /// on: the command of one, the greeting of the other.
 #[tokio::test]
-async fn the_answer_to_an_earlier_engine_is_not_taken_for_one_to_the_next() {
+async fn reply_to_an_earlier_engine_is_not_sent_to_the_next() {
     let place = Place::new();
     let engine = place.open().await;
     let supervisors = ready(&place, &engine).await;
@@ -63,7 +63,7 @@ async fn the_answer_to_an_earlier_engine_is_not_taken_for_one_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_command_that_no_supervisor_ever_had_runs_when_it_is_asked_for_again() {
+async fn command_that_reached_no_supervisor_runs_on_retry() {
     let place = Place::new();
     // More than a socket takes, so that what comes after it stays with the engine.
     let large = CommandSpec::shell("cat > /dev/null").stdin(Stdin::Bytes(vec![0; 4 << 20]));
