@@ -11,7 +11,7 @@ use crate::support::{Place, eventually, id, with_argument};
 const SHORT_GRACE: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn the_end_says_how_the_program_ended() {
+async fn end_has_the_exit_code_or_signal_of_the_program() {
     let place = Place::new();
     let engine = place.open().await;
     for (line, reason, code) in
