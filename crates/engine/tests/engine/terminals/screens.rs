@@ -112,7 +112,7 @@ async fn print(engine: &Engine, command: CommandSpec) -> Terminal {
 }
 
 #[tokio::test]
-async fn a_saved_screen_covers_what_the_journal_has_dropped() {
+async fn saved_screen_covers_dropped_output() {
     let place = Place::new();
     let engine = place.open().await;
     let file = random_file(&place, 3 << 20, 0x5eed);
