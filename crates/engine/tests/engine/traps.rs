@@ -152,7 +152,7 @@ async fn a_shell_whose_descriptors_were_closed_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_state_that_cannot_be_had_does_not_hold_a_reset_up() {
+async fn unavailable_state_does_not_delay_a_reset() {
     let fixture = engine(ShellDriver::Auto).await;
     let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
     // More than is kept of a shell's state.
@@ -165,7 +165,7 @@ async fn a_state_that_cannot_be_had_does_not_hold_a_reset_up() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_under_errexit_is_there_after_the_next_has_failed() {
+async fn state_is_kept_after_a_failure_under_errexit() {
     for driver in [ShellDriver::Auto, ShellDriver::Portable] {
         let fixture = engine(driver).await;
         let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
@@ -180,7 +180,7 @@ async fn what_a_command_leaves_under_errexit_is_there_after_the_next_has_failed(
 }
 
 #[tokio::test]
-async fn a_state_that_was_never_saved_is_as_old_as_the_session() {
+async fn unsaved_state_is_as_old_as_the_session() {
     let fixture = engine(ShellDriver::Auto).await;
     let session = fixture.engine.create_session(SessionSpec::new()).await.unwrap();
     // Looks harmless, so nothing is saved before it.
