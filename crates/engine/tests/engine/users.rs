@@ -15,7 +15,7 @@ async fn open_as(place: &Place, user: &str) -> Engine {
 }
 
 #[tokio::test]
-async fn root_a_session_of_the_engines_own_user_takes_no_command_once_there_is_another() {
+async fn root_session_of_another_user_than_the_default_refuses_commands() {
     let place = Place::new();
     let engine = place.open().await;
     let session = engine.create_session(SessionSpec::new().id("own".parse().unwrap())).await.unwrap();
