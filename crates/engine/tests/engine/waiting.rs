@@ -54,7 +54,7 @@ async fn a_pipeline_waits_for_input() {
 }
 
 #[tokio::test]
-async fn one_question_after_the_other() {
+async fn several_prompts_in_a_row() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let text = "for i in 1 2 3; do read -r x; echo \"$i $x\"; done";
@@ -70,7 +70,7 @@ async fn one_question_after_the_other() {
 }
 
 #[tokio::test]
-async fn what_does_something_else_does_not_wait_for_input() {
+async fn other_commands_do_not_wait_for_input() {
     let scene = Scene::open().await;
     for kind in BOTH {
         for (text, stdin) in [
@@ -95,7 +95,7 @@ fn pattern(length: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn large_input_reaches_a_slow_reader_whole() {
+async fn large_input_reaches_a_slow_reader() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let running = scene.start(kind, CommandSpec::shell("sleep 0.2; cat").stdin(Stdin::Open)).await;
@@ -137,7 +137,7 @@ async fn writing_after_the_end_is_refused() {
 }
 
 #[tokio::test]
-async fn writing_to_what_is_not_open_is_refused() {
+async fn writing_to_closed_input_is_refused() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let running = scene.start(kind, CommandSpec::shell("sleep 60")).await;
@@ -166,7 +166,7 @@ async fn writing_to_a_reader_that_is_gone_is_refused() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_ends_with_the_command() {
+async fn pending_write_ends_with_the_command() {
     let scene = Scene::open().await;
     for kind in BOTH {
         let running = scene.start(kind, CommandSpec::shell("sleep 60").stdin(Stdin::Open)).await;
@@ -202,7 +202,7 @@ async fn writes_from_many_tasks_do_not_mix() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_command_that_waits_for_its_turn_reaches_it() {
+async fn input_of_a_queued_command_reaches_it() {
     let scene = Scene::open().await;
     let session = scene.session().await;
     let first = session.start(CommandSpec::shell("read x").stdin(Stdin::Open)).await.unwrap();
