@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_until_it_goes() {
+    fn address_is_read_until_the_file_is_removed() {
         let state = tempfile::tempdir().unwrap();
         let read = || AddressFile::read(state.path()).unwrap().map(|address| address.to_string());
         assert_eq!(read(), None);
