@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_lists_every_error_with_a_code_of_its_own() {
+    fn document_lists_every_error_with_its_own_code() {
         for exit_code in [TEMPORARY, NOT_EXECUTABLE, NOT_FOUND] {
             let expected = ErrorCode::ALL.iter().filter(|code| of_error(**code, true) == exit_code);
             let mut expected: Vec<_> = expected.map(|code| code.as_str()).collect();
