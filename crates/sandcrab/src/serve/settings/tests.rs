@@ -83,7 +83,7 @@ fn no_auth_requires_a_loopback_address_or_trust() {
 }
 
 #[test]
-fn a_compatibility_mode_implies_what_is_not_given() {
+fn compatibility_mode_implies_defaults() {
     let file = "compat = \"sandbox-sdk\"\n";
     let server = resolve(&[], file).unwrap().server;
     assert_eq!(server.listen, Listen::Tcp("0.0.0.0:3000".parse().unwrap()));
@@ -99,7 +99,7 @@ fn a_compatibility_mode_implies_what_is_not_given() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_a_sentence() {
+fn invalid_settings_are_refused() {
     assert!(refused(&["--listen", "nowhere"]).contains("HOST:PORT or unix:PATH"));
     assert!(refused(&["--listen", "unix:"]).contains("the path is missing"));
     assert!(refused(&["--workspace", "/proc/version"]).contains("it is not a directory"));
@@ -110,7 +110,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn as_the_first_process_it_ends_what_runs() {
+fn as_process_1_it_ends_executions() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.toml");
     std::fs::write(&config, "").unwrap();
@@ -170,7 +170,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_reference_is_what_the_program_says() {
+fn reference_matches_the_program() {
     const BEGIN: &str = "<!-- options:begin -->\n";
     const END: &str = "<!-- options:end -->\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
