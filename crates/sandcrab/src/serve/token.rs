@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_read_is_refused_with_what_to_do() {
+    fn token_readable_by_others_is_refused_with_a_remedy() {
         for mode in [0o640, 0o604, 0o660] {
             let (_dir, path) = with_text("0123456789abcdef\n", mode);
             let refused = read_or_make(&path).unwrap_err().to_string();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn invalid_token_is_refused() {
         for text in ["", "\n", "short", "with a space 0123456789", "two\nlines0123456789", &"x".repeat(1025)]
         {
             let (_dir, path) = with_text(text, 0o600);
