@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_on_is_switched_off() {
+    fn modes_left_on_are_switched_off() {
         for (output, reset) in [
             ("\x1b[?1049h\x1b[?25l\x1b[?1h\x1b=", "\x1b[?1l\x1b[?25h\x1b[?1049l\x1b>"),
             ("\x1b[?1000;1006;2004h", "\x1b[?1000l\x1b[?1006l\x1b[?2004l"),
