@@ -58,7 +58,7 @@ fn the_alternate_screen_has_no_scrollback() {
 }
 
 #[test]
-fn modes_are_known() {
+fn modes_are_tracked() {
     let modes = screen("\x1b[?1;1002;1006;2004h\x1b=").modes();
     assert!(modes.application_cursor_keys && modes.application_keypad && modes.bracketed_paste);
     assert_eq!((modes.mouse_tracking, modes.mouse_encoding), (MouseTracking::Drag, MouseEncoding::Sgr));
