@@ -35,6 +35,7 @@ mod replace;
 mod search;
 mod stat;
 mod walk;
+mod watch;
 
 pub use error::{FileError, FileErrorKind};
 pub use find::{FindOptions, Found, MAX_FOUND_PATHS, find};
@@ -51,3 +52,8 @@ pub use search::{
 };
 pub use stat::{FileType, Stat, exists, stat};
 pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};
+pub use watch::{
+    CHECK_IDLE_TIMEOUT, COALESCE_WINDOW, Change, ChangeKind, CheckError, CheckStatus, Checked, Checks,
+    DEFAULT_EXCLUDES, MAX_CHECKS, MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, MAX_WATCHED_DIRECTORIES, ResyncReason,
+    Watch, WatchError, WatchEvent, WatchOptions,
+};

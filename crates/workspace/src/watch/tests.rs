@@ -1,0 +1,320 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::tree::Tree;
+use super::*;
+use crate::{FileErrorKind, Identity};
+
+/// A watch whose events a test waits for.
+struct Observed {
+    watch: Watch,
+    woken: Receiver<()>,
+    root: std::path::PathBuf,
+    seen: Vec<WatchEvent>,
+    lasts: usize,
+}
+
+impl Observed {
+    fn new(root: &Path, options: &WatchOptions) -> Self {
+        let (wake, woken) = channel();
+        let watch = Watch::open(root, options, move || wake.send(()).unwrap_or_default()).unwrap();
+        Self { watch, woken, root: root.to_owned(), seen: Vec::new(), lasts: 0 }
+    }
+
+    /// Waits for an event, as `kind path`. Directories end with a slash.
+    fn wait_for(&mut self, expected: &str) {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            while let Some(event) = self.watch.take().unwrap() {
+                self.seen.push(event);
+            }
+            if self.shown().iter().any(|shown| shown == expected) {
+                return;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{expected:?} did not come: {:?}", self.shown());
+            // The sender lives as long as the thread.
+            let _ended = self.woken.recv_timeout(left.min(Duration::from_secs(1)));
+        }
+    }
+
+    fn shown(&self) -> Vec<String> {
+        let show = |event: &WatchEvent| match event {
+            WatchEvent::Resync(reason) => format!("resync {reason:?}"),
+            WatchEvent::Change(change) => {
+                let path = change.path.strip_prefix(&self.root).unwrap().to_string_lossy().into_owned();
+                format!("{:?} {path}{}", change.kind, if change.is_directory { "/" } else { "" })
+            }
+        };
+        self.seen.iter().map(show).collect()
+    }
+
+    /// Everything that was seen up to the creation of a last file.
+    fn all(&mut self) -> Vec<String> {
+        self.lasts += 1;
+        let last = format!("zz-last-{}", self.lasts);
+        fs::write(self.root.join(&last), "").unwrap();
+        self.wait_for(&format!("Create {last}"));
+        let mut shown = self.shown();
+        shown.retain(|shown| !shown.contains("zz-last"));
+        self.seen.clear();
+        shown
+    }
+}
+
+#[test]
+fn changes_of_files() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    fs::create_dir(at("sub")).unwrap();
+    fs::write(at("sub/old"), "x").unwrap();
+    let mut watch = Observed::new(root.path(), &WatchOptions::default());
+    fs::write(at("sub/new"), "text").unwrap();
+    watch.wait_for("Modify sub/new");
+    fs::rename(at("sub/new"), at("moved")).unwrap();
+    watch.wait_for("MoveTo moved");
+    fs::remove_file(at("sub/old")).unwrap();
+    watch.wait_for("Delete sub/old");
+    fs::set_permissions(at("moved"), fs::Permissions::from_mode(0o600)).unwrap();
+    let cookies: Vec<_> = watch
+        .seen
+        .iter()
+        .filter_map(|event| match event {
+            WatchEvent::Change(change) => Some(change.cookie),
+            WatchEvent::Resync(_) => None,
+        })
+        .filter(|cookie| *cookie != 0)
+        .collect();
+    assert!(matches!(cookies[..], [from, to] if from == to), "{cookies:?}");
+    let expected = ["Create sub/new", "Modify sub/new", "MoveFrom sub/new", "MoveTo moved", "Delete sub/old"];
+    assert_eq!(watch.all(), expected);
+}
+
+#[test]
+fn new_directories_are_watched_with_what_they_contain() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    let mut watch = Observed::new(root.path(), &WatchOptions::default());
+    for round in 0..20 {
+        let top = at(&format!("d{round}"));
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fs::write(top.join("a/b/file"), "x").unwrap();
+        watch.wait_for(&format!("Create d{round}/a/b/file"));
+        fs::write(top.join("a/b/later"), "x").unwrap();
+        watch.wait_for(&format!("Create d{round}/a/b/later"));
+    }
+}
+
+#[test]
+fn moved_directories_keep_their_watches() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    fs::create_dir_all(at("a/deep")).unwrap();
+    fs::create_dir(at("b")).unwrap();
+    fs::create_dir_all(outside.path().join("in/deep")).unwrap();
+    let mut watch = Observed::new(root.path(), &WatchOptions::default());
+    fs::rename(at("a"), at("b/c")).unwrap();
+    fs::write(at("b/c/deep/file"), "").unwrap();
+    watch.wait_for("Create b/c/deep/file");
+    // A directory from elsewhere is watched, one that leaves is not.
+    fs::rename(outside.path().join("in"), at("in")).unwrap();
+    watch.wait_for("MoveTo in/");
+    fs::write(at("in/deep/file"), "").unwrap();
+    watch.wait_for("Create in/deep/file");
+    fs::rename(at("in"), outside.path().join("out")).unwrap();
+    watch.wait_for("MoveFrom in/");
+    watch.all();
+    watch.all();
+    watch.all();
+    fs::write(outside.path().join("out/deep/unseen"), "").unwrap();
+    assert_eq!(watch.all(), Vec::<String>::new());
+}
+
+#[test]
+fn globs_and_kinds_select() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    for name in ["node_modules/x", ".git", "src"] {
+        fs::create_dir_all(at(name)).unwrap();
+    }
+    let tree = Tree::open(root.path(), &WatchOptions::default()).unwrap();
+    assert_eq!(tree.directories(), 2, "the root and src");
+    let mut default = Observed::new(root.path(), &WatchOptions::default());
+    let created = WatchOptions {
+        include: vec!["*.ts".into(), "zz-last*".into()],
+        exclude: Vec::new(),
+        kinds: vec![ChangeKind::Create],
+        is_recursive: true,
+    };
+    let mut created = Observed::new(root.path(), &created);
+    let flat = WatchOptions { is_recursive: false, ..WatchOptions::default() };
+    let mut flat = Observed::new(root.path(), &flat);
+    for name in ["node_modules/x/a.ts", ".git/config", "src/b.js", "src/c.ts", "d.ts"] {
+        fs::write(at(name), "text").unwrap();
+    }
+    let all = |watch: &mut Observed| {
+        let mut all = watch.all();
+        fs::remove_file(at("zz-last-1")).unwrap();
+        all.retain(|shown| !shown.starts_with("Delete"));
+        all.sort();
+        all
+    };
+    assert_eq!(all(&mut created), ["Create d.ts", "Create node_modules/x/a.ts", "Create src/c.ts"]);
+    let expected = [
+        "Create d.ts",
+        "Create src/b.js",
+        "Create src/c.ts",
+        "Modify d.ts",
+        "Modify src/b.js",
+        "Modify src/c.ts",
+    ];
+    assert_eq!(all(&mut default), expected);
+    assert_eq!(all(&mut flat), ["Create d.ts", "Modify d.ts"]);
+}
+
+#[test]
+fn replaced_root_is_watched_again() {
+    let parent = tempfile::tempdir().unwrap();
+    let root = parent.path().join("p/root");
+    fs::create_dir_all(&root).unwrap();
+    let mut watch = Observed::new(&root, &WatchOptions::default());
+    // Deleted and created again.
+    fs::remove_dir(&root).unwrap();
+    watch.wait_for("Delete /");
+    fs::create_dir(&root).unwrap();
+    watch.wait_for("resync Replaced");
+    fs::write(root.join("a"), "").unwrap();
+    watch.wait_for("Create a");
+    watch.seen.clear();
+    // Exchanged with another one.
+    fs::create_dir(parent.path().join("other")).unwrap();
+    fs::rename(&root, parent.path().join("old")).unwrap();
+    fs::rename(parent.path().join("other"), &root).unwrap();
+    watch.wait_for("resync Replaced");
+    fs::write(root.join("b"), "").unwrap();
+    watch.wait_for("Create b");
+    watch.seen.clear();
+    // Its parent is moved, which the kernel does not report.
+    fs::rename(parent.path().join("p"), parent.path().join("q")).unwrap();
+    fs::create_dir_all(&root).unwrap();
+    watch.wait_for("resync Replaced");
+    fs::write(root.join("c"), "").unwrap();
+    watch.wait_for("Create c");
+}
+
+#[test]
+fn slow_reader_gets_a_resync() {
+    let root = tempfile::tempdir().unwrap();
+    let mut watch = Observed::new(root.path(), &WatchOptions::default());
+    for number in 0..MAX_QUEUED_EVENTS + 100 {
+        fs::write(root.path().join(number.to_string()), "").unwrap();
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    while !watch.watch.next_is_resync() {
+        assert!(Instant::now() < end, "no resync");
+        let _woken = watch.woken.recv_timeout(Duration::from_millis(100));
+    }
+    watch.all();
+}
+
+#[test]
+fn thread_ends_with_the_watch() {
+    let root = tempfile::tempdir().unwrap();
+    let Observed { watch, woken, .. } = Observed::new(root.path(), &WatchOptions::default());
+    drop(watch);
+    // The thread owns the sender.
+    let ended = woken.recv_timeout(Duration::from_secs(60));
+    assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn errors_and_links() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("file"), "").unwrap();
+    let fail = |path: &Path| match Watch::open(path, &WatchOptions::default(), || {}) {
+        Err(WatchError::File(error)) => error.kind,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fail(&root.path().join("none")), FileErrorKind::NotFound);
+    assert_eq!(fail(&root.path().join("file")), FileErrorKind::NotDirectory);
+    fs::create_dir(root.path().join("real")).unwrap();
+    symlink("real", root.path().join("link")).unwrap();
+    let mut watch = Observed::new(&root.path().join("link"), &WatchOptions::default());
+    fs::write(root.path().join("real/a"), "").unwrap();
+    watch.wait_for("Create a");
+}
+
+#[test]
+fn root_thread_has_the_permissions_of_the_user() {
+    let root = tempfile::tempdir().unwrap();
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(root.path().join("secret")).unwrap();
+    fs::set_permissions(root.path().join("secret"), fs::Permissions::from_mode(0o700)).unwrap();
+    let user = Identity::of(65534, 65534, &[65534]);
+    let mut watch = user.run(|| Observed::new(root.path(), &WatchOptions::default())).unwrap();
+    fs::create_dir_all(root.path().join("later/inner")).unwrap();
+    fs::write(root.path().join("secret/a"), "").unwrap();
+    let mut seen = watch.all();
+    seen.retain(|shown| shown.contains("secret"));
+    assert_eq!(seen, Vec::<String>::new());
+}
+
+#[test]
+fn versions() {
+    let root = tempfile::tempdir().unwrap();
+    let checks = Checks::new();
+    let check = |since: Option<&str>| checks.check(root.path(), &WatchOptions::default(), since).unwrap();
+    let first = check(None);
+    assert_eq!(first.status, CheckStatus::Unchanged);
+    assert!(first.version.starts_with("watch-1-") && first.version.ends_with(":0"), "{first:?}");
+    assert_eq!(check(Some(&first.version)), first);
+    fs::create_dir(root.path().join("d")).unwrap();
+    let second = check(Some(&first.version));
+    assert_eq!(second.status, CheckStatus::Changed);
+    // The new directory is watched.
+    fs::write(root.path().join("d/f"), "").unwrap();
+    assert_eq!(check(Some(&second.version)).status, CheckStatus::Changed);
+    let now = check(None).version;
+    assert_eq!(check(Some(&now)).status, CheckStatus::Unchanged);
+    assert_eq!(check(Some(&first.version)).status, CheckStatus::Changed);
+
+    // Another set of options, another process, a dropped version, no version.
+    let flat = WatchOptions { is_recursive: false, ..WatchOptions::default() };
+    assert_eq!(checks.check(root.path(), &flat, Some(&now)).unwrap().status, CheckStatus::Expired);
+    assert_eq!(check(Some("watch-9-1000:5")).status, CheckStatus::Restarted);
+    for invalid in ["", "x", "watch-1:1", "watch-1-2:x", "watch--2:1", &format!("{now}9")] {
+        let failed = checks.check(root.path(), &WatchOptions::default(), Some(invalid));
+        assert!(matches!(failed, Err(CheckError::InvalidVersion)), "{invalid:?} {failed:?}");
+    }
+    // A replaced directory has changed; one that is gone cannot be checked.
+    let now = check(None).version;
+    fs::rename(root.path(), root.path().with_extension("old")).unwrap();
+    fs::create_dir(root.path()).unwrap();
+    fs::remove_dir_all(root.path().with_extension("old")).unwrap();
+    assert_eq!(check(Some(&now)).status, CheckStatus::Changed);
+    fs::remove_dir(root.path()).unwrap();
+    let failed = checks.check(root.path(), &WatchOptions::default(), Some(&now));
+    assert!(matches!(failed, Err(CheckError::Watch(WatchError::File(_)))), "{failed:?}");
+}
+
+#[test]
+fn number_of_kept_versions_is_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    let checks = Checks::new();
+    let check = |number: usize, since: Option<&str>| {
+        let path = root.path().join(number.to_string());
+        fs::create_dir_all(&path).unwrap();
+        checks.check(&path, &WatchOptions::default(), since).unwrap()
+    };
+    let first = check(0, None);
+    let second = check(1, None);
+    for number in 2..=MAX_CHECKS {
+        check(number, None);
+    }
+    assert_eq!(check(1, Some(&second.version)).status, CheckStatus::Unchanged);
+    assert_eq!(check(0, Some(&first.version)).status, CheckStatus::Expired);
+}

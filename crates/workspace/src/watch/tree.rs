@@ -1,0 +1,417 @@
+//! [`Tree`]: the watched directories, and the changes that the kernel reports for them.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use super::filter::Filter;
+use super::options::{
+    Change, ChangeKind, MAX_WATCHED_DIRECTORIES, ResyncReason, WatchError, WatchEvent, WatchOptions,
+};
+use crate::error::{AtPath, FileError, FileErrorKind};
+
+/// Size of the buffer for events of the kernel: many events, and always one with the longest name.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Maximum number of events that one call of [`Tree::read`] takes.
+const MAX_READ_EVENTS: usize = 8192;
+
+/// The watched directories.
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: PathBuf,
+    options: WatchOptions,
+    filter: Filter,
+    inotify: OwnedFd,
+    /// The directories by their watch descriptors.
+    directories: HashMap<i32, Directory>,
+    /// The watch descriptors of directories by parent and name.
+    children: HashMap<(i32, Arc<OsStr>), i32>,
+    /// The watch of the root. `None` while the root does not exist.
+    root_watch: Option<RootWatch>,
+    /// Whether the root is known to be missing, and its loss has been reported.
+    is_lost: bool,
+    /// Directories that were moved away, until the other event of the move arrives.
+    moved: Vec<Moved>,
+    /// Number of calls of [`Tree::settle`].
+    round: u64,
+}
+
+#[derive(Debug)]
+struct Directory {
+    /// `None` for the root.
+    parent: Option<i32>,
+    name: Arc<OsStr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RootWatch {
+    descriptor: i32,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+#[derive(Debug)]
+struct Moved {
+    cookie: u32,
+    descriptor: i32,
+    round: u64,
+}
+
+/// An event of the kernel.
+struct Raw {
+    descriptor: i32,
+    flags: ReadFlags,
+    cookie: u32,
+    name: Option<OsString>,
+}
+
+impl Tree {
+    /// Watches a directory, and the directories below it if that is requested.
+    pub(super) fn open(root: &Path, options: &WatchOptions) -> Result<Self, WatchError> {
+        let filter = Filter::new(root, options)?;
+        let mut tree = Self {
+            root: root.to_owned(),
+            options: options.clone(),
+            filter,
+            inotify: instance(root)?,
+            directories: HashMap::new(),
+            children: HashMap::new(),
+            root_watch: None,
+            is_lost: false,
+            moved: Vec::new(),
+            round: 0,
+        };
+        tree.establish()?;
+        Ok(tree)
+    }
+
+    /// Descriptor that is readable when there are changes.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+
+    /// Whether the root exists.
+    pub(super) fn has_root(&self) -> bool {
+        self.root_watch.is_some()
+    }
+
+    /// Number of watched directories.
+    #[cfg(test)]
+    pub(super) fn directories(&self) -> usize {
+        self.directories.len()
+    }
+
+    fn establish(&mut self) -> Result<(), WatchError> {
+        let flags = self.flags() - WatchFlags::DONT_FOLLOW;
+        let descriptor = inotify::add_watch(&self.inotify, &self.root, flags)
+            .map_err(|errno| WatchError::of_watch(&self.root, errno))?;
+        let metadata = std::fs::metadata(&self.root).at(&self.root)?;
+        self.root_watch = Some(RootWatch { descriptor, identity: (metadata.dev(), metadata.ino()) });
+        self.is_lost = false;
+        self.directories.insert(descriptor, Directory { parent: None, name: OsStr::new("").into() });
+        if self.options.is_recursive {
+            self.add_below(descriptor, None)?;
+        }
+        Ok(())
+    }
+
+    fn flags(&self) -> WatchFlags {
+        let mut flags = WatchFlags::CREATE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW
+            | WatchFlags::EXCL_UNLINK;
+        for kind in &self.options.kinds {
+            flags |= match kind {
+                ChangeKind::Modify => WatchFlags::MODIFY,
+                ChangeKind::Delete => WatchFlags::DELETE,
+                ChangeKind::Attrib => WatchFlags::ATTRIB,
+                ChangeKind::Create | ChangeKind::MoveFrom | ChangeKind::MoveTo => continue,
+            };
+        }
+        flags
+    }
+
+    /// Watches all directories below a watched one. With `created`, reports what they contain as created: it was
+    /// created before the watch.
+    fn add_below(
+        &mut self,
+        descriptor: i32,
+        mut created: Option<&mut Vec<WatchEvent>>,
+    ) -> Result<(), WatchError> {
+        let mut pending = vec![descriptor];
+        while let Some(parent) = pending.pop() {
+            let Some(path) = self.path_of(parent) else { continue };
+            // A directory that cannot be read, or has vanished, has no changes to report.
+            let Ok(entries) = std::fs::read_dir(self.root.join(&path)) else { continue };
+            for entry in entries.flatten() {
+                let is_directory = entry.file_type().is_ok_and(|found| found.is_dir());
+                let name = entry.file_name();
+                let below = path.join(&name);
+                if let Some(created) = created.as_deref_mut() {
+                    self.report(ChangeKind::Create, &below, is_directory, 0, created);
+                }
+                if is_directory && let Some(added) = self.add(parent, &name, &below)? {
+                    pending.push(added);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches a directory. `None` if it is excluded or cannot be watched.
+    fn add(&mut self, parent: i32, name: &OsStr, path: &Path) -> Result<Option<i32>, WatchError> {
+        if self.filter.excludes(path) {
+            return Ok(None);
+        }
+        if self.directories.len() >= MAX_WATCHED_DIRECTORIES {
+            return Err(WatchError::TooManyDirectories);
+        }
+        let descriptor = match inotify::add_watch(&self.inotify, self.root.join(path), self.flags()) {
+            Ok(descriptor) => descriptor,
+            Err(Errno::NOSPC) => return Err(WatchError::NoWatchesLeft),
+            Err(_) => return Ok(None),
+        };
+        let name: Arc<OsStr> = name.into();
+        self.children.insert((parent, Arc::clone(&name)), descriptor);
+        self.directories.insert(descriptor, Directory { parent: Some(parent), name });
+        Ok(Some(descriptor))
+    }
+
+    /// The path of a watched directory, relative to the root.
+    fn path_of(&self, descriptor: i32) -> Option<PathBuf> {
+        let mut names = Vec::new();
+        let mut directory = self.directories.get(&descriptor)?;
+        while let Some(parent) = directory.parent {
+            names.push(&directory.name);
+            directory = self.directories.get(&parent)?;
+        }
+        Some(names.iter().rev().map(|name| Path::new(&***name)).collect())
+    }
+
+    /// Reads changes that the kernel has queued, at most a few thousand. Returns how many events it had.
+    ///
+    /// Fails if the watch cannot continue.
+    pub(super) fn read(&mut self, to: &mut Vec<WatchEvent>) -> Result<usize, WatchError> {
+        let mut events = Vec::new();
+        let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER_BYTES];
+        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        while events.len() < MAX_READ_EVENTS || !reader.is_buffer_empty() {
+            match reader.next() {
+                Ok(event) => events.push(Raw {
+                    descriptor: event.wd(),
+                    flags: event.events(),
+                    cookie: event.cookie(),
+                    name: event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned()),
+                }),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(WatchError::of_watch(&self.root, errno)),
+            }
+        }
+        let count = events.len();
+        if events.iter().any(|event| event.flags.contains(ReadFlags::QUEUE_OVERFLOW)) {
+            // Directories may have been created unseen.
+            self.start_again(ResyncReason::KernelOverflow, to)?;
+            return Ok(count);
+        }
+        for event in events {
+            self.handle(&event, to)?;
+        }
+        if self.root_watch.is_none() {
+            self.check_root(to)?;
+        }
+        Ok(count)
+    }
+
+    fn handle(&mut self, event: &Raw, to: &mut Vec<WatchEvent>) -> Result<(), WatchError> {
+        let Some(name) = &event.name else {
+            self.handle_own(event);
+            return Ok(());
+        };
+        let Some(parent) = self.path_of(event.descriptor) else { return Ok(()) };
+        let path = parent.join(name);
+        let is_directory = event.flags.contains(ReadFlags::ISDIR);
+        let kinds = [
+            (ReadFlags::CREATE, ChangeKind::Create),
+            (ReadFlags::MODIFY, ChangeKind::Modify),
+            (ReadFlags::DELETE, ChangeKind::Delete),
+            (ReadFlags::MOVED_FROM, ChangeKind::MoveFrom),
+            (ReadFlags::MOVED_TO, ChangeKind::MoveTo),
+            (ReadFlags::ATTRIB, ChangeKind::Attrib),
+        ];
+        let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| event.flags.contains(*flag)) else {
+            return Ok(());
+        };
+        self.report(kind, &path, is_directory, event.cookie, to);
+        if !is_directory || !self.options.is_recursive {
+            return Ok(());
+        }
+        match kind {
+            ChangeKind::Create => {
+                if let Some(added) = self.add(event.descriptor, name, &path)? {
+                    self.add_below(added, Some(to))?;
+                }
+            }
+            ChangeKind::MoveFrom => {
+                if let Some(descriptor) = self.children.remove(&(event.descriptor, name.as_os_str().into())) {
+                    self.moved.push(Moved { cookie: event.cookie, descriptor, round: self.round });
+                }
+            }
+            ChangeKind::MoveTo => self.handle_moved_to(event, name, &path)?,
+            ChangeKind::Modify | ChangeKind::Delete | ChangeKind::Attrib => {}
+        }
+        Ok(())
+    }
+
+    /// A directory has been moved here, from within the tree or from elsewhere.
+    fn handle_moved_to(&mut self, event: &Raw, name: &OsStr, path: &Path) -> Result<(), WatchError> {
+        let Some(position) = self.moved.iter().position(|moved| moved.cookie == event.cookie) else {
+            if let Some(added) = self.add(event.descriptor, name, path)? {
+                self.add_below(added, None)?;
+            }
+            return Ok(());
+        };
+        let Moved { descriptor, .. } = self.moved.swap_remove(position);
+        if self.filter.excludes(path) {
+            self.forget_below(descriptor);
+            return Ok(());
+        }
+        let name: Arc<OsStr> = name.into();
+        self.children.insert((event.descriptor, Arc::clone(&name)), descriptor);
+        if let Some(directory) = self.directories.get_mut(&descriptor) {
+            *directory = Directory { parent: Some(event.descriptor), name };
+        }
+        // What the glob of an anchored exclusion hid before may be visible here.
+        self.add_below(descriptor, None)
+    }
+
+    /// An event of a watched directory itself.
+    fn handle_own(&mut self, event: &Raw) {
+        let is_root = self.root_watch.is_some_and(|root| root.descriptor == event.descriptor);
+        let root_is_gone =
+            ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF | ReadFlags::UNMOUNT | ReadFlags::IGNORED;
+        if is_root && event.flags.intersects(root_is_gone) {
+            self.root_watch = None;
+        } else if event.flags.contains(ReadFlags::IGNORED) {
+            self.forget(event.descriptor);
+        }
+    }
+
+    fn forget(&mut self, descriptor: i32) {
+        if let Some(Directory { parent: Some(parent), name }) = self.directories.remove(&descriptor) {
+            let key = (parent, name);
+            // Another directory may have taken the name.
+            if self.children.get(&key) == Some(&descriptor) {
+                self.children.remove(&key);
+            }
+        }
+    }
+
+    /// Ends the watches of a directory and of all below it.
+    fn forget_below(&mut self, top: i32) {
+        let is_below = |descriptor: &i32| {
+            let mut at = Some(*descriptor);
+            while let Some(descriptor) = at {
+                if descriptor == top {
+                    return true;
+                }
+                at = self.directories.get(&descriptor).and_then(|directory| directory.parent);
+            }
+            false
+        };
+        let gone: Vec<i32> = self.directories.keys().copied().filter(is_below).collect();
+        for descriptor in gone {
+            // It may have been deleted meanwhile.
+            let _gone = inotify::remove_watch(&self.inotify, descriptor);
+            self.forget(descriptor);
+        }
+    }
+
+    /// Ends the watches of directories that have left the tree. Call it some time after [`Tree::read`]: the second
+    /// event of a move may arrive later than the first.
+    pub(super) fn settle(&mut self) {
+        self.round += 1;
+        let round = self.round;
+        let left: Vec<Moved> = self.moved.extract_if(.., |moved| moved.round + 1 < round).collect();
+        for moved in left {
+            self.forget_below(moved.descriptor);
+        }
+    }
+
+    /// Finds out whether another directory has taken the place of the root, and watches that one.
+    pub(super) fn check_root(&mut self, to: &mut Vec<WatchEvent>) -> Result<(), WatchError> {
+        let metadata = std::fs::metadata(&self.root).ok().filter(std::fs::Metadata::is_dir);
+        let identity = metadata.map(|metadata| (metadata.dev(), metadata.ino()));
+        match (identity, self.root_watch) {
+            (Some(identity), Some(root)) if root.identity == identity => Ok(()),
+            (Some(_), _) => self.start_again(ResyncReason::Replaced, to),
+            (None, _) => {
+                self.lose_root(to);
+                Ok(())
+            }
+        }
+    }
+
+    /// The root does not exist now.
+    fn lose_root(&mut self, to: &mut Vec<WatchEvent>) {
+        self.root_watch = None;
+        self.directories = HashMap::new();
+        self.children = HashMap::new();
+        self.moved.clear();
+        if !std::mem::replace(&mut self.is_lost, true) {
+            self.report(ChangeKind::Delete, Path::new(""), true, 0, to);
+        }
+    }
+
+    /// Watches the tree from its current state on.
+    fn start_again(&mut self, reason: ResyncReason, to: &mut Vec<WatchEvent>) -> Result<(), WatchError> {
+        self.inotify = instance(&self.root)?;
+        self.directories.clear();
+        self.children.clear();
+        self.moved.clear();
+        self.root_watch = None;
+        match self.establish() {
+            Ok(()) => to.push(WatchEvent::Resync(reason)),
+            // It has vanished again, or is not accessible yet; the next check tries again.
+            Err(WatchError::File(FileError {
+                kind: FileErrorKind::NotFound | FileErrorKind::NotDirectory | FileErrorKind::PermissionDenied,
+                ..
+            })) => self.lose_root(to),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn report(
+        &self,
+        kind: ChangeKind,
+        path: &Path,
+        is_directory: bool,
+        cookie: u32,
+        to: &mut Vec<WatchEvent>,
+    ) {
+        if self.options.kinds.contains(&kind) && self.filter.reports(path) {
+            // Without a final slash for the root itself.
+            let path = if path == Path::new("") { self.root.clone() } else { self.root.join(path) };
+            to.push(WatchEvent::Change(Change { kind, path, is_directory, cookie }));
+        }
+    }
+}
+
+fn instance(root: &Path) -> Result<OwnedFd, WatchError> {
+    inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
+        .map_err(|errno| WatchError::of_instance(root, errno))
+}
