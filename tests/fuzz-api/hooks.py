@@ -18,7 +18,7 @@ EXAMPLES = 200
 ENDLESS = {"/api/events"}
 
 # The last events of other streams.
-LAST_EVENTS = {"complete", "error", "exit", "caught_up"}
+LAST_EVENTS = {"complete", "error", "exit", "caught_up", "ready", "process_exited"}
 
 # Replacements of generated commands: short and harmless, with every kind of end.
 TEXTS = [
@@ -184,6 +184,9 @@ def before_call(context, case, kwargs):
         body["sessionId"] = ask("/api/session/create", {})["data"]["id"]
     if lucky and isinstance(body.get("signal"), str):
         body["signal"] = SIGNALS[number(body["signal"]) % len(SIGNALS)]
+    if case.operation.path == "/api/port-watch" and isinstance(body.get("processId"), (str, type(None))):
+        # The stream ends with the process, and not before the port is ready.
+        body["processId"] = ask("/api/execute", {"command": "true"})["executionId"]
     if body != case.body:
         case.body = body
 

@@ -67,6 +67,8 @@ codes! {
     ValidationFailed = "VALIDATION_FAILED", 400;
     /// The command is invalid: it is empty, too long, or contains a NUL byte.
     InvalidCommand = "INVALID_COMMAND", 400;
+    /// The port is not between 1 and 65535.
+    InvalidPort = "INVALID_PORT", 400;
     /// The path is not a directory.
     NotDirectory = "NOT_DIRECTORY", 400;
     /// A name or id is too long.

@@ -23,6 +23,7 @@ pub mod execute;
 pub mod frame;
 mod message;
 mod object;
+pub mod port;
 pub mod process;
 pub mod service;
 pub mod session;

@@ -65,6 +65,7 @@ mod execute;
 mod key;
 #[cfg(test)]
 mod newer;
+mod port;
 mod process;
 mod retry;
 mod service;

@@ -9,6 +9,7 @@ use futures_util::Stream;
 use reqwest::{RequestBuilder, Response};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::port::PortWatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -65,6 +66,23 @@ impl StreamEvent for ProcessEvent {
 
     fn is_last(&self) -> bool {
         matches!(self, Self::Exit(_) | Self::CaughtUp(_) | Self::Error(_))
+    }
+
+    fn is_server_stop(&self) -> bool {
+        matches!(self, Self::Error(error) if is_stop_error(error))
+    }
+}
+
+/// A watch begins again after a lost connection.
+impl StreamEvent for PortWatchEvent {
+    const TYPES: &[&str] = &["watching", "ready", "process_exited", "error"];
+
+    fn is_opening(&self) -> bool {
+        matches!(self, Self::Watching(_))
+    }
+
+    fn is_last(&self) -> bool {
+        !self.is_opening()
     }
 
     fn is_server_stop(&self) -> bool {

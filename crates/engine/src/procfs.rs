@@ -12,6 +12,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys::Resource;
 
+mod sockets;
+
+pub(crate) use sockets::{ListeningSocket, listening_sockets, sockets_of};
+
 /// Reads the start of a file into the buffer, in one go where the kernel allows it.
 pub(crate) fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;

@@ -89,6 +89,8 @@ pub(crate) enum Command {
     // Sessions and the environment.
     Session(commands::session::SessionArgs),
     Env(commands::env::EnvArgs),
+    // The workspace.
+    Ports(commands::ports::PortsArgs),
     // The server.
     Serve(Box<commands::serve::ServeArgs>),
     Health(commands::health::HealthArgs),

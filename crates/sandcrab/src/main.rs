@@ -105,6 +105,7 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         // Handled before.
         Command::Serve(_) => Ok(0),
         Command::Health(_) => commands::health::run(global, output).await,
+        Command::Ports(_) => commands::ports::run(global, output).await,
         Command::Events(_) => commands::events::run(global, output).await,
         Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),

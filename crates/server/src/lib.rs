@@ -42,6 +42,7 @@ mod operations;
 mod options;
 mod origin;
 mod outgoing;
+mod ports;
 mod query;
 mod response_output;
 mod router;

@@ -16,12 +16,12 @@ use crate::error::ApiError;
 use crate::query::pairs;
 
 use ErrorCode::{
-    BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, InvalidCommand, LimitExceeded,
-    LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotSupported, PermissionDenied,
-    ProcessAlreadyExists, ProcessEnded, ProcessNotFound, ProcessNotStarted, RangeNotSatisfiable,
-    SessionAlreadyExists, SessionDestroyed, SessionNotFound, SessionTerminated, ShuttingDown,
-    StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull, TerminalNotFound, Unauthorized,
-    UpgradeRequired, ValidationFailed, WaitTimeout,
+    BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, InvalidCommand, InvalidPort,
+    LimitExceeded, LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotSupported,
+    PermissionDenied, ProcessAlreadyExists, ProcessEnded, ProcessNotFound, ProcessNotStarted,
+    RangeNotSatisfiable, SessionAlreadyExists, SessionDestroyed, SessionNotFound, SessionTerminated,
+    ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull, TerminalNotFound,
+    Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
 };
 
 /// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
@@ -99,6 +99,8 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
         &[BODY, &[TerminalNotFound, ProcessNotFound, WaitTimeout, ProcessEnded, ShuttingDown]],
     ),
     ("GET /api/terminal/{id}/recording", &[&[TerminalNotFound, ProcessNotFound, LimitExceeded]]),
+    ("GET /api/ports", &[&[LimitExceeded]]),
+    ("POST /api/port-watch", &[BODY, &[InvalidPort, ProcessNotFound]]),
     ("POST /api/session/create", &[BODY, START, &[NameTooLong, SessionAlreadyExists, InvalidCommand]]),
     ("GET /api/session/list", &[&[LimitExceeded]]),
     ("POST /api/session/delete", &[BODY, &[SessionNotFound]]),

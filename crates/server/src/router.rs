@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::layer::{self, Outermost};
 use crate::routes::{
-    environment, events, execute, logs, output, process, recording, screen, service, session, socket, stdin,
-    terminal, terminal_input, terminal_socket,
+    environment, events, execute, logs, output, port, process, recording, screen, service, session, socket,
+    stdin, terminal, terminal_input, terminal_socket,
 };
 use crate::{document, operations};
 
@@ -55,6 +55,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(screen::screen))
         .routes(routes!(screen::wait))
         .routes(routes!(recording::of_terminal))
+        .routes(routes!(port::list))
+        .routes(routes!(port::watch))
         .routes(routes!(session::create))
         .routes(routes!(session::list))
         .routes(routes!(session::delete))

@@ -192,6 +192,12 @@ macro_rules! every_case {
                 waiting_for_input_is_reported
                 more_than_a_pipe_holds
             }
+            port {
+                list
+                ready
+                process_that_ends
+                invalid_requests
+            }
             stream {
                 command_waits_for_its_reader
                 output_after_the_end

@@ -16,6 +16,7 @@ pub mod steps;
 #[macro_use]
 mod list;
 mod output;
+mod port;
 mod process;
 mod protocol;
 mod reference;

@@ -296,6 +296,14 @@ impl Execution {
         Ok((self.engine.reader(self.tracked.journal)?, guard))
     }
 
+    /// Its processes, also after its end. Empty if its supervisor has ended.
+    pub(super) async fn pids(&self) -> Vec<u32> {
+        match self.ask_of_any(&Request::Inspect(self.tracked.slot())).await {
+            Ok(Answer::Inspected(found)) => found.pids,
+            _ => Vec::new(),
+        }
+    }
+
     /// Scans for leftovers that still run. Returns at most [`MAX_LEFTOVERS`](crate::MAX_LEFTOVERS) of them, and their
     /// total number.
     pub async fn leftovers(&self) -> (Vec<Leftover>, usize) {

@@ -19,6 +19,7 @@ mod lowered_limits;
 mod notes;
 mod output;
 mod overflow;
+mod ports;
 mod previous;
 mod restart;
 mod retention;

@@ -13,6 +13,7 @@ pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod play;
+pub(crate) mod ports;
 pub(crate) mod ps;
 pub(crate) mod record;
 pub(crate) mod run;

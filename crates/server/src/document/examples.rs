@@ -173,6 +173,24 @@ fn examples(id: &str) -> (Value, Value) {
         ),
         "metrics" => (Value::Null, json!("sandcrab_sessions 1\n# EOF\n")),
         "openapi" => (Value::Null, json!({ "openapi": "3.1.0" })),
+        "listPorts" => (
+            Value::Null,
+            json!({
+                "success": true, "timestamp": time,
+                "ports": [{
+                    "port": 8000, "address": "0.0.0.0", "protocol": "tcp", "pid": 4711, "executionId": "server-1",
+                    "processId": "server-1"
+                }]
+            }),
+        ),
+        "watchPort" => (
+            json!({ "port": 8000, "mode": "http", "path": "/health", "processId": "server-1" }),
+            json!([
+                { "type": "watching", "port": 8000, "timestamp": time },
+                { "type": "ready", "port": 8000, "statusCode": 200, "timestamp": time },
+                { "type": "process_exited", "port": 8000, "exitCode": 1, "timestamp": time }
+            ]),
+        ),
         "events" => (
             Value::Null,
             json!([

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 use super::{reference, referenced};
 
 /// The unions, and the suffix of their variants' names.
-const UNIONS: [(&str, &str, &str); 5] = [
+const UNIONS: [(&str, &str, &str); 6] = [
     ("ExecuteEvent", "", "Event"),
     ("ProcessEvent", "", "Event"),
     ("ServerEvent", "", "Event"),
+    ("PortWatchEvent", "Port", "Event"),
     ("ServerFrame", "", "Frame"),
     ("TerminalFrame", "Terminal", "Frame"),
 ];

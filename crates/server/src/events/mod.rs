@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 use sandcrab_api::Timestamp;
 use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::port::PortWatchEvent;
 
 use crate::cursor::Cursor;
 use crate::error::ApiError;
@@ -48,6 +49,7 @@ pub(crate) enum Payload {
     Execute(ExecuteEvent),
     Process(ProcessEvent),
     Server(ServerEvent),
+    PortWatch(PortWatchEvent),
 }
 
 impl Payload {
@@ -57,6 +59,7 @@ impl Payload {
             Self::Execute(event) => serde_json::to_writer(to, event),
             Self::Process(event) => serde_json::to_writer(to, event),
             Self::Server(event) => serde_json::to_writer(to, event),
+            Self::PortWatch(event) => serde_json::to_writer(to, event),
         };
         // Never fails: the wire's types have string keys only, and writing to a Vec cannot fail.
         drop(written);
@@ -72,6 +75,12 @@ impl From<ExecuteEvent> for Payload {
 impl From<ProcessEvent> for Payload {
     fn from(event: ProcessEvent) -> Self {
         Self::Process(event)
+    }
+}
+
+impl From<PortWatchEvent> for Payload {
+    fn from(event: PortWatchEvent) -> Self {
+        Self::PortWatch(event)
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod execute;
 pub(crate) mod logs;
 pub(crate) mod output;
+pub(crate) mod port;
 pub(crate) mod process;
 pub(crate) mod recording;
 pub(crate) mod screen;

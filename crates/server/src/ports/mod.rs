@@ -1,0 +1,3 @@
+//! Ports: whether one is ready ([`probe`]).
+
+pub(crate) mod probe;
