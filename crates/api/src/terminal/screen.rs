@@ -225,6 +225,10 @@ pub struct ScreenResponse {
     pub scrollback_lines: usize,
     /// Where the screen comes from.
     pub source: ScreenSource,
+    /// Whether output of the program is missing on the screen, because the disk of the server's state is or was full. Absent
+    /// if nothing is missing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub output_dropped: bool,
     /// The cursor of the output after which the screen looks like this.
     pub output_cursor: u64,
     /// Time of the response.

@@ -358,6 +358,7 @@ fn is_fatal(code: ErrorCode) -> bool {
             | ErrorCode::LimitExceeded
             | ErrorCode::NotSupported
             | ErrorCode::InternalError
+            | ErrorCode::NoSpace
     )
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use sandcrab_conformance::cases::steps::fresh;
-use sandcrab_conformance::http::Request;
+use sandcrab_conformance::http::{Request, Viewer};
 use serde_json::json;
 
 use crate::support::{ServerProcess, with_timeout};
@@ -281,6 +281,37 @@ async fn root_full_disk() {
     assert!(health["status"] == "degraded" && health.to_string().contains("disk_full"), "{health}");
     std::fs::remove_file(&filler).unwrap();
     assert_eq!(target.shell("echo again").await["stdout"], "again\n");
+    server.stop().await;
+}
+
+/// Clients of a terminal are told that output is missing while the disk is full. The screen is exact when there is space.
+#[tokio::test(flavor = "multi_thread")]
+async fn root_full_disk_of_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(dir.path().join("disk"), "4m");
+    let server = ServerProcess::start_in(dir, disk.path.join("state"), &[]).await;
+    let target = &server.target;
+    let command = "stty -echo; echo ready; read x; seq 3000; echo the end; read x";
+    let id = target.terminal(json!({"command": command})).await;
+    target.shows(&id, "ready").await;
+    assert!(target.screen(&id).await.get("outputDropped").is_none());
+    let mut viewer = Viewer::attach(target, &id, "").await;
+    let filler = disk.path.join("filler");
+    drop(std::fs::write(&filler, vec![0; 8 << 20]));
+    viewer.send("\r").await;
+    assert_eq!(viewer.frame("error").await["code"], "NO_SPACE");
+    assert_eq!(target.screen(&id).await["outputDropped"], true);
+    std::fs::remove_file(&filler).unwrap();
+    viewer.frame("repaint").await;
+    target.shows(&id, "the end").await;
+    viewer.shows("the end").await;
+    let screen = target.screen(&id).await;
+    assert!(screen.get("outputDropped").is_none(), "{screen}");
+    let lines: Vec<_> = screen["text"].as_str().unwrap().lines().filter(|line| !line.is_empty()).collect();
+    let mut expected: Vec<_> = (2979..=3000).map(|n| n.to_string()).collect();
+    expected.push("the end".into());
+    assert_eq!(lines, expected);
+    target.delete_terminal(&id).await;
     server.stop().await;
 }
 

@@ -519,9 +519,9 @@ impl SupervisorLink {
                     engine.session_restarted(self);
                 }
             }
-            Answer::Grew { slot, position } => {
+            Answer::Grew { slot, position, unrecorded } => {
                 if let Some(execution) = find(slot) {
-                    execution.reported(position);
+                    execution.reported(position, unrecorded);
                 }
             }
             _ => {}

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::error::{ControlError, InputError, TerminalError};
 use super::execution::Execution;
@@ -23,6 +24,8 @@ use crate::terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, TerminalSize};
 /// Default value of `TERM`.
 pub const DEFAULT_TERM: &str = "xterm-256color";
 
+/// Maximum time to wait for the supervisor of an ended terminal to close its journal. It cannot while the disk is full.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 /// Maximum time to wait for processes of an ended terminal before its id is refused: after the hangup they may be about
 /// to exit.
 const LEFTOVERS_EXIT_TIME: Duration = Duration::from_millis(500);
@@ -174,7 +177,7 @@ impl Engine {
             };
             if terminal.execution.tracked.end().is_some() {
                 // It is closed in a moment: no process can write to it any more.
-                terminal.execution.wait_closed().await;
+                let _ = timeout(CLOSE_TIME, terminal.execution.wait_closed()).await;
                 terminal.leftovers_exit().await;
                 return self.start_terminal(&spec).await;
             }
@@ -251,7 +254,7 @@ impl Terminal {
             }
         };
         // Those that stay are reported by the refusal of the id.
-        let _ = tokio::time::timeout(LEFTOVERS_EXIT_TIME, gone).await;
+        let _ = timeout(LEFTOVERS_EXIT_TIME, gone).await;
     }
 
     fn state(&self) -> Option<&TerminalState> {
@@ -277,6 +280,12 @@ impl Terminal {
     pub fn sizes(&self) -> watch::Receiver<TerminalSize> {
         let state = self.state();
         state.map_or_else(|| watch::channel(TerminalSize::default()).1, |state| state.sizes.subscribe())
+    }
+
+    /// Whether output is missing in its journal because the disk is full, to be watched. When it changes back, a saved
+    /// screen covers that output, and followers get a gap.
+    pub fn unrecorded(&self) -> watch::Receiver<bool> {
+        self.state().map_or_else(|| watch::channel(false).1, |state| state.unrecorded.subscribe())
     }
 
     /// Time of the last output, resize or input.

@@ -289,13 +289,30 @@ impl JournalWriter {
                 Ok(written) => left = &left[written..],
                 Err(errno) => {
                     let bytes = left.len() as u64;
-                    self.position = self.position.plus(stream, bytes);
-                    self.dropped += bytes;
+                    self.skip(stream, left.len());
                     return Err(AppendError::Dropped { bytes, source: errno.into() });
                 }
             }
         }
         Ok(())
+    }
+
+    /// Appends output as far as possible. Returns the number of bytes that are in the journal.
+    pub(crate) fn append_some(&mut self, stream: Stream, bytes: &[u8]) -> usize {
+        let nanos = now_nanos();
+        let mut done = 0;
+        while done < bytes.len()
+            && let Ok(written) = self.append_piece(stream, &bytes[done..], nanos)
+        {
+            done += written;
+        }
+        done
+    }
+
+    /// Counts output that is not appended: readers get a gap.
+    pub(crate) fn skip(&mut self, stream: Stream, bytes: usize) {
+        self.position = self.position.plus(stream, bytes as u64);
+        self.dropped += bytes as u64;
     }
 
     fn append_piece(&mut self, stream: Stream, bytes: &[u8], nanos: u64) -> Result<usize, Errno> {

@@ -297,6 +297,10 @@ pub(crate) enum Answer {
         slot: u32,
         #[n(1)]
         position: u64,
+        /// Whether output of a terminal is missing in the journal because the disk is full, if that has changed. No
+        /// request is needed for this report. Since version 5.
+        #[n(2)]
+        unrecorded: Option<bool>,
     },
     /// The shell of a session was replaced.
     #[n(13)]

@@ -365,8 +365,9 @@ impl Supervisor {
 
     fn report_growth(&mut self) {
         for job in &mut self.core.jobs {
-            if let Some(position) = job.take_growth() {
-                self.core.link.send(0, &Answer::Grew { slot: job.slot, position });
+            let unrecorded = job.unrecorded.take_report();
+            if let Some(position) = job.take_growth().or(unrecorded.map(|_| job.position())) {
+                self.core.link.send(0, &Answer::Grew { slot: job.slot, position, unrecorded });
             }
         }
     }
@@ -456,7 +457,8 @@ impl Supervisor {
     }
 
     /// The reply to a newly connected engine.
-    pub(super) fn welcome(&self) -> Answer {
+    pub(super) fn welcome(&mut self) -> Answer {
+        self.core.jobs.iter_mut().for_each(|job| job.unrecorded.report_again());
         let held = self.core.jobs.iter().map(|job| crate::protocol::SupervisedExecution {
             slot: job.slot,
             stage: job.stage,

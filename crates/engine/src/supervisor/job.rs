@@ -2,6 +2,7 @@
 
 mod exit;
 mod output;
+mod terminal;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -14,12 +15,12 @@ pub(crate) use output::Pumped;
 use super::job_io::JobIo;
 use super::reader_gate::ReaderGate;
 use super::stdio::{PipeSupply, Stdio};
-use super::terminal::Recorded;
+use super::terminal::Unrecorded;
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, StateSource, Usage};
 use crate::journal::{JournalWriter, Position, kind};
 use crate::process_tree::{Cgroup, StartTime, Tag};
-use crate::protocol::{Command, Refusal, Stage, StreamLengths};
-use crate::terminal::{SizeEvent, TerminalSize};
+use crate::protocol::{Command, Stage, StreamLengths};
+use crate::terminal::SizeEvent;
 use crate::wire;
 
 /// Time after which an end that the engine has not confirmed is repeated.
@@ -83,6 +84,8 @@ pub(crate) struct Job {
     sizes: u64,
     /// A size that could not be recorded: it is recorded before the next output.
     size_unwritten: Option<SizeEvent>,
+    /// Output of its terminal for which there is no space.
+    pub(super) unrecorded: Unrecorded,
     /// When the engine was told last that it must record the end.
     handed_over: Option<Instant>,
 }
@@ -116,6 +119,7 @@ impl Job {
             end_unwritten: None,
             sizes: 0,
             size_unwritten: None,
+            unrecorded: Unrecorded::default(),
             handed_over: None,
         }
     }
@@ -142,46 +146,6 @@ impl Job {
     /// Whether no more output can be written to its journal.
     pub(crate) fn is_silent(&self) -> bool {
         self.io.is_silent() && self.end_unwritten.is_none()
-    }
-
-    /// Records a size of its terminal.
-    pub(crate) fn record_size(&mut self, size: TerminalSize) {
-        self.size_unwritten = Some(SizeEvent { size, number: self.sizes });
-        self.sizes += 1;
-        self.retry_size();
-    }
-
-    fn retry_size(&mut self) {
-        if let Some(event) = &self.size_unwritten
-            && self.journal.append_event(kind::SIZE, &wire::to_bytes(event)).is_ok()
-        {
-            self.size_unwritten = None;
-        }
-    }
-
-    /// Sets the size of its terminal.
-    pub(crate) fn resize(&mut self, size: TerminalSize) -> Result<(), Refusal> {
-        let terminal = self.io.terminal_mut().ok_or(Refusal::NotATerminal)?;
-        if !size.is_valid() {
-            return Err(Refusal::Unsupported);
-        }
-        if terminal.size() != size {
-            terminal.resize(size).map_err(|e| Refusal::os(&e.into(), "set the size of the terminal"))?;
-            self.record_size(size);
-        }
-        Ok(())
-    }
-
-    /// Its journal, and the state of it that decides when a screen is saved.
-    pub(crate) fn recorded(&self) -> (&JournalWriter, Recorded) {
-        let recorded =
-            Recorded { position: self.position(), sizes: self.sizes, last_output: self.last_output };
-        (&self.journal, recorded)
-    }
-
-    /// Keeps output that no saved screen covers.
-    pub(crate) fn keep_uncovered(&mut self, covered: Option<u64>) {
-        self.journal.keep_uncovered(covered);
     }
 
     /// Input was given, which counts as activity.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use sandcrab_engine::{
     CommandSpec, EndReason, Engine, Event, Follower, MIN_JOURNAL_BYTES, Retention, SessionError, SessionSpec,
-    StartError, Stdin, Stream, TerminalSize, TerminalSpec,
+    StartError, Stdin, Stream, TerminalError, TerminalSize, TerminalSpec,
 };
 
 use crate::support::{Place, eventually, eventually_async, id, not_run, supervisor_of};
+use crate::terminals::screens::{assert_same, emulator, random_file, screen_of};
 
 /// A small file system for a state directory; unmounted when it goes.
 struct Tiny<'a>(&'a Place);
@@ -287,7 +288,7 @@ async fn end_that_does_not_fit_on_a_full_disk_is_not_lost() {
     assert_eq!((end.reason, end.exit_code), (EndReason::Exited, Some(3)));
 }
 
-/// Output is dropped, a size is not: it is recorded before the next output.
+/// Output is left out, a size is not: it is recorded before the next output.
 #[tokio::test]
 async fn a_terminal_survives_a_full_disk() {
     let place = Place::new();
@@ -324,4 +325,142 @@ async fn a_terminal_survives_a_full_disk() {
     assert_eq!(terminal.size(), size);
     terminal.delete(Duration::from_secs(20)).await.unwrap();
     assert_eq!(terminal.execution().wait().await.unwrap().reason, EndReason::Killed);
+}
+
+/// What is printed while the disk is full is not in the journal, but on the screen, as soon as there is space.
+#[tokio::test]
+async fn the_screen_of_a_terminal_is_right_after_the_disk_was_full() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
+    let engine = place.open().await;
+    let file = random_file(&place, 300_000, 7);
+    let text = format!(
+        "stty -echo -opost; echo ready; read x; cat {0}; echo done; : > {1}; read x; cat {0}; echo again; \
+         : > {2}; read x; echo after; read x",
+        file.display(),
+        place.file("done").display(),
+        place.file("again").display(),
+    );
+    let command = CommandSpec::shell(text).journal_bytes(MIN_JOURNAL_BYTES);
+    let first = TerminalSize::new(100, 30).unwrap();
+    let terminal = engine.create_terminal(TerminalSpec::command(command).size(first)).await.unwrap().terminal;
+    eventually("it is ready", || terminal.execution().output(100).unwrap().cursor == 6).await;
+    let mut follower = terminal.execution().follow(0).unwrap();
+    let mut unrecorded = terminal.unrecorded();
+    let filler = tiny.fill();
+    terminal.write(b"\r").await.unwrap();
+    unrecorded.wait_for(|is_missing| *is_missing).await.unwrap();
+    eventually("it has printed", || place.file("done").exists()).await;
+    // A size while output is left out, and output after it.
+    let second = TerminalSize::new(60, 20).unwrap();
+    terminal.resize(second).await.unwrap();
+    terminal.write(b"\r").await.unwrap();
+    eventually("it has printed again", || place.file("again").exists()).await;
+    std::fs::remove_file(filler).unwrap();
+    unrecorded.wait_for(|is_missing| !*is_missing).await.unwrap();
+    // The kernel may have had the last part of it.
+    let total = 6 + 2 * std::fs::metadata(&file).unwrap().len() + 5 + 6;
+    eventually("all is known", || terminal.execution().output(100).unwrap().cursor == total).await;
+    let mut expected = emulator(first);
+    let random = std::fs::read(file).unwrap();
+    expected.feed(b"ready\n");
+    expected.feed(&random);
+    expected.feed(b"done\n");
+    expected.resize(sandcrab_screen::Size::new(60, 20));
+    expected.feed(&random);
+    expected.feed(b"again\n");
+    assert_same(&screen_of(&terminal).0, &expected);
+    terminal.write(b"\r").await.unwrap();
+    // A follower that waited gets a gap, and what comes after it.
+    let (mut seen, mut gaps) = (String::new(), 0);
+    while !seen.ends_with("after\n") {
+        let entry =
+            tokio::time::timeout(Duration::from_secs(60), follower.next()).await.expect("it is woken");
+        match entry.unwrap().unwrap().event {
+            Event::Output { bytes, .. } => seen.push_str(&String::from_utf8_lossy(&bytes)),
+            Event::Gap { .. } => gaps += 1,
+            _ => {}
+        }
+    }
+    assert!(gaps > 0);
+    expected.feed(b"after\n");
+    assert_same(&screen_of(&terminal).0, &expected);
+    terminal.delete(Duration::from_secs(20)).await.unwrap();
+}
+
+/// A program waits a moment for space, and nothing is lost if there is some by then.
+#[tokio::test]
+async fn a_terminal_waits_for_space() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
+    let engine = place.open().await;
+    let text = "stty -echo -opost; echo ready; read x; seq 1 20000; read x";
+    let terminal =
+        engine.create_terminal(TerminalSpec::command(CommandSpec::shell(text))).await.unwrap().terminal;
+    eventually("it is ready", || terminal.execution().output(100).unwrap().cursor == 6).await;
+    let filler = tiny.fill();
+    terminal.write(b"\r").await.unwrap();
+    let has_begun = || terminal.execution().output(1 << 20).unwrap().cursor > 6;
+    // The last page of the journal may have no room for the first output.
+    let _ = tokio::time::timeout(Duration::from_millis(300), eventually("some output", has_begun)).await;
+    std::fs::remove_file(filler).unwrap();
+    let all: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+    eventually("all output", || terminal.execution().output(1 << 20).unwrap().cursor >= 6 + all.len() as u64)
+        .await;
+    if *terminal.unrecorded().borrow() {
+        // This machine took longer than a program waits.
+        return;
+    }
+    let output = terminal.execution().output(1 << 20).unwrap().stdout;
+    assert!(output.omitted > 0 || output.bytes == format!("ready\n{all}").into_bytes());
+    terminal.delete(Duration::from_secs(20)).await.unwrap();
+}
+
+/// The end of a terminal whose last output cannot be recorded says that output is missing, or the screen has it.
+#[tokio::test]
+async fn a_terminal_that_ends_on_a_full_disk_does_not_claim_to_be_complete() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
+    let engine = place.open().await;
+    let text = "stty -echo -opost; echo ready; read x; seq 1 20000; exit 3";
+    let terminal =
+        engine.create_terminal(TerminalSpec::command(CommandSpec::shell(text))).await.unwrap().terminal;
+    eventually("it is ready", || terminal.execution().output(100).unwrap().cursor == 6).await;
+    tiny.fill();
+    terminal.write(b"\r").await.unwrap();
+    let end =
+        tokio::time::timeout(Duration::from_secs(60), terminal.execution().wait()).await.unwrap().unwrap();
+    assert_eq!(end.exit_code, Some(3));
+    let saved = terminal.saved_screen().unwrap();
+    let mut follower = terminal.follow_screen(&saved).unwrap();
+    let (mut gaps, mut text) = (0, String::from_utf8_lossy(&saved.repaint).into_owned());
+    while let Some(entry) = follower.try_next().unwrap() {
+        match entry.event {
+            Event::Gap { .. } => gaps += 1,
+            Event::Output { bytes, .. } => text.push_str(&String::from_utf8_lossy(&bytes)),
+            _ => {}
+        }
+    }
+    assert!(gaps > 0 || text.contains("20000"), "{text}");
+}
+
+/// A terminal cannot replace an ended one while the disk is full. The caller is told at once.
+#[tokio::test]
+async fn an_ended_terminal_is_not_replaced_on_a_full_disk() {
+    let place = Place::new();
+    let Some(tiny) = Tiny::mount(&place, "size=4m") else { return };
+    let engine = place.open().await;
+    let spec = |text: String| TerminalSpec::command(CommandSpec::shell(text).id(id("again")));
+    let first = engine.create_terminal(spec("read x; exit 3".into())).await.unwrap().terminal;
+    let filler = tiny.fill();
+    first.write(b"\r").await.unwrap();
+    assert_eq!(first.execution().wait().await.unwrap().exit_code, Some(3));
+    let long = format!("cat {}", "x".repeat(50_000));
+    let created =
+        tokio::time::timeout(Duration::from_secs(30), engine.create_terminal(spec(long))).await.unwrap();
+    assert!(matches!(created, Err(TerminalError::Start(StartError::NoSpace))), "{created:?}");
+    std::fs::remove_file(filler).unwrap();
+    let second = engine.create_terminal(spec("cat".into())).await.unwrap();
+    assert!(second.created);
+    second.terminal.delete(Duration::from_secs(20)).await.unwrap();
 }

@@ -69,6 +69,7 @@ pub(crate) async fn screen(
             alternate: screen.is_alternate(),
             scrollback_lines: screen.scrollback_len(),
             source,
+            output_dropped: !emulator.is_complete() || *terminal.unrecorded().borrow(),
             output_cursor: emulator.cursor(),
             timestamp: Timestamp::now(),
         })

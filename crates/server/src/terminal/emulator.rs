@@ -131,6 +131,11 @@ impl Emulator {
         }
     }
 
+    /// Whether no output before the cursor is missing.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
     /// Continues after a gap that no saved screen covers.
     pub(crate) fn accept_gap(&mut self) {
         self.is_complete = false;

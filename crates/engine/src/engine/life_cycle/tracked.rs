@@ -52,6 +52,8 @@ pub(in crate::engine) struct TerminalState {
     pub(in crate::engine) first_size: TerminalSize,
     /// Its current size.
     pub(in crate::engine) sizes: watch::Sender<TerminalSize>,
+    /// Whether output is missing in its journal because the disk is full.
+    pub(in crate::engine) unrecorded: watch::Sender<bool>,
     /// Held during a resize, so that the last one wins here too.
     pub(in crate::engine) resizing: tokio::sync::Mutex<()>,
     /// Time of the last input.
@@ -64,6 +66,7 @@ impl TerminalState {
             term: record.term.clone(),
             first_size: record.size,
             sizes: watch::Sender::new(record.size),
+            unrecorded: watch::Sender::new(false),
             resizing: tokio::sync::Mutex::default(),
             last_input: Mutex::default(),
         }
@@ -307,6 +310,8 @@ impl Tracked {
     /// It has ended. Returns whether that is new.
     pub(super) fn set_ended(&self, end: End, position: u64) -> bool {
         self.grew(position);
+        // What is missing at the end stays missing, as the saved screen says.
+        self.set_unrecorded(false);
         self.state.send_if_modified(|state| {
             let first = state.is_unfinished();
             if first {
@@ -407,6 +412,7 @@ impl Tracked {
         self.report_readers_again();
         self.adopting.store(false, Ordering::Release);
         self.reports_due.store(0, Ordering::Release);
+        self.set_unrecorded(false);
         self.position.send_modify(|_| ());
     }
 
@@ -428,11 +434,22 @@ impl Tracked {
         }
     }
 
-    /// Its supervisor reports that its journal has grown.
-    pub(in crate::engine) fn reported(&self, position: u64) {
+    /// Its supervisor reports that its journal has grown, or whether output is missing in it.
+    pub(in crate::engine) fn reported(&self, position: u64, unrecorded: Option<bool>) {
         let fewer = |due: u32| due.checked_sub(1);
         let _ = self.reports_due.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
         self.grew(position);
+        if let Some(unrecorded) = unrecorded {
+            self.set_unrecorded(unrecorded);
+            // The position was known before: followers read the record after the gap.
+            self.position.send_modify(|_| ());
+        }
+    }
+
+    fn set_unrecorded(&self, unrecorded: bool) {
+        if let Some(terminal) = &self.fixed.terminal {
+            terminal.unrecorded.send_if_modified(|known| std::mem::replace(known, unrecorded) != unrecorded);
+        }
     }
 
     /// Its journal has reached a position.

@@ -13,9 +13,6 @@ use crate::supervisor::terminal::TERMINAL_READ;
 /// Maximum amount of data in the pipes of a command that waits for its reader, at its end, for which no unread output
 /// is dropped: more than the kernel's limit of a pipe for unprivileged users.
 const MAX_DRAIN_EXCESS: usize = 4 << 20;
-/// Maximum amount of output that is read from a terminal after its program has ended: more than the kernel buffers.
-const MAX_TERMINAL_DRAIN: u64 = 1 << 20;
-
 /// Result of reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pumped {
@@ -50,7 +47,11 @@ impl Job {
     /// Number of bytes that may be read from its pipes now.
     fn output_room(&mut self, now: Instant) -> usize {
         if self.io.terminal().is_some() {
-            let room = self.journal.room_above_floor();
+            let room = match &self.unrecorded {
+                unrecorded if unrecorded.is_waiting() => 0,
+                unrecorded if unrecorded.is_skipping() => TERMINAL_READ as u64,
+                _ => self.journal.room_above_floor(),
+            };
             return usize::try_from(room).unwrap_or(usize::MAX);
         }
         let Some(gate) = &self.gate else {
@@ -89,7 +90,7 @@ impl Job {
         }
     }
 
-    fn pump_at_most(
+    pub(super) fn pump_at_most(
         &mut self,
         stream: Stream,
         buffer: &mut Vec<u8>,
@@ -118,7 +119,7 @@ impl Job {
             ReadResult::Nothing => ControlFlow::Break(Pumped::Open),
             ReadResult::Bytes { count, more } => {
                 self.last_output = now;
-                if self.record(stream, &buffer[..count]) {
+                if self.record(stream, &buffer[..count], now) {
                     ControlFlow::Break(Pumped::Limit)
                 } else if more {
                     ControlFlow::Continue(count)
@@ -130,30 +131,20 @@ impl Job {
     }
 
     /// Appends output. Returns whether the limit is reached.
-    fn record(&mut self, stream: Stream, bytes: &[u8]) -> bool {
-        self.retry_size();
+    fn record(&mut self, stream: Stream, bytes: &[u8], now: Instant) -> bool {
         let limit = self.command.limits.output_bytes.unwrap_or(u64::MAX);
-        let room = limit.saturating_sub(self.journal.position());
+        let room = limit.saturating_sub(self.read_bytes());
         let kept = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
-        // On a full disk the journal counts the bytes as a gap.
-        drop(self.journal.append_output(stream, &bytes[..kept]));
-        kept < bytes.len() && self.stage == Stage::Running
-    }
-
-    /// Reads the last output of a terminal, and closes it. The kernel has hung it up, so no process can write to it,
-    /// but one may have opened it again.
-    fn drain_terminal(&mut self, buffer: &mut Vec<u8>, now: Instant) -> bool {
-        let until = self.position() + MAX_TERMINAL_DRAIN;
-        let mut limited = false;
-        while self.position() < until && !limited {
-            let before = self.position();
-            limited = self.pump_at_most(Stream::Stdout, buffer, now, TERMINAL_READ) == Pumped::Limit;
-            if self.position() == before {
-                break;
-            }
+        if self.io.terminal().is_some() {
+            let has_size = !self.retry_size();
+            let may_write = !has_size && !self.unrecorded.is_active();
+            let written = if may_write { self.journal.append_some(stream, &bytes[..kept]) } else { 0 };
+            self.unrecorded.hold(&bytes[written..kept], has_size, now);
+        } else {
+            // On a full disk the journal counts the bytes as a gap.
+            drop(self.journal.append_output(stream, &bytes[..kept]));
         }
-        self.io.close_outputs();
-        limited
+        kept < bytes.len() && self.stage == Stage::Running
     }
 
     /// Reads the data that was in the pipes when the command ended, which includes all its own output. Reading more

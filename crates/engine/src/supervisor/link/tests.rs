@@ -159,7 +159,7 @@ fn an_engine_that_does_not_read_does_not_hold_up_the_end() {
     let _engine = stage.connect();
     assert!(stage.link.accept().is_empty());
     for _ in 0..200_000 {
-        stage.link.send(0, &Answer::Grew { slot: 1, position: u64::MAX });
+        stage.link.send(0, &Answer::Grew { slot: 1, position: u64::MAX, unrecorded: None });
     }
     let begun = Instant::now();
     stage.link.finish().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! - this file: [`Terminal`], the role.
 //! - `pty.rs`: opening a pseudo-terminal; `io.rs`: reading from it, and queued input; `requests.rs`: the handlers of
-//!   requests; `saver.rs`: saved screens; `program.rs`: the program of a
+//!   requests; `saver.rs`: saved screens; `unrecorded.rs`: output on a full disk; `program.rs`: the program of a
 //!   terminal that starts from the state of a session.
 //!
 //! `docs/design/terminals.md` describes the design.
@@ -12,8 +12,9 @@ mod program;
 mod pty;
 mod requests;
 mod saver;
+mod unrecorded;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 pub(super) use io::{TERMINAL_READ, TerminalIo};
 pub(super) use program::{STATE_FD, ShellFromState};
 pub(super) use saver::Recorded;
+pub(super) use unrecorded::Unrecorded;
 
 use super::core::{Core, EndRequest, JobProcesses, scope_in_tree};
 use super::job::{Exit, Job};
@@ -28,6 +30,7 @@ use super::ready::Ready;
 use super::role::Next;
 use super::run::process;
 use super::shell_input::check_folder;
+use crate::end::EndReason;
 use crate::journal::{NewJournal, Stream};
 use crate::process_tree::{Scope, limits};
 use crate::protocol::{Command, Refusal, Stage};
@@ -38,6 +41,9 @@ use saver::ScreenSaver;
 
 /// Time without activity after which unused memory is returned: most terminals are idle most of the time.
 const RELEASE_DELAY: Duration = Duration::from_secs(1);
+
+/// Interval between attempts to record a size on a full disk.
+const SIZE_RETRY: Duration = Duration::from_secs(1);
 
 /// One terminal.
 #[derive(Debug)]
@@ -82,10 +88,14 @@ impl Terminal {
         let job = core.find(self.slot).filter(|job| job.stage == Stage::Running)?;
         let retry = job.io.terminal().and_then(TerminalIo::retry_at);
         let (_, recorded) = job.recorded();
+        if job.unrecorded.is_active() {
+            return retry.into_iter().chain(job.unrecorded.wake_at()).min();
+        }
+        let size = job.unwritten_size().map(|_| Instant::now() + SIZE_RETRY);
         let save = self.saver.as_ref().and_then(|saver| saver.wake_at(recorded, Instant::now()));
         let last = recorded.last_output;
         let release = (self.released != Some(last)).then(|| last + RELEASE_DELAY);
-        retry.into_iter().chain(save).chain(release).min()
+        retry.into_iter().chain(size).chain(save).chain(release).min()
     }
 
     pub(super) fn advance(&mut self, core: &mut Core, now: Instant) {
@@ -98,14 +108,25 @@ impl Terminal {
         if let Some(saver) = &mut self.saver
             && job.stage == Stage::Running
         {
+            let _ = job.retry_size();
+            if job.unrecorded.is_active() {
+                has_freed = keep_unrecorded(job, saver, &context.folders.screens, now);
+            }
+        }
+        if let Some(saver) = &mut self.saver
+            && job.stage == Stage::Running
+            && !job.unrecorded.is_active()
+        {
             let (journal, recorded) = job.recorded();
-            has_freed = saver.advance(journal, &context.folders.screens, recorded, now);
+            has_freed |= saver.advance(journal, &context.folders.screens, recorded, now);
             let last = recorded.last_output;
             if self.released != Some(last) && last + RELEASE_DELAY <= now {
                 self.released = Some(last);
                 has_freed = true;
             }
             job.keep_uncovered(saver.covered());
+        }
+        if job.stage == Stage::Running {
             job.update_gate(now);
         }
         if has_freed {
@@ -124,8 +145,26 @@ impl Terminal {
 
     pub(super) fn complete(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {
         exit.add_usage(&std::mem::take(&mut self.orphans));
+        self.read_last_output(core, slot, now);
         let scope = self.scope_of(core.find(slot));
         core.complete(slot, exit, JobProcesses { scope, shell: None, template: None }, now);
+    }
+
+    /// Reads the last output, while the screen can still be saved.
+    fn read_last_output(&mut self, core: &mut Core, slot: u32, now: Instant) {
+        let Core { jobs, buffer, context, .. } = core;
+        let Some(job) = jobs.iter_mut().find(|job| job.slot == slot) else { return };
+        if job.drain(buffer, now) {
+            job.cause.get_or_insert((EndReason::OutputLimit, libc::SIGKILL));
+        }
+        let is_recorded = job.write_unrecorded() && !job.unrecorded.is_active();
+        let Some(saver) = self.saver.as_mut().filter(|_| !is_recorded) else { return };
+        let folder = &context.folders.screens;
+        // At most what the journal holds: some milliseconds.
+        while !show_unrecorded(job, saver, folder) {}
+        if saver.save_shown(folder, job.recorded().1) {
+            job.record_gap();
+        }
     }
 
     pub(super) fn end_processes(&self, core: &mut Core, request: EndRequest, now: Instant) {
@@ -144,6 +183,34 @@ impl Terminal {
         let is_busy = !core.jobs.is_empty() || !core.endings.is_empty() || core.has_children_besides(None);
         if is_busy { Next::Continue } else { Next::End }
     }
+}
+
+/// Records output for which there was no space, or shows it on the screen that is saved when there is. Returns whether the
+/// emulator was dropped.
+fn keep_unrecorded(job: &mut Job, saver: &mut ScreenSaver, folder: &OwnedFd, now: Instant) -> bool {
+    let mut has_freed = false;
+    if job.unrecorded.take_attempt(now) {
+        if job.unrecorded.is_skipping() && saver.save_shown(folder, job.recorded().1) {
+            job.record_gap();
+            has_freed = true;
+        }
+        if !job.unrecorded.is_skipping() && job.write_unrecorded() {
+            return has_freed;
+        }
+    }
+    if job.unrecorded.has_waited(now) {
+        show_unrecorded(job, saver, folder);
+    }
+    has_freed
+}
+
+/// Shows output for which there was no space on the emulated screen. Returns whether that is done.
+fn show_unrecorded(job: &mut Job, saver: &mut ScreenSaver, folder: &OwnedFd) -> bool {
+    let is_shown = saver.show(job, folder);
+    if is_shown {
+        job.skip_unrecorded();
+    }
+    is_shown
 }
 
 fn try_start(

@@ -12,6 +12,7 @@ use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
 use crate::journal::{Item, JournalReader, JournalWriter, kind};
 use crate::layout::{MAX_SAVED_SCREEN_BYTES, ScreenFile, ScreenState};
 use crate::protocol::Bytes;
+use crate::supervisor::job::Job;
 use crate::terminal::{SizeEvent, TerminalSize};
 
 /// Unsaved output at which a quiet terminal is saved. Emulating it takes some milliseconds.
@@ -38,8 +39,22 @@ struct Emulation {
     reader: JournalReader,
     sizes: u64,
     complete: bool,
+    /// The position of the screen, if it shows output that is not in the journal.
+    beyond: Option<u64>,
     /// What was recorded when nothing was left to emulate.
     caught_up: Option<(u64, u64)>,
+}
+
+impl Emulation {
+    /// Applies a size. Returns whether it was not known.
+    fn resize(&mut self, event: Option<&SizeEvent>) -> bool {
+        let Some(SizeEvent { size, number }) = event.filter(|event| event.number >= self.sizes) else {
+            return false;
+        };
+        self.screen.resize(Size::new(size.cols, size.rows));
+        self.sizes = number + 1;
+        true
+    }
 }
 
 /// Saves the screen of one terminal.
@@ -52,6 +67,8 @@ pub(super) struct ScreenSaver {
     /// What was recorded when a quiet terminal was last saved. On a full disk this is more than the journal has.
     settled: (u64, u64),
     emulation: Option<Emulation>,
+    /// Whether output is lost that is neither in the journal nor in a saved screen.
+    has_lost: bool,
     /// Time of the next attempt, after a failure. Until then output may be dropped that no saved screen covers.
     retry_at: Option<Instant>,
 }
@@ -73,7 +90,15 @@ impl Recorded {
 impl ScreenSaver {
     pub(super) fn new(slot: u32, journal: &JournalWriter, first_size: TerminalSize) -> Self {
         let file = ScreenFile::new(slot, journal.salt());
-        Self { file, first_size, saved: (0, 0), settled: (0, 0), emulation: None, retry_at: None }
+        Self {
+            file,
+            first_size,
+            saved: (0, 0),
+            settled: (0, 0),
+            emulation: None,
+            has_lost: false,
+            retry_at: None,
+        }
     }
 
     /// The position up to which a saved screen covers the output; `None` if screens cannot be saved.
@@ -141,6 +166,41 @@ impl ScreenSaver {
         self.emulation.is_none()
     }
 
+    /// Shows the output of a terminal that its journal has no room for, and its size. Returns whether the screen has them
+    /// now: not before it shows all recorded output. If the screen cannot be emulated, the output is lost.
+    pub(super) fn show(&mut self, job: &Job, folder: &OwnedFd) -> bool {
+        let (journal, unrecorded) = (job.recorded().0, &job.unrecorded);
+        match self.emulate(journal, folder) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(_) => {
+                (self.emulation, self.has_lost) = (None, true);
+                return true;
+            }
+        }
+        if let Some(emulation) = &mut self.emulation {
+            if unrecorded.is_size_first() {
+                emulation.resize(job.unwritten_size());
+            }
+            emulation.screen.feed(unrecorded.held());
+            drop(emulation.screen.take_replies());
+            emulation.resize(job.unwritten_size());
+            emulation.beyond = Some(journal.position() + unrecorded.held().len() as u64);
+        }
+        true
+    }
+
+    /// Saves the screen with the output that the journal does not have. Returns whether a saved screen covers it, or
+    /// it is lost.
+    pub(super) fn save_shown(&mut self, folder: &OwnedFd, recorded: Recorded) -> bool {
+        if self.save(folder).is_err() {
+            return false;
+        }
+        self.emulation = None;
+        self.settled = recorded.extent();
+        true
+    }
+
     /// Emulates a part of the output. Returns whether nothing is left.
     fn emulate(&mut self, journal: &JournalWriter, folder: &OwnedFd) -> io::Result<bool> {
         if self.emulation.is_none() {
@@ -160,11 +220,8 @@ impl ScreenSaver {
                     left -= bytes.len().min(left);
                 }
                 Item::Event { kind: kind::SIZE, payload } => {
-                    if let Ok(SizeEvent { size, number }) = minicbor::decode(payload)
-                        && number >= emulation.sizes
-                    {
-                        emulation.screen.resize(Size::new(size.cols, size.rows));
-                        emulation.sizes = number + 1;
+                    let event = minicbor::decode(payload).ok();
+                    if emulation.resize(event.as_ref()) {
                         left = left.saturating_sub(usize::try_from(SIZE_COST).unwrap_or(usize::MAX));
                     }
                 }
@@ -193,12 +250,14 @@ impl ScreenSaver {
             screen.feed(&saved.repaint.0);
         }
         reader.seek(start.0).map_err(io::Error::other)?;
-        Ok(Emulation { screen, reader, sizes: start.1, complete, caught_up: None })
+        let complete = complete && !self.has_lost;
+        Ok(Emulation { screen, reader, sizes: start.1, complete, beyond: None, caught_up: None })
     }
 
     fn save(&mut self, folder: &OwnedFd) -> io::Result<()> {
         let Some(emulation) = &self.emulation else { return Ok(()) };
-        let (cursor, sizes) = (emulation.reader.cursor(), emulation.sizes);
+        let cursor = emulation.beyond.unwrap_or_else(|| emulation.reader.cursor());
+        let sizes = emulation.sizes;
         if (cursor, sizes) == self.saved {
             return Ok(());
         }

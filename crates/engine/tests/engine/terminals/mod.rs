@@ -5,7 +5,7 @@ mod creation;
 mod ends;
 mod input;
 mod job_control;
-mod screens;
+pub(crate) mod screens;
 mod session_state;
 mod sizes;
 

@@ -12,12 +12,12 @@ use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
 use super::{GRACE, Seen, create};
 use crate::support::{Host, Place, eventually, id, resident_bytes, supervisor_of};
 
-fn emulator(size: TerminalSize) -> Screen {
+pub(crate) fn emulator(size: TerminalSize) -> Screen {
     Screen::new(Size::new(size.cols, size.rows), SCROLLBACK_LINES)
 }
 
 /// The screen from the newest saved screen and the rest of the journal, and where it came from.
-fn screen_of(terminal: &Terminal) -> (Screen, ScreenSource) {
+pub(crate) fn screen_of(terminal: &Terminal) -> (Screen, ScreenSource) {
     loop {
         let saved = terminal.saved_screen().unwrap();
         assert!(saved.complete);
@@ -41,7 +41,7 @@ fn screen_of(terminal: &Terminal) -> (Screen, ScreenSource) {
 }
 
 /// Everything that two screens show, scrollback and attributes included.
-fn assert_same(screen: &Screen, expected: &Screen) {
+pub(crate) fn assert_same(screen: &Screen, expected: &Screen) {
     assert_eq!(screen.size(), expected.size());
     let rows = |screen: &Screen| screen.rows(SCROLLBACK_LINES).collect::<Vec<_>>();
     let (own, other) = (rows(screen), rows(expected));
@@ -61,7 +61,7 @@ fn printer(file: &std::path::Path) -> CommandSpec {
 }
 
 /// A file of escape sequences, text and garbage.
-fn random_file(place: &Place, bytes: usize, seed: u64) -> PathBuf {
+pub(crate) fn random_file(place: &Place, bytes: usize, seed: u64) -> PathBuf {
     let path = place.file("random");
     let parts: [&[u8]; 16] = [
         b"\x1b[31;1mred ",

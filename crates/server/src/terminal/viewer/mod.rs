@@ -46,6 +46,9 @@ pub(crate) const MAX_VIEWER_UNSENT_BYTES: usize = WRITE_BUFFER_BYTES + 2 * PIECE
 /// Time after which the rest of a repaint is dropped if the client does not read: others wait for its memory.
 const REPAINT_STALL: Duration = Duration::from_secs(5);
 
+/// What a viewer is told whose terminal has output that is not recorded.
+const UNRECORDED: &str = "the disk of the server's state is full; output is not shown until there is space";
+
 /// A WebSocket whose incoming bytes are counted.
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
@@ -271,6 +274,7 @@ impl Viewer {
                 }
                 Ok(Some(Piece::Size(size))) => self.resized(size),
                 Ok(Some(Piece::Behind)) => self.repaint_again(),
+                Ok(Some(Piece::Unrecorded)) => self.error(ErrorCode::NoSpace, UNRECORDED),
                 Ok(Some(Piece::Ended(frame))) => {
                     self.outbox.frame(&TerminalFrame::Exit(frame));
                     // The id may be used again, whether this client reads or not.

@@ -25,6 +25,8 @@ pub(super) enum Piece {
     Size(TerminalSize),
     /// The viewer is too far behind.
     Behind,
+    /// Output is missing, because the disk is full.
+    Unrecorded,
     Ended(TerminalExitFrame),
 }
 
@@ -42,6 +44,10 @@ pub(super) struct Output {
     is_read: bool,
     /// Wakes a viewer whose terminal got another size.
     sizes: watch::Receiver<TerminalSize>,
+    /// Whether output is not recorded.
+    unrecorded: watch::Receiver<bool>,
+    /// Whether the viewer must be told that.
+    is_unrecorded: bool,
     /// When all output was last read.
     caught_up: Instant,
     /// When the position of the viewer was last checked.
@@ -52,23 +58,14 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(hub: &Arc<Hub>, follower: Follower, cursor: u64) -> Self {
-        let now = Instant::now();
-        Self {
-            hub: Arc::clone(hub),
-            follower: Some(follower),
-            cursor,
-            next: None,
-            is_read: false,
-            sizes: hub.terminal.sizes(),
-            caught_up: now,
-            checked: now,
-            retry_at: None,
-        }
+        Self { follower: Some(follower), cursor, ..Self::behind(hub) }
     }
 
     /// The output of a viewer that must be repainted.
     pub(super) fn behind(hub: &Arc<Hub>) -> Self {
         let now = Instant::now();
+        let unrecorded = hub.terminal.unrecorded();
+        let is_unrecorded = *unrecorded.borrow();
         Self {
             hub: Arc::clone(hub),
             follower: None,
@@ -76,6 +73,8 @@ impl Output {
             next: None,
             is_read: false,
             sizes: hub.terminal.sizes(),
+            unrecorded,
+            is_unrecorded,
             caught_up: now,
             checked: now,
             retry_at: None,
@@ -111,6 +110,11 @@ impl Output {
                 self.is_read = false;
                 return;
             }
+            Ok(()) = self.unrecorded.changed() => {
+                self.is_unrecorded = *self.unrecorded.borrow_and_update();
+                self.is_read = false;
+                return;
+            }
         };
         self.is_read = false;
         match read {
@@ -137,6 +141,9 @@ impl Output {
         }
         if self.is_behind() {
             return Ok(Some(Piece::Behind));
+        }
+        if std::mem::take(&mut self.is_unrecorded) {
+            return Ok(Some(Piece::Unrecorded));
         }
         let mut bytes = Vec::new();
         loop {
