@@ -1,5 +1,6 @@
-"""What schemathesis cannot know of our API: which text is run, and how streams end."""
+"""What schemathesis cannot know of our API: which text is run, which files are touched, and how streams end."""
 
+import base64
 import json
 import os
 import shlex
@@ -66,6 +67,14 @@ MAKES_SESSION = {"createSession", "forkSession"}
 # Generated text is never a signal name.
 SIGNALS = ["TERM", "SIGKILL", "usr1", "15", "INT"]
 
+# Fields and query parameters that are paths. Whatever is generated, they stay below a directory of the workspace.
+PATHS = {"path", "oldPath", "newPath", "sourcePath", "destinationPath", "dir", "targetDir", "archivePath"}
+# Requests on files that succeed: fields by route. {} is the directory, with the files of prepare_files().
+SUCCEEDING = {
+    "/api/exists": {"path": "{}/file"},
+    "/api/stat": {"path": "{}/link"},
+}
+
 
 def number(text):
     """A number that depends only on the text."""
@@ -126,6 +135,71 @@ def after_network_error(context, case, request):
     troubles.append(f"{request.method} {request.url} {request.body!r}: no answer")
 
 
+def find_scratch():
+    """The directory of files. Exits unless the server is confined, because requests delete and write files."""
+    root_is_read_only = """while read -r _ where _ options _; do if [[ $where == / ]]; then last=$options; fi
+        done </proc/self/mounts; [[ ,$last, == *,ro,* ]]"""
+    if ask("/api/execute", {"command": root_is_read_only})["exitCode"] != 0:
+        raise SystemExit("The server can write to /. Use scripts/with-server --confined.")
+    return ask("/api/execute", {"command": "mkdir -p fuzz && cd fuzz && pwd"})["stdout"].rstrip("\n")
+
+
+SCRATCH = None
+
+
+def scratch():
+    """The directory below which all paths of requests are."""
+    global SCRATCH
+    SCRATCH = SCRATCH or find_scratch()
+    return SCRATCH
+
+
+def below(path):
+    """The path below the directory. Invalid paths are unchanged: the server must refuse them."""
+    if isinstance(path, list):
+        return [below(one) for one in path]
+    if not isinstance(path, str) or not path or "\0" in path:
+        return path
+    return "/".join([scratch(), *(part for part in path.split("/") if part not in ("", ".", ".."))])
+
+
+def below_base64(path):
+    """The same for a path in base64."""
+    try:
+        decoded = base64.b64decode(path, validate=True)
+    except (TypeError, ValueError):
+        return path
+    if not decoded or b"\0" in decoded:
+        return path
+    parts = [part for part in decoded.split(b"/") if part not in (b"", b".", b"..")]
+    return base64.b64encode(b"/".join([scratch().encode(), *parts])).decode()
+
+
+def confined(fields):
+    """Replaces every path in the fields of a body or a query."""
+    fields = dict(fields)
+    for name in PATHS & fields.keys():
+        fields[name] = below(fields[name])
+    for name in {f"{name}Base64" for name in PATHS} & fields.keys():
+        fields[name] = below_base64(fields[name])
+    return fields
+
+
+def prepare_files():
+    """Creates the files of SUCCEEDING."""
+    script = "rm -rf made renamed copy && mkdir -p dir/sub && echo hello >file && echo hello >dir/sub/file && ln -sf file link"
+    ask("/api/execute", {"command": f"cd {shlex.quote(scratch())} && {script}"})
+
+
+def succeeding(path, fields):
+    """The fields of a request on files that succeeds, with the other generated fields."""
+    prepare_files()
+    chancy = {f"{name}Base64" for name in PATHS} | {"sessionId", "session"}
+    fields = {name: value for name, value in fields.items() if name not in chancy}
+    given = {name: value.replace("{}", scratch()) if isinstance(value, str) else value for name, value in SUCCEEDING[path].items()}
+    return {name: value for name, value in {**fields, **given}.items() if value is not None}
+
+
 def living(path):
     """The id of an existing object, for a path parameter."""
     if path.startswith("/api/process/{id}"):
@@ -164,6 +238,18 @@ def before_call(context, case, kwargs):
     lucky = case.meta.generation.mode.is_positive and number(repr((case.path_parameters, case.body))) % 2
     if lucky and (name := living(case.operation.path)):
         case.path_parameters = {"id": name}
+    if case.query:
+        case.query = confined(case.query)
+    if isinstance(case.body, dict):
+        case.body = confined(case.body)
+    if lucky and case.operation.path in SUCCEEDING:
+        for name in CHANCY_HEADERS:
+            case.headers.pop(name, None)
+        if isinstance(case.body, dict):
+            case.body = succeeding(case.operation.path, case.body)
+            case.query = {name: value for name, value in (case.query or {}).items() if name not in ("session", "sessionId")}
+        else:
+            case.query = succeeding(case.operation.path, case.query or {})
     most = LONGEST_MS.get(case.operation.path)
     if most is not None and case.method == "GET":
         case.query = bounded(case.query or {}, most)

@@ -71,7 +71,13 @@ codes! {
     InvalidPort = "INVALID_PORT", 400;
     /// The path is not a directory.
     NotDirectory = "NOT_DIRECTORY", 400;
-    /// A name or id is too long.
+    /// The path is a directory.
+    IsDirectory = "IS_DIRECTORY", 400;
+    /// The path is a FIFO, socket or device.
+    NotRegularFile = "NOT_REGULAR_FILE", 400;
+    /// The path has too many symbolic links, which may form a cycle.
+    TooManyLinks = "TOO_MANY_LINKS", 400;
+    /// A name, path or id is too long.
     NameTooLong = "NAME_TOO_LONG", 400;
     /// A requested limit cannot be enforced on this machine.
     LimitNotSupported = "LIMIT_NOT_SUPPORTED", 400;
@@ -79,6 +85,8 @@ codes! {
     Unauthorized = "UNAUTHORIZED", 401;
     /// The operating system denied permission, or the host or origin of the request is not allowed.
     PermissionDenied = "PERMISSION_DENIED", 403;
+    /// The file system is mounted read-only.
+    ReadOnly = "READ_ONLY", 403;
     /// The file or directory does not exist.
     FileNotFound = "FILE_NOT_FOUND", 404;
     /// The route does not exist.
@@ -95,6 +103,12 @@ codes! {
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
     /// The timeout of the request passed before the process ended.
     WaitTimeout = "PROCESS_READY_TIMEOUT", 408;
+    /// The file or directory exists.
+    FileExists = "FILE_EXISTS", 409;
+    /// The directory is not empty.
+    DirectoryNotEmpty = "DIRECTORY_NOT_EMPTY", 409;
+    /// The file is in use: it is a mount point, or a program that runs.
+    ResourceBusy = "RESOURCE_BUSY", 409;
     /// Another request has used this id or idempotency key.
     ExecutionConflict = "EXECUTION_CONFLICT", 409;
     /// A process with this id is running.
@@ -113,7 +127,9 @@ codes! {
     SessionDestroyed = "SESSION_DESTROYED", 410;
     /// The command ended its session's shell.
     SessionTerminated = "SESSION_TERMINATED", 410;
-    /// The body exceeds the size limit of the route.
+    /// The file is not in the state that `If-Match` or `If-None-Match` requires.
+    PreconditionFailed = "PRECONDITION_FAILED", 412;
+    /// The body or the file exceeds the size limit of the route.
     BodyTooLarge = "FILE_TOO_LARGE", 413;
     /// The state of the session is too large to be copied. Unset large variables, or keep the data in a file.
     StateTooLarge = "SESSION_STATE_TOO_LARGE", 413;
@@ -129,15 +145,17 @@ codes! {
     InternalError = "INTERNAL_ERROR", 500;
     /// The supervisor was killed while it started the command. The command may or may not have run.
     ExecutionLost = "EXECUTION_LOST", 502;
+    /// The file system failed, for example with an I/O error of its disk. The message has the reason.
+    FileSystemError = "FILESYSTEM_ERROR", 502;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503;
     /// The state directory was removed while the server was running.
     StateDirMissing = "STATE_DIR_MISSING", 503;
-    /// The command was started by an older version, which does not support this operation.
+    /// The file system does not support this operation, or an older version that started the command does not.
     NotSupported = "NOT_SUPPORTED", 501;
     /// The machine has no usable shell.
     NoShell = "NO_SHELL", 501;
-    /// The disk of the state directory is full.
+    /// The disk of the file or of the state directory is full, or a quota is exceeded.
     NoSpace = "NO_SPACE", 507;
 }
 

@@ -6,7 +6,7 @@
 //! document. This crate does no I/O.
 //!
 //! - [`execute`]: running a command; [`process`]: started executions; [`session`]: persistent shells.
-//! - [`terminal`]: programs with a screen.
+//! - [`terminal`]: programs with a screen; [`file`](mod@file): files of the sandbox.
 //! - [`event`]: stream events; [`frame`]: the frames of the multiplexed WebSocket.
 //! - [`service`]: the server itself.
 //! - [`error`]: the [`ErrorCode`]s, each with one HTTP status.
@@ -20,6 +20,7 @@
 pub mod error;
 pub mod event;
 pub mod execute;
+pub mod file;
 pub mod frame;
 mod message;
 mod object;

@@ -1,9 +1,11 @@
-//! Converts types of the engine to those of the wire.
+//! Converts types of the engine and of the workspace to those of the wire.
 
 use sandcrab_api::Timestamp;
 use sandcrab_api::execute::{End, EndReason, ProcessName, Replaced, RestoredFrom, Usage};
+use sandcrab_api::file::FileType;
 use sandcrab_api::process::{KilledProcess, Process, ProcessStatus};
 use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, StateSource, Status};
+use sandcrab_workspace::Stat;
 
 /// The exit code if it is unknown.
 const UNKNOWN_EXIT_CODE: i32 = 255;
@@ -105,5 +107,37 @@ pub(crate) fn process(info: &ExecutionInfo) -> Process {
         usage: None,
         leftovers: None,
         leftover_count: None,
+    }
+}
+
+/// Type of a directory entry.
+pub(crate) fn file_type(found: sandcrab_workspace::FileType) -> FileType {
+    match found {
+        sandcrab_workspace::FileType::File => FileType::File,
+        sandcrab_workspace::FileType::Directory => FileType::Directory,
+        sandcrab_workspace::FileType::Symlink => FileType::Symlink,
+        sandcrab_workspace::FileType::Other => FileType::Other,
+    }
+}
+
+/// Permission bits as text: `rw-r--r--`.
+pub(crate) fn permissions(mode: u32) -> String {
+    let letter = |(place, letter): (usize, char)| if mode & (0o400_u32 >> place) != 0 { letter } else { '-' };
+    "rwxrwxrwx".chars().enumerate().map(letter).collect()
+}
+
+/// Time of the last modification.
+pub(crate) fn modified(stat: &Stat) -> Timestamp {
+    stat.modified_at.unwrap_or(std::time::UNIX_EPOCH).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permission_bits() {
+        assert_eq!(permissions(0o4754), "rwxr-xr--");
+        assert_eq!(permissions(0o1), "--------x");
     }
 }

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::{ErrorBody, ErrorCode, Timestamp, without_error_number};
 use sandcrab_engine::{ControlError, ReadError, SessionError, StartError, TerminalError};
+use sandcrab_workspace::{FileError, FileErrorKind};
 use serde_json::{Map, Value};
 
 use crate::nearest::nearest;
@@ -278,5 +279,34 @@ impl From<ReadError> for ApiError {
             ReadError::OutOf(_) => Self::new(ErrorCode::LimitExceeded, e.to_string()),
             _ => Self::internal(e),
         }
+    }
+}
+
+impl From<FileError> for ApiError {
+    fn from(e: FileError) -> Self {
+        let message = e.to_string();
+        let code = match e.kind {
+            FileErrorKind::InvalidPath | FileErrorKind::InvalidOperation => {
+                return Self::invalid("path", message).with("path", e.path.to_string_lossy());
+            }
+            FileErrorKind::NameTooLong => ErrorCode::NameTooLong,
+            FileErrorKind::NotFound => ErrorCode::FileNotFound,
+            FileErrorKind::Exists => ErrorCode::FileExists,
+            FileErrorKind::IsDirectory => ErrorCode::IsDirectory,
+            FileErrorKind::NotDirectory => ErrorCode::NotDirectory,
+            FileErrorKind::NotEmpty => ErrorCode::DirectoryNotEmpty,
+            FileErrorKind::NotRegular => ErrorCode::NotRegularFile,
+            FileErrorKind::TooManyLinks => ErrorCode::TooManyLinks,
+            FileErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+            FileErrorKind::ReadOnly => ErrorCode::ReadOnly,
+            FileErrorKind::NoSpace => ErrorCode::NoSpace,
+            FileErrorKind::TooLarge => ErrorCode::BodyTooLarge,
+            FileErrorKind::Busy => ErrorCode::ResourceBusy,
+            FileErrorKind::Changed => ErrorCode::PreconditionFailed,
+            FileErrorKind::OutOfResources => ErrorCode::LimitExceeded,
+            FileErrorKind::NotSupported => ErrorCode::NotSupported,
+            _ => ErrorCode::FileSystemError,
+        };
+        Self::new(code, message).with("path", e.path.to_string_lossy())
     }
 }

@@ -192,7 +192,7 @@ fn spec(
     spec.background = kind == Kind::Process;
     spec.id = id(request)?;
     spec.env = variables(request.env.take());
-    spec.cwd = request.cwd.take().map(Into::into);
+    spec.cwd = request.cwd.take().map(|cwd| sandbox.working_directory(cwd));
     let timeout = request.timeout_ms.or(session.command_timeout_ms).map(Duration::from_millis);
     let some = |timeout: &Duration| !timeout.is_zero();
     spec.timeout = timeout.or(sandbox.defaults.timeout).filter(some);

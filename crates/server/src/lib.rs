@@ -30,6 +30,7 @@ mod environment;
 mod error;
 mod events;
 mod feed;
+mod files;
 mod framing;
 mod input;
 mod launch;

@@ -16,12 +16,12 @@ use crate::error::ApiError;
 use crate::query::pairs;
 
 use ErrorCode::{
-    BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, InvalidCommand, InvalidPort,
-    LimitExceeded, LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotSupported,
-    PermissionDenied, ProcessAlreadyExists, ProcessEnded, ProcessNotFound, ProcessNotStarted,
-    RangeNotSatisfiable, SessionAlreadyExists, SessionDestroyed, SessionNotFound, SessionTerminated,
-    ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull, TerminalNotFound,
-    Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
+    BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, FileNotFound, FileSystemError,
+    InvalidCommand, InvalidPort, LimitExceeded, LimitNotSupported, NameTooLong, NoShell, NoSpace,
+    NotDirectory, NotSupported, PermissionDenied, ProcessAlreadyExists, ProcessEnded, ProcessNotFound,
+    ProcessNotStarted, RangeNotSatisfiable, SessionAlreadyExists, SessionDestroyed, SessionNotFound,
+    SessionTerminated, ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull,
+    TerminalNotFound, TooManyLinks, Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
 };
 
 /// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
@@ -46,6 +46,17 @@ const COMMAND: &[ErrorCode] = &[
 const CONTROL: &[ErrorCode] = &[LimitExceeded, NotSupported];
 /// Errors of requests to a session.
 const SESSION: &[ErrorCode] = &[SessionNotFound, SessionDestroyed, LimitExceeded, ExecutionLost];
+/// Errors of every operation on a path.
+const PATH: &[ErrorCode] = &[
+    SessionNotFound,
+    FileNotFound,
+    NotDirectory,
+    NameTooLong,
+    TooManyLinks,
+    LimitExceeded,
+    NotSupported,
+    FileSystemError,
+];
 
 /// Errors of each operation besides [`COMMON`] and internal errors.
 const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
@@ -113,6 +124,8 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/session/{id}/reset", &[BODY, START, SESSION, &[StateTooLarge]]),
     ("POST /api/session/{id}/env", &[BODY, START, SESSION, &[InvalidCommand]]),
     ("POST /api/env", &[BODY, &[InvalidCommand, NoSpace]]),
+    ("POST /api/exists", &[BODY, PATH]),
+    ("POST /api/stat", &[BODY, PATH]),
     ("GET /api/ping", &[]),
     ("GET /api/version", &[]),
     ("GET /api/health", &[]),

@@ -5,14 +5,18 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use sandcrab_engine::Engine;
+use sandcrab_engine::{Engine, User};
+use sandcrab_workspace::WORKSPACE;
+use tokio::sync::Semaphore;
 
 use crate::app::App;
 use crate::config::{Defaults, ServerConfig};
+use crate::files::MAX_FILE_OPERATIONS;
 
 /// The sandbox of a request. A handle.
 #[derive(Debug, Clone)]
@@ -24,6 +28,12 @@ pub(crate) struct SandboxState {
     pub(crate) engine: Engine,
     /// Default working directory of commands.
     pub(crate) workspace: String,
+    /// The same, as it is on the disk.
+    pub(crate) workspace_path: PathBuf,
+    /// Default user of commands; `None` for the user of the server.
+    pub(crate) run_as: Option<User>,
+    /// Permits of operations on files.
+    pub(crate) file_operations: Arc<Semaphore>,
     /// Default limits of commands.
     pub(crate) defaults: Defaults,
     /// The initial environment of the server.
@@ -37,10 +47,30 @@ impl Sandbox {
         Self(Arc::new(SandboxState {
             engine,
             workspace: config.engine.cwd.to_string_lossy().into_owned(),
+            workspace_path: config.engine.cwd.clone(),
+            run_as: config.engine.run_as.clone(),
+            file_operations: Arc::new(Semaphore::new(MAX_FILE_OPERATIONS)),
             defaults: config.defaults.clone(),
             given_env: config.engine.env.clone(),
             environment: tokio::sync::Mutex::new(()),
         }))
+    }
+
+    /// Whether `/workspace` is a directory of the machine. It may be created at any time.
+    pub(crate) fn has_workspace_directory(&self) -> bool {
+        self.workspace_path == Path::new(WORKSPACE) || Path::new(WORKSPACE).is_dir()
+    }
+
+    /// The working directory that a command names. `/workspace` means the workspace if the machine has no such
+    /// directory.
+    pub(crate) fn working_directory(&self, given: String) -> PathBuf {
+        match Path::new(&given).strip_prefix(WORKSPACE) {
+            Ok(below) if !self.has_workspace_directory() => match below.as_os_str().is_empty() {
+                true => self.workspace_path.clone(),
+                false => self.workspace_path.join(below),
+            },
+            _ => given.into(),
+        }
     }
 }
 

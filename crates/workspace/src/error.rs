@@ -23,6 +23,8 @@ pub struct FileError {
 pub enum FileErrorKind {
     /// The path is empty, or contains a NUL byte.
     InvalidPath,
+    /// The operation is not possible with this path, such as moving a directory into itself.
+    InvalidOperation,
     /// The path, or a name in it, is too long.
     NameTooLong,
     /// No such file or directory.
@@ -63,6 +65,7 @@ impl FileErrorKind {
     fn describe(self, source: Option<&io::Error>) -> String {
         let fixed = match self {
             Self::InvalidPath => "not a valid path; expected at least one character, and no NUL byte",
+            Self::InvalidOperation => "the operation is not possible with this path",
             Self::NameTooLong => "the path is too long; at most 4,095 bytes, and 255 bytes for each name",
             Self::NotFound => "no such file or directory",
             Self::Exists => "the file exists",
@@ -107,6 +110,7 @@ impl FileError {
 
 fn classify(errno: Errno) -> FileErrorKind {
     match errno {
+        Errno::INVAL => FileErrorKind::InvalidOperation,
         Errno::NOENT => FileErrorKind::NotFound,
         Errno::EXIST => FileErrorKind::Exists,
         Errno::ISDIR => FileErrorKind::IsDirectory,

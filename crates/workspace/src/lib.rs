@@ -50,7 +50,7 @@ pub use search::{
     FileMatches, MAX_CONTEXT_LINES, MAX_MATCHES, MAX_SEARCHED_LINE_BYTES, MAX_SHOWN_LINE_BYTES, Match,
     SearchError, SearchOptions, SearchSummary, search,
 };
-pub use stat::{FileType, Stat, exists, stat};
+pub use stat::{FileType, Stat, etag, exists, stat};
 pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};
 pub use watch::{
     CHECK_IDLE_TIMEOUT, COALESCE_WINDOW, Change, ChangeKind, CheckError, CheckStatus, Checked, Checks,

@@ -53,6 +53,8 @@ pub struct Stat {
     pub modified_at: Option<SystemTime>,
     /// The target of a symbolic link, as it is stored.
     pub target: Option<OsString>,
+    /// The entity tag of a regular file. See [`etag`].
+    pub etag: Option<String>,
 }
 
 impl Stat {
@@ -66,8 +68,22 @@ impl Stat {
             links: metadata.nlink(),
             modified_at: metadata.modified().ok(),
             target: None,
+            etag: metadata.is_file().then(|| etag(metadata)),
         }
     }
+}
+
+/// The entity tag of a file: device, inode, size, modification and change time.
+pub fn etag(metadata: &Metadata) -> String {
+    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    format!(
+        "\"{:x}-{:x}-{:x}-{:x}-{:x}\"",
+        metadata.dev(),
+        metadata.ino(),
+        metadata.size(),
+        nanos(metadata.mtime(), metadata.mtime_nsec()),
+        nanos(metadata.ctime(), metadata.ctime_nsec()),
+    )
 }
 
 /// Returns the metadata of the entry itself: a symbolic link is not followed.

@@ -69,6 +69,13 @@ macro_rules! every_case {
                 unenforceable_limit
                 leftovers
             }
+            file_info {
+                exists
+                metadata
+                paths_of_sessions
+                workspace_alias
+                invalid_paths
+            }
             output {
                 bytes_are_exact
                 invalid_utf8_is_reported

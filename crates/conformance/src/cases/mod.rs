@@ -12,6 +12,7 @@ mod disconnect;
 mod environment;
 mod exactly_once;
 mod execute;
+mod file_info;
 pub mod steps;
 #[macro_use]
 mod list;

@@ -199,7 +199,7 @@ fn examples(id: &str) -> (Value, Value) {
                 { "type": "session_created", "sessionId": "build", "timestamp": time }
             ]),
         ),
-        _ => terminal_examples(id, &killed),
+        _ => super::file_examples::examples(id).unwrap_or_else(|| terminal_examples(id, &killed)),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod errors;
 mod examples;
+mod file_examples;
 mod unions;
 
 use sandcrab_api::ErrorCode;

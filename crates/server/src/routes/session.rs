@@ -44,7 +44,7 @@ pub(crate) async fn create(
         user: user(&sandbox, request.user).await?,
         name: request.name,
         env: variables(request.env),
-        cwd: request.cwd.map(Into::into),
+        cwd: request.cwd.map(|cwd| sandbox.working_directory(cwd)),
     };
     let cwd =
         spec.cwd.as_ref().map_or_else(|| sandbox.workspace.clone(), |cwd| cwd.to_string_lossy().into_owned());

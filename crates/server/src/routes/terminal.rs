@@ -47,7 +47,7 @@ pub(crate) async fn create(
     app.check_open()?;
     let mut request = request.value;
     let session = input::session_id(request.session_id.take(), &headers, query.as_deref())?;
-    let mut spec = spec(&mut request)?;
+    let mut spec = spec(&sandbox, &mut request)?;
     spec.command.user = user(&sandbox, request.user.take()).await?;
     spec.session = session.map(|id| find_session(&sandbox, &id)).transpose()?;
     let CreatedTerminal { terminal, created } = start(&app, &sandbox, spec).await?;
@@ -81,7 +81,7 @@ fn find_session(sandbox: &Sandbox, id: &str) -> Result<SessionId, ApiError> {
     input::find_session(sandbox, id).map(|session| session.id().clone())
 }
 
-fn spec(request: &mut TerminalRequest) -> Result<TerminalSpec, ApiError> {
+fn spec(sandbox: &Sandbox, request: &mut TerminalRequest) -> Result<TerminalSpec, ApiError> {
     let mut spec = match (request.command.take(), request.args.take()) {
         (None, None) => TerminalSpec::shell(),
         (Some(command), None) => TerminalSpec::command(CommandSpec::shell(command)),
@@ -97,7 +97,7 @@ fn spec(request: &mut TerminalRequest) -> Result<TerminalSpec, ApiError> {
     let command = &mut spec.command;
     command.id = request.id.take().map(|id| parse_id(&id)).transpose()?;
     command.env = variables(request.env.take());
-    command.cwd = request.cwd.take().map(Into::into);
+    command.cwd = request.cwd.take().map(|cwd| sandbox.working_directory(cwd));
     let some = |timeout: &Duration| !timeout.is_zero();
     command.timeout = request.timeout_ms.map(Duration::from_millis).filter(some);
     command.idle_timeout = request.idle_timeout_ms.map(Duration::from_millis).filter(some);

@@ -1,0 +1,182 @@
+//! Operations on files: the meaning of a request's paths, the user, and the thread.
+//!
+//! A route takes [`Files`], names the session of its body, and gets a [`Place`]: what relative paths mean, and with
+//! whose permissions operations run.
+
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use base64::Engine as _;
+use sandcrab_api::ErrorCode;
+use sandcrab_engine::{Session, User};
+use sandcrab_workspace::{Base, FileError, FileErrorKind, Identity, resolve};
+use tokio::sync::oneshot;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::input::{find_session, named_session};
+use crate::sandbox::Sandbox;
+
+/// Maximum number of concurrent operations on files. Each has a thread. Further ones wait.
+pub(crate) const MAX_FILE_OPERATIONS: usize = 32;
+
+/// The sandbox of a request on files, and the session that its header or query names.
+#[derive(Debug)]
+pub(crate) struct Files {
+    sandbox: Sandbox,
+    named: Result<Option<String>, ApiError>,
+}
+
+impl FromRequestParts<App> for Files {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let sandbox = Sandbox::from_request_parts(parts, app).await?;
+        Ok(Self { sandbox, named: named_session(None, &parts.headers, parts.uri.query()) })
+    }
+}
+
+impl Files {
+    /// Finds the session that the body, the header or the query names, in this order. Without one, paths are relative
+    /// to the workspace.
+    pub(crate) async fn place(self, in_body: Option<String>) -> Result<Place, ApiError> {
+        let named = match in_body {
+            Some(id) => named_session(Some(id), &axum::http::HeaderMap::new(), None)?,
+            None => self.named?,
+        };
+        let sandbox = self.sandbox;
+        let session = named.filter(|id| id != sandcrab_api::NO_SESSION);
+        let session = session.map(|id| find_session(&sandbox, &id)).transpose()?;
+        let cwd = match &session {
+            Some(session) => session.info().await?.cwd,
+            None => None,
+        };
+        let user = session.as_ref().and_then(Session::user).or(sandbox.run_as.as_ref());
+        Ok(Place {
+            cwd: cwd.unwrap_or_else(|| sandbox.workspace_path.clone()),
+            identity: user.map_or_else(Identity::own, identity),
+            has_workspace_directory: sandbox.has_workspace_directory(),
+            sandbox,
+        })
+    }
+}
+
+fn identity(user: &User) -> Identity {
+    if user.is_own() { Identity::own() } else { Identity::of(user.uid, user.gid, &user.groups) }
+}
+
+/// What the paths of a request mean, and with whose permissions operations run.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) sandbox: Sandbox,
+    /// The directory of relative paths.
+    pub(crate) cwd: PathBuf,
+    identity: Identity,
+    has_workspace_directory: bool,
+}
+
+impl Place {
+    /// Maps a path of the request to an absolute path.
+    pub(crate) fn resolve(&self, path: &GivenPath) -> Result<PathBuf, ApiError> {
+        let Self { sandbox, cwd, has_workspace_directory, .. } = self;
+        let workspace = &sandbox.workspace_path;
+        let base = Base { cwd, workspace, has_workspace_directory: *has_workspace_directory };
+        resolve(&path.bytes, &base).map_err(|error| match error.kind {
+            FileErrorKind::InvalidPath => {
+                ApiError::invalid(path.field, "expected a path without NUL bytes, not empty")
+            }
+            _ => ApiError::from(error).with("field", path.field),
+        })
+    }
+
+    /// Runs an operation on a thread of its own, with the permissions of the user of the commands. It runs to its end
+    /// if the client disconnects.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce() -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let permits = Arc::clone(&self.sandbox.file_operations);
+        let permit = permits.acquire_owned().await.map_err(ApiError::internal)?;
+        let identity = self.identity.clone();
+        let (sender, result) = oneshot::channel();
+        let work = move || {
+            let run = || identity.run(operation);
+            let done = match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(Ok(done)) => done.map_err(ApiError::from),
+                Ok(Err(e)) => Err(ApiError::internal(format!("cannot take the identity of the user: {e}"))),
+                Err(panic) => Err(ApiError::panic(panic.as_ref())),
+            };
+            drop(permit);
+            drop(sender.send(done));
+        };
+        // Not a blocking thread of the runtime, which panics if it cannot create one.
+        let thread = std::thread::Builder::new().name("sandcrab-files".into());
+        thread.spawn(work).map_err(|_| {
+            ApiError::new(ErrorCode::LimitExceeded, "the machine is out of threads; retry later")
+        })?;
+        result.await.map_err(ApiError::internal)?
+    }
+}
+
+/// A path as a request gives it.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenPath {
+    bytes: Vec<u8>,
+    field: &'static str,
+}
+
+impl GivenPath {
+    /// The path in `field`, or in base64 in the field with the suffix `Base64`.
+    pub(crate) fn new(
+        field: &'static str,
+        text: Option<String>,
+        base64: Option<String>,
+    ) -> Result<Self, ApiError> {
+        let bytes = match (text, base64) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(base64)) => {
+                base64::engine::general_purpose::STANDARD.decode(base64).map_err(|e| {
+                    ApiError::invalid(&format!("{field}Base64"), format!("not valid base64: {e}"))
+                })?
+            }
+            (None, None) => {
+                return Err(ApiError::invalid(field, format!("missing; give {field} or {field}Base64")));
+            }
+            (Some(_), Some(_)) => {
+                return Err(ApiError::invalid(
+                    field,
+                    format!("give either {field} or {field}Base64, not both"),
+                ));
+            }
+        };
+        Ok(Self { bytes, field })
+    }
+
+    /// The path for responses. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_both_paths_is_required() {
+        let given = |text: Option<&str>, base64: Option<&str>| {
+            GivenPath::new("oldPath", text.map(Into::into), base64.map(Into::into))
+                .map(|path| path.bytes)
+                .map_err(|e| e.field().unwrap_or_default().to_owned())
+        };
+        assert_eq!(given(Some("a"), None), Ok(b"a".to_vec()));
+        assert_eq!(given(None, Some("/w==")), Ok(vec![0xff]));
+        assert_eq!(given(None, Some("?")), Err("oldPathBase64".into()));
+        assert_eq!(given(None, None), Err("oldPath".into()));
+        assert_eq!(given(Some("a"), Some("YQ==")), Err("oldPath".into()));
+    }
+}
