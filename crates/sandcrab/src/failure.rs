@@ -8,6 +8,7 @@ use sandcrab_api::{ErrorCode, without_error_number};
 use sandcrab_client::{AddressError, ClientError};
 
 use crate::exit_code;
+use crate::runtime::NO_THREAD;
 
 /// Why a command of this program failed.
 #[derive(Debug)]
@@ -58,6 +59,11 @@ impl Failure {
         Self::local(message, "start a server with `sandcrab serve`")
     }
 
+    /// This program cannot start a thread.
+    pub(crate) fn no_thread() -> Self {
+        Self::local(NO_THREAD.to_owned(), "")
+    }
+
     /// Files that cannot be written.
     pub(crate) fn write_files(dir: &Path, error: &io::Error) -> Self {
         Self::local(format!("failed to write to {}: {error}", dir.display()), "")
@@ -86,6 +92,20 @@ impl Failure {
         Self::Local {
             code: "OUTPUT_MISSING",
             message: format!("{bytes} bytes of the output of {id} are missing: the server has dropped them"),
+            hint: Some(hint.to_owned()),
+            exit_code: exit_code::IO,
+        }
+    }
+
+    /// Fewer last lines of a process than requested, although it has written more.
+    pub(crate) fn incomplete_tail(id: &str) -> Self {
+        let hint = "the server keeps as much of each command as its option --journal-bytes says, and sends at most as much \
+                    of a stream as --max-output-bytes says";
+        Self::Local {
+            code: "OUTPUT_MISSING",
+            message: format!(
+                "{id} has written more lines than these, but the server has dropped or omitted them"
+            ),
             hint: Some(hint.to_owned()),
             exit_code: exit_code::IO,
         }

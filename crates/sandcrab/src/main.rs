@@ -30,6 +30,7 @@ mod limit;
 mod output;
 mod quantity;
 mod relay;
+mod runtime;
 mod serve;
 mod several;
 mod table;
@@ -75,7 +76,9 @@ fn start(command: Command, global: &GlobalOptions, output: Output) -> Result<u8,
         Command::Run(_) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
-    let runtime = builder.worker_threads(EMBEDDED_THREADS).enable_all().build()?;
+    builder.worker_threads(EMBEDDED_THREADS);
+    let runtime =
+        runtime::start(&mut builder, exit_code::FAILED, move || output.failure(&Failure::no_thread()))?;
     let ended = runtime.block_on(dispatch(command, global, output));
     // A read of standard input, or a write to a full pipe, may never return.
     runtime.shutdown_background();

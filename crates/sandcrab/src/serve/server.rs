@@ -22,12 +22,10 @@ use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
 use crate::address_file::AddressFile;
 use crate::commands::serve::ServeArgs;
+use crate::runtime::{self, NO_THREAD};
 
 /// How long dropped tasks may take to end.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
-
-/// How long an idle thread for blocking work is kept.
-const FOR_GOOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why the server failed.
 #[derive(Debug, thiserror::Error)]
@@ -93,22 +91,10 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn start_runtime() -> Result<Runtime, Failure> {
-    // If only some threads can be started, the runtime panics and then waits forever for those.
-    #[expect(clippy::exit, reason = "before it waits")]
-    std::panic::set_hook(Box::new(|panic| {
-        say(ERROR, format_args!("failed to start the runtime: {panic}"));
-        std::process::exit(1);
-    }));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get))
-        .thread_keep_alive(FOR_GOOD)
-        .build();
-    let runtime = runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })?;
-    // Start one blocking thread now: later the machine may be out of processes.
-    drop(runtime.spawn_blocking(|| ()));
-    drop(std::panic::take_hook());
-    Ok(runtime)
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get));
+    let runtime = runtime::start(&mut builder, 1, || say(ERROR, format_args!("{NO_THREAD}")));
+    runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })
 }
 
 async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) -> Result<(), Failure> {

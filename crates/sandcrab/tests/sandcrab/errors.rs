@@ -139,3 +139,22 @@ fn mistyped_option_is_not_run() {
         assert!(finished.stderr.contains("--tiemout"), "{finished:?}");
     }
 }
+
+/// Without a free process, the program fails before it has done anything.
+#[test]
+fn lack_of_processes_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    // The limit does not apply to root. The other user may not be able to reach the program by its path.
+    let text = "exec 9<$0; [ $UID != 0 ] || user='setpriv --reuid 54399 --clear-groups'
+        exec ${user-} bash -c 'ulimit -u 1; exec /proc/self/fd/9 \"$@\"' bash \"$@\"";
+    for args in [["ps"].as_slice(), &["run", "true"], &["exec", "true"]] {
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", text, crate::support::PROGRAM]).args(args).env("HOME", home.path());
+        let finished = Program::start(&mut command).finish().with_code(125);
+        assert!(
+            finished.stderr.starts_with("error: failed to start a thread: too many processes"),
+            "{finished:?}"
+        );
+        assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+    }
+}
