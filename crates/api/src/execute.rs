@@ -300,7 +300,8 @@ pub struct ProcessName {
     pub command: String,
 }
 
-/// Bytes that were left out of a response.
+/// Bytes that were left out of a response. Output that a running process caused to be dropped while the response was sent
+/// is counted, too, also if it is missing at another place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Truncated {

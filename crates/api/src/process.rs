@@ -261,6 +261,10 @@ pub struct ProcessLogs {
     /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
+    /// True if `tail` requested more lines than the response has, because those before them were dropped or exceed the
+    /// limit of the response.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tail_is_incomplete: bool,
     /// Cursor after the last byte. Use it as `since` to continue.
     pub cursor: u64,
     /// Time of the response.

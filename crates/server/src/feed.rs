@@ -124,21 +124,25 @@ impl Feed {
 
     /// Restores the beginnings of characters that an earlier stream had read and not sent. Bytes that cannot wait for
     /// the rest of their character are sent at once.
-    fn restore_held(&mut self, held: [Held; 2]) {
+    fn restore_held(&mut self, held: [HeldBytes; 2]) {
         let mut at_once = Vec::new();
+        let mut lost = 0;
         for (stream, held) in [Stream::Stdout, Stream::Stderr].into_iter().zip(held) {
             match held {
-                Held::Nothing => {}
-                Held::Bytes { bytes, .. } if self.encoding == Encoding::Utf8 => {
+                HeldBytes::Nothing => {}
+                HeldBytes::Bytes { bytes, .. } if self.encoding == Encoding::Utf8 => {
                     self.decoders[index(stream)].hold(&bytes);
                 }
-                Held::Bytes { bytes, .. } => at_once.push((stream, encode_base64(&bytes), false)),
-                Held::Dropped if self.encoding == Encoding::Utf8 => {
+                HeldBytes::Bytes { bytes, .. } => at_once.push((stream, encode_base64(&bytes), false)),
+                HeldBytes::Dropped { .. } if self.encoding == Encoding::Utf8 => {
                     at_once.push((stream, REPLACEMENT.to_owned(), true));
                 }
-                // Exact bytes have no replacement. The gap that follows has the position.
-                Held::Dropped => {}
+                // Exact bytes have no replacement.
+                HeldBytes::Dropped { count } => lost += count,
             }
+        }
+        if lost > 0 {
+            self.gap(GapEvent { from: self.position - lost, to: self.position, timestamp: Timestamp::now() });
         }
         for (stream, data, is_invalid) in at_once {
             self.send_output(stream, data, is_invalid, Timestamp::now());
@@ -246,15 +250,16 @@ impl Feed {
                 }
             }
             EngineEvent::Output { stream, bytes, .. } => self.output(stream, &bytes, timestamp),
-            EngineEvent::Gap { from, to } => {
-                let gap = GapEvent { from, to, timestamp };
-                match self.kind {
-                    StreamKind::Command(_) => self.send(ExecuteEvent::Gap(gap)),
-                    StreamKind::Process => self.send(ProcessEvent::Gap(gap)),
-                }
-            }
+            EngineEvent::Gap { from, to } => self.gap(GapEvent { from, to, timestamp }),
             EngineEvent::Ended(end) => self.ended(&end, timestamp),
             _ => {}
+        }
+    }
+
+    fn gap(&mut self, gap: GapEvent) {
+        match self.kind {
+            StreamKind::Command(_) => self.send(ExecuteEvent::Gap(gap)),
+            StreamKind::Process => self.send(ProcessEvent::Gap(gap)),
         }
     }
 
@@ -375,7 +380,7 @@ impl Feed {
 
 /// The beginning of a character before a cursor, which an earlier stream had read and not sent.
 #[derive(Debug)]
-pub(crate) enum Held {
+pub(crate) enum HeldBytes {
     Nothing,
     Bytes {
         bytes: Vec<u8>,
@@ -383,27 +388,31 @@ pub(crate) enum Held {
         range: Range<u64>,
     },
     /// It was dropped meanwhile.
-    Dropped,
+    Dropped {
+        /// Number of its bytes.
+        count: u64,
+    },
 }
 
 /// Reads the bytes of incomplete characters before the cursor.
-pub(crate) fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[Held; 2], ReadError> {
+pub(crate) fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[HeldBytes; 2], ReadError> {
     if cursor.held == [0; 2] {
-        return Ok([Held::Nothing, Held::Nothing]);
+        return Ok([HeldBytes::Nothing, HeldBytes::Nothing]);
     }
     let mut reader = execution.reader()?;
     let ends = reader.totals_at(cursor.position)?;
-    let mut read = |stream, end: Option<u64>| -> Result<Held, ReadError> {
+    let mut read = |stream, end: Option<u64>| -> Result<HeldBytes, ReadError> {
         let count = cursor.held[index(stream)];
         if count == 0 {
-            return Ok(Held::Nothing);
+            return Ok(HeldBytes::Nothing);
         }
         let Some(range) = end.and_then(|end| Some(end.checked_sub(count.into())?..end)) else {
-            return Ok(Held::Dropped);
+            return Ok(HeldBytes::Dropped { count: count.into() });
         };
         let mut bytes = vec![0; count.into()];
         let is_whole = reader.read(stream, range.start, &mut bytes)? == ReadAt::Bytes(bytes.len());
-        Ok(if is_whole { Held::Bytes { bytes, range } } else { Held::Dropped })
+        let dropped = HeldBytes::Dropped { count: count.into() };
+        Ok(if is_whole { HeldBytes::Bytes { bytes, range } } else { dropped })
     };
     Ok([
         read(Stream::Stdout, ends.map(|(stdout, _)| stdout))?,

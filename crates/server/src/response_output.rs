@@ -26,17 +26,28 @@ const MAX_CHARACTER: u8 = 4;
 pub(crate) trait HasOutput: Serialize + Send + Unpin + 'static {
     /// Sets the output. `invalid_utf8` is true if invalid bytes were replaced.
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool);
+
+    /// Sets the number of bytes that were left out.
+    fn set_truncated(&mut self, truncated: Option<Truncated>);
 }
 
 impl HasOutput for ExecuteResult {
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool) {
         (self.stdout, self.stderr, self.invalid_utf8) = (stdout, stderr, invalid_utf8);
     }
+
+    fn set_truncated(&mut self, truncated: Option<Truncated>) {
+        self.truncated = truncated;
+    }
 }
 
 impl HasOutput for ProcessLogs {
     fn set_output(&mut self, stdout: String, stderr: String, invalid_utf8: bool) {
         (self.stdout, self.stderr, self.invalid_utf8) = (stdout, stderr, invalid_utf8);
+    }
+
+    fn set_truncated(&mut self, truncated: Option<Truncated>) {
+        self.truncated = truncated;
     }
 }
 
@@ -55,6 +66,8 @@ pub(crate) struct ResponseOutput {
     source: Source,
     encoding: Encoding,
     pub(crate) truncated: Option<Truncated>,
+    /// Number of bytes of each stream that were read.
+    read_bytes: [u64; 2],
     /// Text that is appended to standard error.
     note: String,
 }
@@ -62,7 +75,8 @@ pub(crate) struct ResponseOutput {
 impl ResponseOutput {
     /// No output.
     pub(crate) fn empty(encoding: Encoding) -> Self {
-        Self { source: Source::Memory(Default::default()), encoding, truncated: None, note: String::new() }
+        let source = Source::Memory(Default::default());
+        Self { source, encoding, truncated: None, read_bytes: [0; 2], note: String::new() }
     }
 
     /// No output, although there is some: `truncated` reports how much.
@@ -200,15 +214,44 @@ impl ResponseOutput {
         (StatusCode::OK, [(header::CONTENT_TYPE, json)], body).into_response()
     }
 
+    /// Appends the next piece of a stream in the journal. Returns whether there was one.
+    fn read(&mut self, stream: Stream, most: usize, to: &mut Vec<u8>) -> Result<bool, ReadError> {
+        let Source::Journal(reader, plans) = &mut self.source else { return Ok(false) };
+        let Some(range) = plans[index(stream)].iter_mut().find(|range| range.start < range.end) else {
+            return Ok(false);
+        };
+        let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(most);
+        let start = to.len();
+        to.resize(start + wanted, 0);
+        let read = reader.read(stream, range.start, &mut to[start..]);
+        let got = if let Ok(ReadAt::Bytes(n)) = read { n } else { 0 };
+        to.truncate(start + got);
+        let next = match read? {
+            ReadAt::Bytes(n) => range.start + n as u64,
+            // Dropped after it was selected, because the command continues to write.
+            ReadAt::Gap { to } => to.min(range.end),
+            ReadAt::Nothing => range.end,
+        };
+        let dropped = next - range.start - got as u64;
+        range.start = next;
+        let read_bytes = &mut self.read_bytes[index(stream)];
+        *read_bytes += got as u64;
+        if dropped > 0 {
+            add_dropped(self.truncated.get_or_insert_default(), stream, dropped, *read_bytes);
+        }
+        Ok(true)
+    }
+
     /// Returns the complete response as JSON.
     fn whole(mut self, mut answer: impl HasOutput) -> Result<Vec<u8>, ReadError> {
-        if let Source::Journal(reader, plans) = &mut self.source {
+        if matches!(self.source, Source::Journal(..)) {
             let mut streams: [Vec<u8>; 2] = Default::default();
-            for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
-                while read_ranges(reader, stream, &mut plans[index], PIECE_BYTES, &mut streams[index])? {}
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                while self.read(stream, PIECE_BYTES, &mut streams[index(stream)])? {}
             }
             self.source = Source::Memory(streams);
         }
+        answer.set_truncated(self.truncated);
         if let Source::Memory(streams) = self.source {
             let [stdout, mut stderr] = streams;
             stderr.extend_from_slice(self.note.as_bytes());
@@ -223,37 +266,15 @@ impl ResponseOutput {
     }
 }
 
-/// Appends the next piece of some ranges of a stream. Returns whether there was one.
-fn read_ranges(
-    reader: &mut OutputReader,
-    stream: Stream,
-    ranges: &mut [Range<u64>],
-    most: usize,
-    to: &mut Vec<u8>,
-) -> Result<bool, ReadError> {
-    let Some(range) = ranges.iter_mut().find(|range| range.start < range.end) else {
-        return Ok(false);
+/// Adds bytes of a stream that were selected, but dropped before they were read.
+fn add_dropped(truncated: &mut Truncated, stream: Stream, dropped: u64, read: u64) {
+    let Truncated { stdout_bytes, stdout_after_bytes, stderr_bytes, stderr_after_bytes } = truncated;
+    let (bytes, after) = match stream {
+        Stream::Stdout => (stdout_bytes, stdout_after_bytes),
+        Stream::Stderr => (stderr_bytes, stderr_after_bytes),
     };
-    let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(most);
-    let start = to.len();
-    to.resize(start + wanted, 0);
-    let got = match reader.read(stream, range.start, &mut to[start..])? {
-        ReadAt::Bytes(n) => {
-            range.start += n as u64;
-            n
-        }
-        // Dropped after it was selected, because the command continues to write.
-        ReadAt::Gap { to } => {
-            range.start = to.min(range.end);
-            0
-        }
-        ReadAt::Nothing => {
-            range.start = range.end;
-            0
-        }
-    };
-    to.truncate(start + got);
-    Ok(true)
+    *after = if *bytes == 0 { read } else { read.min(*after) };
+    *bytes += dropped;
 }
 
 /// Moves the ends of the omitted part to character boundaries.
@@ -350,6 +371,7 @@ impl<T: HasOutput> ResponseWriter<T> {
             }
             Stage::Fields => {
                 self.answer.set_output(String::new(), String::new(), self.is_replaced);
+                self.answer.set_truncated(self.output.truncated);
                 for (name, value) in other_fields(&self.answer) {
                     to.push(b',');
                     // Never fails: a name and a value are valid JSON, and writing to a Vec cannot fail.
@@ -367,10 +389,8 @@ impl<T: HasOutput> ResponseWriter<T> {
 
     /// Copies the next piece of a stream. Returns whether there was one.
     fn copy(&mut self, stream: Stream, about: usize, to: &mut Vec<u8>) -> Result<bool, ReadError> {
-        let Source::Journal(reader, plans) = &mut self.output.source else { return Ok(false) };
-        let ranges = &mut plans[index(stream)];
         self.buffer.clear();
-        let is_read = read_ranges(reader, stream, ranges, about, &mut self.buffer)?;
+        let is_read = self.output.read(stream, about, &mut self.buffer)?;
         self.writer.write(&self.buffer, to);
         Ok(is_read)
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sandcrab_conformance::cases::steps::{decode, fresh, text};
 use sandcrab_conformance::http::{Event, EventStream, Request};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{ServerProcess, with_timeout};
 
@@ -137,7 +138,14 @@ async fn cursor_inside_a_character() {
         let stdout = |data: &str| ("stdout".to_owned(), json!(data));
         if dropped {
             assert_eq!((&text[0], text[1].0.as_str()), (&stdout("\u{fffd}"), "gap"));
-            assert_eq!(logs["gap"]["from"], 100_005, "{logs}");
+            // The two bytes before the cursor are lost, too.
+            assert_eq!(logs["gap"]["from"], 100_003, "{logs}");
+            let request = Request::get(format!("{path}?encoding=base64&since={since}"));
+            let events = server.target.stream(request).await.rest().await;
+            let gaps: Vec<_> = events.iter().filter(|event| event.kind() == "gap").collect();
+            let ends = |event: &Event| (event.data["from"].clone(), event.data["to"].clone());
+            assert_eq!(ends(gaps[0]), (json!(100_003), json!(100_005)));
+            assert_eq!(gaps[1].data["from"], 100_005);
             continue;
         }
         let expected = if rest == "true" { "\u{fffd}" } else { "€!" };
@@ -148,6 +156,45 @@ async fn cursor_inside_a_character() {
         let exact: Vec<_> = exact.iter().flat_map(|(_, data)| decode(data)).collect();
         assert_eq!(exact, if rest == "true" { &b"\xe2\x82"[..] } else { &b"\xe2\x82\xac!"[..] });
     }
+    server.stop().await;
+}
+
+/// A slow client gets the number of bytes that were dropped while it read.
+#[tokio::test]
+async fn output_dropped_during_a_response_is_counted() {
+    /// More than the socket buffers hold, and at most as much as a response has.
+    const FIRST: u64 = 10_000_000;
+    let server = ServerProcess::start(&["journal-bytes=12582912"]).await;
+    let id = fresh("slow");
+    let gate = server.folder().join(&id);
+    let fill = |letter, bytes| format!("head -c {bytes} /dev/zero | tr '\\0' {letter}");
+    let (first, second) = (fill('a', FIRST), fill('b', 40_000_000));
+    let command = format!("{first}; until [ -e {} ]; do sleep 0.01; done; {second}", gate.display());
+    server.target.start(json!({"command": command, "processId": id})).await;
+    let path = format!("/api/process/{id}/logs");
+    with_timeout(async {
+        while server.target.get(format!("{path}?tail=0")).await.ok()["cursor"] != FIRST {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let mut slow = tokio::net::TcpStream::connect(server.target.authority()).await.unwrap();
+    // Without chunks.
+    let (host, token) = (server.target.authority(), server.target.token().unwrap());
+    let request = format!("GET {path} HTTP/1.0\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\r\n");
+    slow.write_all(request.as_bytes()).await.unwrap();
+    let mut response = vec![slow.read_u8().await.unwrap()];
+    std::fs::write(&gate, "").unwrap();
+    server.target.get(format!("/api/process/{id}/wait")).await.ok();
+    with_timeout(slow.read_to_end(&mut response)).await.unwrap();
+    let text = String::from_utf8(response).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{head}");
+    let logs: Value = serde_json::from_str(body).unwrap();
+    let shown = logs["stdout"].as_str().unwrap().len() as u64;
+    let dropped = logs["truncated"]["stdoutBytes"].as_u64().unwrap();
+    assert!(dropped > 0 && shown + dropped == FIRST, "{shown} and {dropped}");
+    assert_eq!(logs["cursor"], FIRST);
     server.stop().await;
 }
 

@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::Encoding;
+use sandcrab_api::process::ProcessLogs;
 use sandcrab_client::{Client, FollowOptions, LogOptions};
 use serde::Serialize;
 
@@ -125,10 +126,16 @@ struct Printer<'a> {
 impl Printer<'_> {
     async fn print(&mut self, id: &str) -> Result<(), Failure> {
         let mut since = self.args.since.clone();
-        if let Some(tail) = self.args.tail {
-            since = Some(self.last_lines(id, tail).await?);
+        let mut tail = Ok(());
+        if let Some(lines) = self.args.tail {
+            let logs = self.last_lines(id, lines).await?;
+            since = Some(logs.cursor.to_string());
+            if logs.tail_is_incomplete {
+                tail = Err(Failure::incomplete_tail(id));
+            }
             if !self.args.follow {
-                return self.finish().await;
+                self.finish().await?;
+                return tail;
             }
         }
         let options =
@@ -155,15 +162,15 @@ impl Printer<'_> {
             }
         }
         self.finish().await?;
-        if missing > 0 { Err(Failure::dropped(id, missing)) } else { Ok(()) }
+        if missing > 0 { Err(Failure::dropped(id, missing)) } else { tail }
     }
 
     fn encoding(&self) -> Encoding {
         if self.output.json { Encoding::Utf8 } else { Encoding::Base64 }
     }
 
-    /// Prints the last lines; returns the cursor after them.
-    async fn last_lines(&mut self, id: &str, tail: u64) -> Result<String, Failure> {
+    /// Prints the last lines.
+    async fn last_lines(&mut self, id: &str, tail: u64) -> Result<ProcessLogs, Failure> {
         let options = LogOptions { encoding: Some(self.encoding()), tail: Some(tail), since: None };
         let mut logs = self.client.logs(id, &options).await?;
         if !self.args.wants_stdout() {
@@ -178,7 +185,7 @@ impl Printer<'_> {
             self.bytes(Stream::Stdout, &logs.stdout).await?;
             self.bytes(Stream::Stderr, &logs.stderr).await?;
         }
-        Ok(logs.cursor.to_string())
+        Ok(logs)
     }
 
     async fn bytes(&mut self, stream: Stream, data: &str) -> Result<(), Failure> {

@@ -91,6 +91,31 @@ fn logs_with_dropped_output_are_a_failure() {
 }
 
 #[test]
+fn last_lines_after_dropped_output() {
+    let server = TestServer::with_options(&["--journal-bytes", "256KiB"]);
+    // 7 bytes for each line.
+    start(&server, "p", "seq -w 100000 199999");
+    server.run(&["wait", "p"]).with_code(0);
+    let all = server.run(&["logs", "p"]).with_code(74).text().to_owned();
+    let kept = all
+        .lines()
+        .rev()
+        .zip((100_000..200_000).rev())
+        .take_while(|(line, n)| *line == n.to_string())
+        .count();
+    assert!((2..100_000).contains(&kept), "{kept}");
+    for lines in [1, 2, kept - 1] {
+        let shown = server.run(&["logs", "p", "-n", &lines.to_string()]).with_code(0).text().to_owned();
+        assert_eq!(shown.lines().count(), lines);
+        assert!(shown.starts_with(&(200_000 - lines).to_string()), "{lines}: {}", &shown[..20]);
+    }
+    // The first of these lines may be a part of one.
+    let shown = server.run(&["logs", "p", "-n", &(kept + 2).to_string()]).with_code(74);
+    assert!(shown.text().lines().count() <= kept + 1 && shown.text().ends_with("199999\n"));
+    assert!(shown.stderr.contains("p has written more lines than these"), "{}", shown.stderr);
+}
+
+#[test]
 fn logs_follow_until_the_end() {
     let server = TestServer::new();
     let go = server.file("go");

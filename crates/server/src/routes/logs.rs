@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::EventStream;
-use crate::feed::{Feed, Held, StreamKind, held_bytes};
+use crate::feed::{Feed, HeldBytes, StreamKind, held_bytes};
 use crate::input::PathExecution;
 use crate::layer::RequestId;
 use crate::note::{self, ExecutionNote};
@@ -66,7 +66,7 @@ pub(crate) async fn logs(
     }
     let since = options.since.as_deref().map(str::parse).transpose()?;
     let choose = move |execution: &Execution| select(execution, since, options.tail, encoding, limit);
-    let Selection { output, cursor, gap } = read_blocking(&execution, choose).await?;
+    let Selection { output, cursor, gap, tail_is_incomplete } = read_blocking(&execution, choose).await?;
     let logs = ProcessLogs {
         stdout: String::new(),
         stderr: String::new(),
@@ -76,6 +76,7 @@ pub(crate) async fn logs(
         process_id: execution.id().to_string(),
         truncated: output.truncated,
         gap,
+        tail_is_incomplete,
         cursor,
         timestamp: Timestamp::now(),
     };
@@ -87,6 +88,7 @@ struct Selection {
     output: ResponseOutput,
     cursor: u64,
     gap: Option<Gap>,
+    tail_is_incomplete: bool,
 }
 
 /// Selects the output: what follows a cursor, the last lines, or beginning and end.
@@ -102,15 +104,17 @@ fn select(
     if let Some(since) = since {
         let After { ranges, cursor, gap } = after(execution, since, encoding, limit)?;
         let output = ResponseOutput::ranges(reader, ranges, encoding, None);
-        return Ok(Selection { output, cursor, gap });
+        return Ok(Selection { output, cursor, gap, tail_is_incomplete: false });
     }
     let Some(lines) = tail else {
         let output = ResponseOutput::head_and_tail(reader, limit, encoding)?;
-        return Ok(Selection { output, cursor, gap: None });
+        return Ok(Selection { output, cursor, gap: None, tail_is_incomplete: false });
     };
     let (stdout, stderr) = reader.totals()?;
-    let stdout = last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?;
-    let stderr = last_lines(&mut reader, Stream::Stderr, stderr, lines, limit)?;
+    let [(stdout, is_stdout_complete), (stderr, is_stderr_complete)] = [
+        last_lines(&mut reader, Stream::Stdout, stdout, lines, limit)?,
+        last_lines(&mut reader, Stream::Stderr, stderr, lines, limit)?,
+    ];
     let truncated = (stdout.start + stderr.start > 0).then_some(Truncated {
         stdout_bytes: stdout.start,
         stdout_after_bytes: 0,
@@ -118,7 +122,8 @@ fn select(
         stderr_after_bytes: 0,
     });
     let output = ResponseOutput::ranges(reader, [stdout, stderr], encoding, truncated);
-    Ok(Selection { output, cursor, gap: None })
+    let tail_is_incomplete = !is_stdout_complete || !is_stderr_complete;
+    Ok(Selection { output, cursor, gap: None, tail_is_incomplete })
 }
 
 fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
@@ -146,13 +151,23 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     let mut whole = After { cursor: since.position, ..After::default() };
     let mut all = whole.clone();
     let mut decoders: [Decoder; 2] = Default::default();
-    // The characters that the cursor splits are part of the output after it. If they were dropped, a gap follows.
+    // The characters that the cursor splits are part of the output after it. If they were dropped, they are part of the
+    // gap.
+    let mut lost = 0;
     for (at, held) in held_bytes(execution, since)?.into_iter().enumerate() {
-        let Held::Bytes { bytes, range } = held else { continue };
-        all.ranges[at] = range;
-        if encoding == Encoding::Utf8 {
-            decoders[at].hold(&bytes);
+        match held {
+            HeldBytes::Nothing => {}
+            HeldBytes::Bytes { bytes, range } => {
+                all.ranges[at] = range;
+                if encoding == Encoding::Utf8 {
+                    decoders[at].hold(&bytes);
+                }
+            }
+            HeldBytes::Dropped { count } => lost += count,
         }
+    }
+    if lost > 0 {
+        all.gap = Some(Gap { from: since.position - lost, to: since.position });
     }
     let has_held = !all.ranges.iter().all(Range::is_empty);
     if decoders.iter().all(|decoder| decoder.held() == 0) {
@@ -162,7 +177,9 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     let mut is_full = false;
     while let Some(entry) = follower.try_next()? {
         match entry.event {
-            Event::Gap { from, to } if size == 0 && !has_held => all.gap = Some(Gap { from, to }),
+            Event::Gap { from, to } if size == 0 && !has_held => {
+                all.gap = Some(Gap { from: from.saturating_sub(lost), to });
+            }
             Event::Gap { .. } => return Ok(all),
             Event::Output { stream, position, bytes } => {
                 size += bytes.len() as u64;
@@ -192,33 +209,40 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     Ok(if is_over && !is_full || makes_no_progress { all } else { whole })
 }
 
-/// Finds the start of the last lines of a stream, within a limit. An unfinished last line counts as a line.
+/// Finds the last lines of a stream, within a limit. An unfinished last line counts as a line. Also returns whether these
+/// are all lines that were requested, as far as the command has written that many.
 fn last_lines(
     reader: &mut OutputReader,
     stream: Stream,
     total: u64,
     lines: u64,
     limit: u64,
-) -> Result<Range<u64>, ApiError> {
-    let earliest = total.saturating_sub(limit);
+) -> Result<(Range<u64>, bool), ApiError> {
+    let mut earliest = total.saturating_sub(limit);
+    let mut is_complete = earliest == 0;
     if lines == 0 {
-        return Ok(total..total);
+        return Ok((total..total, true));
     }
     let mut block = vec![0; BLOCK_BYTES as usize];
     let mut found = 0;
     let mut end = total;
     while end > earliest {
-        let start = end.saturating_sub(BLOCK_BYTES.into()).max(earliest);
+        let mut start = end.saturating_sub(BLOCK_BYTES.into()).max(earliest);
         let mut at = start;
         while at < end {
             let wanted = usize::try_from(end - at).unwrap_or(block.len());
             let offset = usize::try_from(at - start).unwrap_or(0);
             match reader.read(stream, at, &mut block[offset..offset + wanted])? {
-                ReadAt::Bytes(n) => at += n as u64,
+                ReadAt::Bytes(n) => {
+                    at += n as u64;
+                    continue;
+                }
                 // Output before a gap is not shown, because it would appear to be adjacent to what follows.
-                ReadAt::Gap { to } => return Ok(to.min(total)..total),
-                ReadAt::Nothing => return Ok(end..total),
+                ReadAt::Gap { to } => earliest = to.min(end),
+                ReadAt::Nothing => earliest = end,
             }
+            is_complete = false;
+            (start, at) = (earliest, earliest);
         }
         let size = usize::try_from(end - start).unwrap_or(0);
         for (offset, _) in block[..size].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
@@ -228,12 +252,12 @@ fn last_lines(
             }
             found += 1;
             if found == lines {
-                return Ok(after..total);
+                return Ok((after..total, true));
             }
         }
         end = start;
     }
-    Ok(earliest..total)
+    Ok((earliest..total, is_complete))
 }
 
 /// Options of a process stream.
