@@ -7,9 +7,10 @@ use tokio::time::timeout;
 
 use super::Inner;
 use super::error::ControlError;
+use super::follower::Follower;
 use super::life_cycle::{RecordGuard, State, Tracked};
 use super::link::{LinkError, SupervisorLink};
-use super::output::{Follower, Output, ReadAt, Stream};
+use super::output::{Output, ReadAt, Stream};
 use super::reader::OutputReader;
 use super::recover::Liveness;
 use super::{ReadError, StartError};

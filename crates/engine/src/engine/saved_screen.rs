@@ -2,7 +2,7 @@
 
 use super::error::ReadError;
 use super::execution::Execution;
-use super::output::Follower;
+use super::follower::Follower;
 use super::terminal::Terminal;
 use crate::journal::JournalError;
 use crate::layout::{ScreenFile, ScreenState};
