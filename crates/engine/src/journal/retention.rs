@@ -81,7 +81,7 @@ impl<T> Finished<T> {
         self.expiring.len() > policy.max_count + policy.max_count / 16 || self.bytes > policy.max_total_bytes
     }
 
-    /// Removes the journals beyond the limits, the oldest first. Skips those for which `may_go` is false.
+    /// Removes at most so many journals beyond the limits, the oldest first. Skips those for which `may_go` is false.
     ///
     /// A journal that alone exceeds the total size is removed itself; its bytes do not cause the removal of others,
     /// since that would not help.
@@ -89,6 +89,7 @@ impl<T> Finished<T> {
         &mut self,
         policy: &Retention,
         now: SystemTime,
+        most: usize,
         mut may_go: impl FnMut(&T, Excess) -> bool,
     ) -> Expired<T> {
         let is_oversized = |record: &FinishedRecord| record.bytes > policy.max_total_bytes;
@@ -107,7 +108,7 @@ impl<T> Finished<T> {
             // An end in the future (the clock was set back) has no age.
             let is_old = now.duration_since(*ended_at).unwrap_or_default() > policy.max_age;
             let is_over = is_old || count > policy.max_count || bytes > policy.max_total_bytes;
-            if !is_over && oversized == 0 {
+            if !is_over && oversized == 0 || going.len() == most {
                 break;
             }
             let Some(record) = self.records.get(journal) else { continue };
@@ -167,7 +168,7 @@ mod tests {
         for (index, record) in (0..).zip(records) {
             finished.insert(journal(index), *record, index);
         }
-        let gone: Vec<u32> = finished.take_expired(&policy, now, |_, _| true).gone;
+        let gone: Vec<u32> = finished.take_expired(&policy, now, usize::MAX, |_, _| true).gone;
         let left: u64 = (0..).zip(records).filter(|(i, _)| !gone.contains(i)).map(|(_, r)| r.bytes).sum();
         assert_eq!(finished.bytes(), left);
         gone
@@ -216,8 +217,8 @@ mod tests {
         assert_eq!(finished.remove(journal(1)), Some("one"));
         assert_eq!(finished.remove(journal(1)), None);
         assert_eq!(finished.bytes(), 600);
-        assert!(finished.take_expired(&ALL, at(20), |_, _| true).gone.is_empty());
-        assert_eq!(finished.take_expired(&ALL, at(5000), |_, _| true).gone, ["two"]);
+        assert!(finished.take_expired(&ALL, at(20), usize::MAX, |_, _| true).gone.is_empty());
+        assert_eq!(finished.take_expired(&ALL, at(5000), usize::MAX, |_, _| true).gone, ["two"]);
         assert_eq!((finished.bytes(), finished.oldest()), (0, None));
     }
 
@@ -227,9 +228,9 @@ mod tests {
         for (slot, bytes) in [(0, 600), (1, 600), (2, 600), (3, 300)] {
             finished.insert(journal(slot), record(10 + u64::from(slot), bytes), slot);
         }
-        let expired = finished.take_expired(&ALL, at(50), |slot, _| *slot != 0);
+        let expired = finished.take_expired(&ALL, at(50), usize::MAX, |slot, _| *slot != 0);
         assert_eq!((expired.gone, expired.passed_over), (vec![1, 2], true));
-        let expired = finished.take_expired(&ALL, at(50), |_, _| true);
+        let expired = finished.take_expired(&ALL, at(50), usize::MAX, |_, _| true);
         assert_eq!((expired.gone, expired.passed_over), (vec![], false));
     }
 

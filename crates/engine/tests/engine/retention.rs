@@ -269,3 +269,34 @@ async fn the_grace_period_is_bounded() {
     }
     eventually("the oldest are gone", || engine.executions().len() <= MAX_RECORDS_IN_GRACE + 1).await;
 }
+
+/// Also if the thread that removes them does not get the processor: starts then remove them.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_and_files_are_bounded_under_load() {
+    const SESSIONS: usize = 16;
+    const COMMANDS: usize = 120;
+    /// The grace period covers 256 records; starts help when twice as many are left.
+    const MOST_RECORDS: usize = 2 * MAX_RECORDS_IN_GRACE + 2 * SESSIONS;
+    /// Others are being removed, or are free and open for the next commands.
+    const MOST_FILES: usize = MOST_RECORDS + 300;
+    let place = Place::new();
+    let retention = Retention { max_count: 1, grace: Duration::from_secs(3600), ..NO_GRACE };
+    let engine = place.open_with(|config| config.retention = retention).await;
+    let tasks: Vec<_> = (0..SESSIONS)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let session = engine.create_session(Default::default()).await.unwrap();
+                for _ in 0..COMMANDS {
+                    session.run(CommandSpec::shell("true")).await.unwrap();
+                }
+                engine.executions().len()
+            })
+        })
+        .collect();
+    for task in tasks {
+        let records = task.await.unwrap();
+        assert!(records <= MOST_RECORDS, "{records} records");
+    }
+    assert!(place.count("journals") <= MOST_FILES, "{} files", place.count("journals"));
+}

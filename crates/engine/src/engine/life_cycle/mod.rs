@@ -61,6 +61,7 @@ impl Inner {
         session: Option<&SessionId>,
         terminal: Option<&TerminalRecord>,
     ) -> Result<(Arc<Tracked>, Option<NewJournal>), StartError> {
+        self.help_clean();
         self.making_room(|engine| engine.try_claim_execution(nonce, spec, session, terminal))
     }
 

@@ -16,6 +16,13 @@ const AGE_GRAIN: Duration = Duration::from_millis(100);
 /// Delay before a clean-up looks again at records that exceed the policy and are in use.
 const IN_USE_GRAIN: Duration = Duration::from_millis(500);
 
+/// Maximum number of executions that a clean-up has taken out and not removed yet: the excess is counted without them.
+const CLEANED_AT_ONCE: usize = 64;
+/// Number of finished executions over `max_count` beyond which each start removes some itself, and how many: on a busy
+/// machine the thread of the clean-up may not keep up.
+const MOST_BEHIND: usize = 2 * MAX_RECORDS_IN_GRACE;
+const REMOVED_BY_START: usize = 2;
+
 /// Number of finished executions removed at a time for a start on a full disk, and the maximum number of rounds:
 /// another writer may fill the space at once, and the whole history must not be lost.
 const REMOVED_AT_ONCE: usize = 16;
@@ -97,13 +104,35 @@ impl Inner {
     /// Retires executions that exceed the policy. Returns whether others exceed it and are in use. Running executions
     /// are not in the list.
     fn clean_finished(&self) -> bool {
-        let expired = lock(&self.executions).take_expired(&self.policy(), self.config.retention.grace);
-        for tracked in expired.gone {
-            // Commands need not wait for the whole clean-up to get this core.
-            std::thread::yield_now();
-            self.retire_execution(&tracked);
+        let (policy, grace) = (self.policy(), self.config.retention.grace);
+        loop {
+            let expired = lock(&self.executions).take_expired(&policy, grace, CLEANED_AT_ONCE);
+            let is_last = expired.gone.len() < CLEANED_AT_ONCE;
+            for tracked in expired.gone {
+                // Commands need not wait for the whole clean-up to get this core.
+                std::thread::yield_now();
+                self.retire_execution(&tracked);
+            }
+            if is_last {
+                return expired.passed_over;
+            }
         }
-        expired.passed_over
+    }
+
+    /// Called before a start: removes a few executions if the clean-up is far behind. Their slots are used again, which
+    /// takes less time than to create a file.
+    pub(super) fn help_clean(&self) {
+        let most = self.config.retention.max_count.saturating_add(MOST_BEHIND);
+        let gone = {
+            let mut table = lock(&self.executions);
+            if table.finished().expiring() <= most {
+                return;
+            }
+            table.take_oldest(REMOVED_BY_START, Duration::ZERO)
+        };
+        for tracked in &gone {
+            self.retire_execution(tracked);
+        }
     }
 
     /// Runs `attempt`. On a full disk frees the space of free slots, then of the oldest finished executions, and

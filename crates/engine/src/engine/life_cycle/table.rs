@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Tracked;
 use crate::command::CommandSpec;
@@ -121,16 +121,22 @@ impl Table {
         }
     }
 
-    /// Removes executions that exceed a policy, except those in use or just used.
-    pub(super) fn take_expired(&mut self, policy: &Retention, grace: Duration) -> Expired<Arc<Tracked>> {
+    /// Removes at most so many executions that exceed a policy, except those in use or just used.
+    pub(super) fn take_expired(
+        &mut self,
+        policy: &Retention,
+        grace: Duration,
+        most: usize,
+    ) -> Expired<Arc<Tracked>> {
         // Many at a time: under steady use, each command adds one.
         let is_over = self.finished.expiring() > policy.max_count.saturating_add(MAX_RECORDS_IN_GRACE);
         let in_grace = if is_over { MAX_RECORDS_IN_GRACE - REMOVED_FROM_GRACE } else { MAX_RECORDS_IN_GRACE };
+        let now = Instant::now();
         let may_go = |tracked: &Arc<Tracked>, excess: Excess| {
-            let is_in_grace = excess.count <= in_grace && tracked.was_used_within(grace);
+            let is_in_grace = excess.count <= in_grace && tracked.was_used_within(grace, now);
             !is_in_grace && tracked.begin_removal()
         };
-        let expired = self.finished.take_expired(policy, SystemTime::now(), may_go);
+        let expired = self.finished.take_expired(policy, SystemTime::now(), most, may_go);
         for tracked in &expired.gone {
             self.remove(tracked);
         }
@@ -141,7 +147,7 @@ impl Table {
     pub(super) fn take_oldest(&mut self, count: usize, grace: Duration) -> Vec<Arc<Tracked>> {
         let max_count = self.finished.expiring().saturating_sub(count);
         let policy = Retention { max_age: Duration::MAX, max_count, max_total_bytes: u64::MAX };
-        self.take_expired(&policy, grace).gone
+        self.take_expired(&policy, grace, count).gone
     }
 
     pub(super) fn finished(&self) -> &Finished<Arc<Tracked>> {

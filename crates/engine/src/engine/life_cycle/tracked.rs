@@ -340,9 +340,9 @@ impl Tracked {
         self.has_leftovers() || self.users.load(Ordering::Acquire) > 0
     }
 
-    /// Whether its record was used within this time.
-    pub(super) fn was_used_within(&self, grace: Duration) -> bool {
-        lock(&self.last_used).is_some_and(|at| at.elapsed() < grace)
+    /// Whether its record was used within this time before `now`.
+    pub(super) fn was_used_within(&self, grace: Duration, now: Instant) -> bool {
+        lock(&self.last_used).is_some_and(|at| now.saturating_duration_since(at) < grace)
     }
 
     /// The size of its journal on disk, if it has ended without output and leftovers, and if the size is known.
