@@ -113,7 +113,8 @@ impl Role {
     pub(super) fn housekeeping(&self) -> Housekeeping {
         match self {
             Self::Ready(ready) => Housekeeping { close: true, prepare: ready.is_up() },
-            Self::Run(_) | Self::Terminal(_) => Housekeeping { close: true, prepare: false },
+            Self::Run(run) => run.housekeeping(),
+            Self::Terminal(_) => Housekeeping { close: true, prepare: false },
             Self::Session(session) => session.housekeeping(),
         }
     }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use super::core::{Core, EndRequest, JobProcesses, ShellEnv, kill_shell, scope_in_tree};
 use super::job::{Exit, Job, raw};
 use super::ready::Ready;
-use super::role::Next;
+use super::role::{Housekeeping, Next};
 use super::session::STATE_TIMEOUT;
 use super::shell_input::{check_folder, path_of, shell_env, takes_changes};
 use super::stdio::Stdio;
@@ -241,6 +241,12 @@ impl Run {
         let prelude = self.prelude.as_ref().map(|prelude| prelude.until);
         let exit = self.shell_exit.as_ref().map(|exit| exit.due);
         prelude.into_iter().chain(exit).chain(self.template.wake_at()).min()
+    }
+
+    /// Finished jobs are closed when the shell exits: the client gets its response first.
+    pub(super) fn housekeeping(&self) -> Housekeeping {
+        let is_exit_delayed = self.shell_exit.as_ref().is_some_and(|exit| !exit.is_told);
+        Housekeeping { close: !is_exit_delayed, prepare: false }
     }
 
     /// Reads the reports of its shell up to the end of the command, after which there is no other.
