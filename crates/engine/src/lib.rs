@@ -193,6 +193,13 @@ pub fn release_memory() {
     sys::release_memory();
 }
 
+/// Returns to the system what only the start of a program needed: unused memory, and pages of its code. Code that runs
+/// later is mapped again, from the kernel's cache of the file.
+pub fn release_start() {
+    sys::release_memory();
+    sys::release_code();
+}
+
 /// Maximum number of open descriptors of this process.
 pub fn descriptor_limit() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);

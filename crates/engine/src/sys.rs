@@ -226,6 +226,49 @@ pub(crate) fn release_memory() {
     }
 }
 
+/// Unmaps the code of this program. The kernel maps it again as it runs, from its cache of the file.
+pub(crate) fn release_code() {
+    unsafe extern "C" fn release(
+        object: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        _data: *mut libc::c_void,
+    ) -> libc::c_int {
+        let page = rustix::param::page_size();
+        // SAFETY: the C library passes a valid description of an object, and its program headers are mapped.
+        let (base, headers) = unsafe {
+            let object = &*object;
+            (
+                usize::try_from(object.dlpi_addr).unwrap_or(0),
+                std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()),
+            )
+        };
+        for header in headers {
+            let is_code = header.p_flags & (libc::PF_X | libc::PF_W) == libc::PF_X;
+            let (Ok(at), Ok(size)) = (usize::try_from(header.p_vaddr), usize::try_from(header.p_memsz))
+            else {
+                continue;
+            };
+            if header.p_type != libc::PT_LOAD || !is_code {
+                continue;
+            }
+            let start = (base + at).next_multiple_of(page);
+            let end = (base + at + size) & !(page - 1);
+            // SAFETY: this process never writes to its code, so each page equals the one in the file.
+            unsafe {
+                libc::madvise(
+                    ptr::without_provenance_mut(start),
+                    end.saturating_sub(start),
+                    libc::MADV_DONTNEED,
+                )
+            };
+        }
+        // The program is the first object. Other programs use the code of libraries, too.
+        1
+    }
+    // SAFETY: the function only reads what it gets, and does not unwind.
+    unsafe { libc::dl_iterate_phdr(Some(release), ptr::null_mut()) };
+}
+
 /// Returns the pages of the main thread's stack that are below all frames in use. Deep calls during a start leave them
 /// occupied for as long as the process sleeps. Only for a process with one thread.
 #[inline(never)]
@@ -302,4 +345,27 @@ pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Owned
     // SAFETY: the descriptor is owned by what is returned, so it is open and stays the same for as long as it is
     // registered.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Number of resident pages of files.
+    fn file_pages() -> u64 {
+        let text = fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(2).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn code_that_has_run_is_released() {
+        // Maps the code that is used after the release, too.
+        let _ = file_pages();
+        let before = file_pages();
+        release_code();
+        let after = file_pages();
+        assert!(after < before, "{before} pages before, {after} after");
+    }
 }

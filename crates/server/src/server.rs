@@ -53,6 +53,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     app: App,
+    dispatch: Dispatch,
     listening: Listening,
     config: ServerConfig,
 }
@@ -76,7 +77,8 @@ impl Server {
         config.listen = listening.address().clone();
         let app = AppState::new(engine, &config);
         crate::terminal::adopt(&app);
-        Self { app, listening, config }
+        let dispatch = Dispatch::new(crate::router::router(&app));
+        Self { app, dispatch, listening, config }
     }
 
     /// The address, with the actual port.
@@ -111,8 +113,7 @@ impl Server {
         stop: impl Future<Output = ()> + Send,
         hurry: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
-        let Self { app, listening, config } = self;
-        let dispatch = Dispatch::new(crate::router::router(&app));
+        let Self { app, dispatch, listening, config } = self;
         let connections = Arc::clone(&app.connections);
         let (most, freed) = (places(config.limits.connections), Arc::clone(&app.freed));
         let clients = Connections::new(dispatch, most, connections, freed, app.stopping.clone());

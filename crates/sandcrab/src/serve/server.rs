@@ -133,6 +133,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     if let Some(reason) = health.shell_driver_reason {
         tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);
     }
+    sandcrab_engine::release_start();
     let states = write_state(user, server.engine().clone(), server.connections());
     let (counter, count) = watch::channel(0);
     tokio::select! {
