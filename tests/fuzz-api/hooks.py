@@ -73,6 +73,17 @@ PATHS = {"path", "oldPath", "newPath", "sourcePath", "destinationPath", "dir", "
 SUCCEEDING = {
     "/api/exists": {"path": "{}/file"},
     "/api/stat": {"path": "{}/link"},
+    "/api/read": {"path": "{}/file", "maxBytes": None},
+    "/api/read/stream": {"path": "{}/dir/sub/file"},
+    "/api/file": {"path": "{}/file", "mode": None},
+    "/api/list-files": {"path": "{}", "options": {"recursive": True, "limit": 3}},
+    "/api/write": {"path": "{}/file", "content": "aGVsbG8=", "mode": "0644"},
+    "/api/delete": {"path": "{}/dir", "recursive": True},
+    "/api/rename": {"oldPath": "{}/file", "newPath": "{}/renamed"},
+    "/api/move": {"sourcePath": "{}/dir", "destinationPath": "{}/renamed"},
+    "/api/copy": {"sourcePath": "{}/dir", "destinationPath": "{}/copy"},
+    "/api/mkdir": {"path": "{}/made"},
+    "/api/chmod": {"path": "{}/file", "mode": "0755"},
 }
 
 
@@ -187,7 +198,7 @@ def confined(fields):
 
 def prepare_files():
     """Creates the files of SUCCEEDING."""
-    script = "rm -rf made renamed copy && mkdir -p dir/sub && echo hello >file && echo hello >dir/sub/file && ln -sf file link"
+    script = "rm -rf made renamed copy dir file && mkdir -p dir/sub && echo hello >file && echo hello >dir/sub/file && ln -sf file link"
     ask("/api/execute", {"command": f"cd {shlex.quote(scratch())} && {script}"})
 
 

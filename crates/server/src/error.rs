@@ -286,7 +286,10 @@ impl From<FileError> for ApiError {
     fn from(e: FileError) -> Self {
         let message = e.to_string();
         let code = match e.kind {
-            FileErrorKind::InvalidPath | FileErrorKind::InvalidOperation => {
+            FileErrorKind::InvalidPath
+            | FileErrorKind::InvalidOperation
+            | FileErrorKind::Kept
+            | FileErrorKind::TooDeep => {
                 return Self::invalid("path", message).with("path", e.path.to_string_lossy());
             }
             FileErrorKind::NameTooLong => ErrorCode::NameTooLong,

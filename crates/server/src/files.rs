@@ -4,6 +4,8 @@
 //! whose permissions operations run.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,6 +95,11 @@ impl Place {
         })
     }
 
+    /// The directories that must stay: the workspace, the state directory, and what contains them.
+    pub(crate) fn kept(&self) -> [PathBuf; 2] {
+        [self.sandbox.workspace_path.clone(), self.sandbox.state_dir.clone()]
+    }
+
     /// Runs an operation on a thread of its own, with the permissions of the user of the commands. It runs to its end
     /// if the client disconnects.
     pub(crate) async fn run<T: Send + 'static>(
@@ -154,6 +161,16 @@ impl GivenPath {
             }
         };
         Ok(Self { bytes, field })
+    }
+
+    /// Whether the path begins with a slash.
+    pub(crate) fn is_absolute(&self) -> bool {
+        self.bytes.starts_with(b"/")
+    }
+
+    /// The path as it is.
+    pub(crate) fn to_path(&self) -> PathBuf {
+        OsString::from_vec(self.bytes.clone()).into()
     }
 
     /// The path for responses. Bytes that are not UTF-8 are replaced.

@@ -25,7 +25,7 @@ pub(crate) const INLINE_PARSE_BYTES: usize = 256 << 10;
 const SECRET_FIELDS: [&str; 6] = ["env", "vars", "stdin", "envVars", "text", "keys"];
 
 /// Refuses a compressed body.
-fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(CONTENT_ENCODING) {
         Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::invalid(
             "content-encoding",

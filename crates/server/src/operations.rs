@@ -16,12 +16,14 @@ use crate::error::ApiError;
 use crate::query::pairs;
 
 use ErrorCode::{
-    BodyTooLarge, CommandNotFound, ExecutionConflict, ExecutionLost, FileNotFound, FileSystemError,
-    InvalidCommand, InvalidPort, LimitExceeded, LimitNotSupported, NameTooLong, NoShell, NoSpace,
-    NotDirectory, NotSupported, PermissionDenied, ProcessAlreadyExists, ProcessEnded, ProcessNotFound,
-    ProcessNotStarted, RangeNotSatisfiable, SessionAlreadyExists, SessionDestroyed, SessionNotFound,
-    SessionTerminated, ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull,
-    TerminalNotFound, TooManyLinks, Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
+    BodyTooLarge, CommandNotFound, DirectoryNotEmpty, ExecutionConflict, ExecutionLost, FileExists,
+    FileNotFound, FileSystemError, InvalidCommand, InvalidPort, IsDirectory, LimitExceeded,
+    LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotRegularFile, NotSupported,
+    PermissionDenied, PreconditionFailed, ProcessAlreadyExists, ProcessEnded, ProcessNotFound,
+    ProcessNotStarted, RangeNotSatisfiable, ReadOnly, ResourceBusy, SessionAlreadyExists, SessionDestroyed,
+    SessionNotFound, SessionTerminated, ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen,
+    TerminalInputFull, TerminalNotFound, TooManyLinks, Unauthorized, UpgradeRequired, ValidationFailed,
+    WaitTimeout,
 };
 
 /// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
@@ -57,6 +59,11 @@ const PATH: &[ErrorCode] = &[
     NotSupported,
     FileSystemError,
 ];
+/// Errors of operations on the content of a file.
+const CONTENT: &[ErrorCode] = &[IsDirectory, NotRegularFile, BodyTooLarge];
+/// Errors of operations that change files.
+const CHANGE: &[ErrorCode] =
+    &[FileExists, IsDirectory, DirectoryNotEmpty, NotRegularFile, ReadOnly, ResourceBusy, NoSpace];
 
 /// Errors of each operation besides [`COMMON`] and internal errors.
 const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
@@ -126,6 +133,18 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/env", &[BODY, &[InvalidCommand, NoSpace]]),
     ("POST /api/exists", &[BODY, PATH]),
     ("POST /api/stat", &[BODY, PATH]),
+    ("POST /api/read", &[BODY, PATH, CONTENT]),
+    ("POST /api/read/stream", &[BODY, PATH, CONTENT]),
+    ("GET /api/file", &[PATH, CONTENT, &[RangeNotSatisfiable, PreconditionFailed]]),
+    ("PUT /api/file", &[BODY, PATH, CHANGE, &[PreconditionFailed]]),
+    ("POST /api/list-files", &[BODY, PATH]),
+    ("POST /api/write", &[BODY, PATH, CHANGE]),
+    ("POST /api/delete", &[BODY, PATH, CHANGE]),
+    ("POST /api/rename", &[BODY, PATH, CHANGE]),
+    ("POST /api/move", &[BODY, PATH, CHANGE]),
+    ("POST /api/copy", &[BODY, PATH, CHANGE]),
+    ("POST /api/mkdir", &[BODY, PATH, CHANGE]),
+    ("POST /api/chmod", &[BODY, PATH, CHANGE]),
     ("GET /api/ping", &[]),
     ("GET /api/version", &[]),
     ("GET /api/health", &[]),

@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::layer::{self, Outermost};
 use crate::routes::{
-    environment, events, execute, file_info, logs, output, port, process, recording, screen, service,
-    session, socket, stdin, terminal, terminal_input, terminal_socket,
+    environment, events, execute, file, logs, output, port, process, recording, screen, service, session,
+    socket, stdin, terminal, terminal_input, terminal_socket,
 };
 use crate::{document, operations};
 
@@ -66,8 +66,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(session::reset))
         .routes(routes!(session::set_env))
         .routes(routes!(environment::set))
-        .routes(routes!(file_info::exists))
-        .routes(routes!(file_info::stat))
+        .merge(file::routes())
         .routes(routes!(service::ping))
         .routes(routes!(service::version))
         .routes(routes!(service::health))

@@ -30,6 +30,8 @@ pub(crate) struct SandboxState {
     pub(crate) workspace: String,
     /// The same, as it is on the disk.
     pub(crate) workspace_path: PathBuf,
+    /// The state directory of the engine.
+    pub(crate) state_dir: PathBuf,
     /// Default user of commands; `None` for the user of the server.
     pub(crate) run_as: Option<User>,
     /// Permits of operations on files.
@@ -48,6 +50,7 @@ impl Sandbox {
             engine,
             workspace: config.engine.cwd.to_string_lossy().into_owned(),
             workspace_path: config.engine.cwd.clone(),
+            state_dir: config.engine.state_dir.clone(),
             run_as: config.engine.run_as.clone(),
             file_operations: Arc::new(Semaphore::new(MAX_FILE_OPERATIONS)),
             defaults: config.defaults.clone(),

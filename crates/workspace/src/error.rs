@@ -25,6 +25,10 @@ pub enum FileErrorKind {
     InvalidPath,
     /// The operation is not possible with this path, such as moving a directory into itself.
     InvalidOperation,
+    /// The directory must stay: it is, or contains, the root, the workspace or the state directory.
+    Kept,
+    /// The tree has too many levels.
+    TooDeep,
     /// The path, or a name in it, is too long.
     NameTooLong,
     /// No such file or directory.
@@ -66,6 +70,10 @@ impl FileErrorKind {
         let fixed = match self {
             Self::InvalidPath => "not a valid path; expected at least one character, and no NUL byte",
             Self::InvalidOperation => "the operation is not possible with this path",
+            Self::Kept => {
+                "the directory must stay; it is, or contains, the root, the workspace or the state directory"
+            }
+            Self::TooDeep => "the tree has more than 512 levels; use a command instead",
             Self::NameTooLong => "the path is too long; at most 4,095 bytes, and 255 bytes for each name",
             Self::NotFound => "no such file or directory",
             Self::Exists => "the file exists",

@@ -26,22 +26,37 @@
 //!
 //! Every limit is a public constant beside the operation that it bounds.
 
+mod copy;
 mod error;
 mod find;
 mod identity;
+mod list;
+mod mime;
+mod modify;
+mod open;
 mod path;
 mod pattern;
+mod read;
+mod remove;
 mod replace;
 mod search;
 mod stat;
+mod transfer;
 mod walk;
 mod watch;
+mod write;
 
 pub use error::{FileError, FileErrorKind};
 pub use find::{FindOptions, Found, MAX_FOUND_PATHS, find};
 pub use identity::Identity;
+pub use list::{DEFAULT_LISTED, Entry, ListOptions, Listed, MAX_LISTED, list};
+pub use mime::{DETECTION_BYTES, FileKind};
+pub use modify::{chmod, mkdir};
+pub use open::open;
 pub use path::{Base, MAX_PATH_BYTES, WORKSPACE, resolve};
 pub use pattern::{MAX_PATTERN_BYTES, MAX_REGEX_BYTES, Pattern};
+pub use read::{Content, read};
+pub use remove::{MAX_DEPTH, remove};
 pub use replace::{
     MAX_DIFF_BYTES, MAX_REPLACED_FILE_BYTES, MAX_REPLACED_FILES, MAX_REPLACEMENT_BYTES, ReplaceOptions,
     Replaced, ReplacedFile, SkippedFile, WriteFile, replace,
@@ -51,9 +66,11 @@ pub use search::{
     SearchError, SearchOptions, SearchSummary, search,
 };
 pub use stat::{FileType, Stat, etag, exists, stat};
+pub use transfer::{copy, rename};
 pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};
 pub use watch::{
     CHECK_IDLE_TIMEOUT, COALESCE_WINDOW, Change, ChangeKind, CheckError, CheckStatus, Checked, Checks,
     DEFAULT_EXCLUDES, MAX_CHECKS, MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, MAX_WATCHED_DIRECTORIES, ResyncReason,
     Watch, WatchError, WatchEvent, WatchOptions,
 };
+pub use write::{Condition, Replacement, Saved, Tags, append};

@@ -4,10 +4,12 @@
 //! relative to the working directory of the session that the request names, else to the workspace. `/workspace` means
 //! the workspace on machines without such a directory.
 
+mod event;
 mod list;
 mod request;
 mod response;
 
+pub use event::{FileChunk, FileComplete, FileEvent, FileFailure, FileMetadata};
 pub use list::{FileEntry, FileList, ListOptions, ListRequest, Permissions};
 pub use request::{
     ChmodRequest, CopyRequest, DeleteRequest, FileEncoding, MkdirRequest, PathRequest, ReadRequest,

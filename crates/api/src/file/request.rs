@@ -48,6 +48,7 @@ pub struct ReadRequest {
     pub encoding: Option<FileEncoding>,
     /// Read at most this many bytes from the beginning of the file. Default and maximum: 32 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 33_554_432)]
     pub max_bytes: Option<u64>,
 }
 

@@ -69,12 +69,34 @@ macro_rules! every_case {
                 unenforceable_limit
                 leftovers
             }
+            file_change {
+                delete
+                directories_that_must_stay
+                rename_move_and_copy
+                move_across_file_systems
+                directories_and_modes
+            }
+            file_content {
+                text_and_bytes
+                mode_link_and_append
+                what_cannot_be_read_or_written
+                too_large_to_read
+                stream_of_text
+                lists
+            }
             file_info {
                 exists
                 metadata
                 paths_of_sessions
                 workspace_alias
                 invalid_paths
+            }
+            file_raw {
+                bytes_are_exact
+                ranges
+                conditions
+                unusual_files
+                files_that_change_while_they_are_sent
             }
             output {
                 bytes_are_exact

@@ -12,7 +12,10 @@ mod disconnect;
 mod environment;
 mod exactly_once;
 mod execute;
+mod file_change;
+mod file_content;
 mod file_info;
+mod file_raw;
 pub mod steps;
 #[macro_use]
 mod list;

@@ -6,7 +6,7 @@ use sandcrab_conformance::cases::steps::fresh;
 use sandcrab_conformance::http::{Request, Viewer};
 use serde_json::json;
 
-use crate::support::{ServerProcess, with_timeout};
+use crate::support::{Disk, ServerProcess, with_timeout};
 
 #[tokio::test]
 async fn execution_limit() {
@@ -313,26 +313,4 @@ async fn root_full_disk_of_a_terminal() {
     assert_eq!(lines, expected);
     target.delete_terminal(&id).await;
     server.stop().await;
-}
-
-/// A small file system in memory, unmounted on drop.
-struct Disk {
-    path: std::path::PathBuf,
-}
-
-impl Disk {
-    fn mount(path: std::path::PathBuf, size: &str) -> Self {
-        std::fs::create_dir(&path).unwrap();
-        let mut command = Command::new("mount");
-        let status =
-            command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&path).status();
-        assert!(status.unwrap().success(), "mounting needs root, as on the machines that run the tests");
-        Self { path }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(&self.path).status());
-    }
 }

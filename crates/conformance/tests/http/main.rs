@@ -4,6 +4,7 @@
 
 mod compat;
 mod crash;
+mod files;
 mod health;
 mod http2;
 mod limits;

@@ -44,6 +44,10 @@ pub(super) fn add(operation: &mut Value, id: &str) {
             "Idempotency-Key" => "6f1c2f0e",
             "Last-Event-ID" | "since" => "1234",
             "Range" => "bytes=0-99",
+            "path" => "notes/todo.txt",
+            "pathBase64" => "bm90ZXMvdG9kby50eHQ=",
+            "mode" => "0644",
+            "If-Match" | "If-None-Match" | "If-Range" => "\"1f-2a-b-18a3f-18a3f\"",
             "signal" => "SIGINT",
             _ => continue,
         };

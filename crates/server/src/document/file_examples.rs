@@ -18,6 +18,60 @@ pub(super) fn examples(id: &str) -> Option<(Value, Value)> {
                 "etag": "\"1f-2a-c-18a3f-18a3f\"", "timestamp": time
             }),
         ),
+        "readFile" => (
+            path,
+            json!({
+                "success": true, "path": "notes/todo.txt", "content": "buy a boat\n", "encoding": "utf-8",
+                "isBinary": false, "mimeType": "text/plain", "size": 11, "timestamp": time
+            }),
+        ),
+        "streamFile" => (
+            path,
+            json!([
+                { "type": "metadata", "mimeType": "text/plain", "size": 11, "isBinary": false, "encoding": "utf-8",
+                    "timestamp": time },
+                { "type": "chunk", "data": "buy a boat\n", "timestamp": time },
+                { "type": "complete", "bytesRead": 11, "timestamp": time }
+            ]),
+        ),
+        "getFile" => (Value::Null, json!("buy a boat\n")),
+        "putFile" => (json!("buy a boat\n"), written(time)),
+        "listFiles" => (
+            json!({ "path": "notes", "options": { "recursive": true } }),
+            json!({
+                "success": true, "path": "notes", "count": 1, "timestamp": time, "files": [{
+                    "name": "todo.txt", "absolutePath": "/work/notes/todo.txt", "relativePath": "todo.txt",
+                    "type": "file", "size": 11, "modifiedAt": time, "mode": "rw-r--r--",
+                    "permissions": { "readable": true, "writable": true, "executable": false }
+                }]
+            }),
+        ),
+        "writeFile" => (json!({ "path": "notes/todo.txt", "content": "buy a boat\n" }), written(time)),
+        "deleteFile" => (json!({ "path": "notes", "recursive": true }), done("notes", time)),
+        "changeMode" => (json!({ "path": "run.sh", "mode": "0755" }), done("run.sh", time)),
+        "createDirectory" => (
+            json!({ "path": "notes/old", "recursive": true }),
+            json!({ "success": true, "path": "notes/old", "recursive": true, "timestamp": time }),
+        ),
+        "renameFile" => (json!({ "oldPath": "a.txt", "newPath": "b.txt" }), moved(time)),
+        "moveFile" | "copyFile" => {
+            (json!({ "sourcePath": "a.txt", "destinationPath": "b.txt" }), moved(time))
+        }
         _ => return None,
     })
+}
+
+fn written(time: &str) -> Value {
+    json!({
+        "success": true, "path": "notes/todo.txt", "bytesWritten": 11, "atomic": true,
+        "etag": "\"1f-2a-b-18a3f-18a3f\"", "timestamp": time
+    })
+}
+
+fn done(path: &str, time: &str) -> Value {
+    json!({ "success": true, "path": path, "timestamp": time })
+}
+
+fn moved(time: &str) -> Value {
+    json!({ "success": true, "path": "a.txt", "newPath": "b.txt", "timestamp": time })
 }

@@ -5,11 +5,12 @@ use serde_json::{Map, Value, json};
 use super::{reference, referenced};
 
 /// The unions, and the suffix of their variants' names.
-const UNIONS: [(&str, &str, &str); 6] = [
+const UNIONS: [(&str, &str, &str); 7] = [
     ("ExecuteEvent", "", "Event"),
     ("ProcessEvent", "", "Event"),
     ("ServerEvent", "", "Event"),
     ("PortWatchEvent", "Port", "Event"),
+    ("FileEvent", "File", "Event"),
     ("ServerFrame", "", "Frame"),
     ("TerminalFrame", "Terminal", "Frame"),
 ];

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 use sandcrab_api::Timestamp;
 use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::file::FileEvent;
 use sandcrab_api::port::PortWatchEvent;
 
 use crate::cursor::Cursor;
@@ -50,6 +51,7 @@ pub(crate) enum Payload {
     Process(ProcessEvent),
     Server(ServerEvent),
     PortWatch(PortWatchEvent),
+    File(FileEvent),
 }
 
 impl Payload {
@@ -60,6 +62,7 @@ impl Payload {
             Self::Process(event) => serde_json::to_writer(to, event),
             Self::Server(event) => serde_json::to_writer(to, event),
             Self::PortWatch(event) => serde_json::to_writer(to, event),
+            Self::File(event) => serde_json::to_writer(to, event),
         };
         // Never fails: the wire's types have string keys only, and writing to a Vec cannot fail.
         drop(written);
@@ -81,6 +84,12 @@ impl From<ProcessEvent> for Payload {
 impl From<PortWatchEvent> for Payload {
     fn from(event: PortWatchEvent) -> Self {
         Self::PortWatch(event)
+    }
+}
+
+impl From<FileEvent> for Payload {
+    fn from(event: FileEvent) -> Self {
+        Self::File(event)
     }
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod environment;
 pub(crate) mod events;
 pub(crate) mod execute;
-pub(crate) mod file_info;
+pub(crate) mod file;
 pub(crate) mod logs;
 pub(crate) mod output;
 pub(crate) mod port;

@@ -1,5 +1,7 @@
 //! [`ServerProcess`]: a server that a test may kill.
 
+mod disk;
+
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -11,6 +13,8 @@ use rustix::process::{
     ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
 use sandcrab_conformance::http::{Connection, TEST_TIMEOUT, Target};
+
+pub(crate) use disk::Disk;
 
 const TOKEN: &str = "conformance-token-0123456789abcdef";
 const AGAIN: Duration = Duration::from_millis(5);

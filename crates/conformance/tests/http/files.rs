@@ -1,0 +1,175 @@
+//! Files on full and read-only disks, files of other users, and a server that is killed while it writes.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use sandcrab_conformance::http::{Request, Response, TEST_TIMEOUT, Target};
+use serde_json::json;
+
+use crate::support::{Disk, ServerProcess};
+
+/// A user that is otherwise unused.
+const USER: u32 = 54321;
+
+async fn put(target: &Target, path: &Path, size: usize) -> Response {
+    target
+        .send(Request::new("PUT", format!("/api/file?path={}", path.display())).body(vec![b'x'; size]))
+        .await
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let names =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+/// A write that does not fit changes nothing, and leaves nothing behind.
+#[tokio::test]
+async fn root_full_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(dir.path().join("disk"), "2m");
+    let server = ServerProcess::start(&[]).await;
+    let target = &server.target;
+    let file = disk.path.join("file");
+    fs::write(&file, "old").unwrap();
+    put(target, &file, 5 << 20).await.refused(507, "NO_SPACE");
+    let content = "x".repeat(3 << 20);
+    target.post("/api/write", json!({"path": file, "content": content})).await.refused(507, "NO_SPACE");
+    let large = dir.path().join("large");
+    fs::write(&large, &content).unwrap();
+    for route in ["/api/copy", "/api/move"] {
+        let body = json!({"sourcePath": large, "destinationPath": disk.path.join("large")});
+        target.post(route, body).await.refused(507, "NO_SPACE");
+    }
+    assert_eq!(fs::read_to_string(&large).unwrap().len(), content.len());
+    assert_eq!(
+        (fs::read_to_string(&file).unwrap().as_str(), names(&disk.path)),
+        ("old", vec!["file".into()])
+    );
+    put(target, &file, 1 << 20).await.ok();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn root_read_only_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(dir.path().join("disk"), "2m");
+    let server = ServerProcess::start(&[]).await;
+    let target = &server.target;
+    let file = disk.path.join("file");
+    fs::write(&file, "old").unwrap();
+    let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk.path).status().unwrap();
+    assert!(remount.success());
+    put(target, &file, 3).await.refused(403, "READ_ONLY");
+    let new = disk.path.join("new");
+    for (route, body) in [
+        ("/api/write", json!({"path": file, "content": "x"})),
+        ("/api/write", json!({"path": new, "content": "x"})),
+        ("/api/write", json!({"path": file, "content": "x", "append": true})),
+        ("/api/delete", json!({"path": file})),
+        ("/api/mkdir", json!({"path": new})),
+        ("/api/chmod", json!({"path": file, "mode": "0600"})),
+        ("/api/rename", json!({"oldPath": file, "newPath": new})),
+        ("/api/copy", json!({"sourcePath": file, "destinationPath": new})),
+    ] {
+        target.post(route, body).await.refused(403, "READ_ONLY");
+    }
+    assert_eq!(target.post("/api/read", json!({"path": file})).await.ok()["content"], "old");
+    server.stop().await;
+}
+
+/// Operations have the permissions of the user of the commands, whatever links a command has made.
+#[tokio::test]
+async fn root_files_of_another_user() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let state = dir.path().join("state");
+    let (secret, open) = (dir.path().join("secret"), dir.path().join("open"));
+    fs::write(&secret, "secret").unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir(&open).unwrap();
+    std::os::unix::fs::chown(&open, Some(USER), Some(USER)).unwrap();
+    symlink(&secret, open.join("link")).unwrap();
+    symlink(dir.path(), open.join("up")).unwrap();
+    let server = ServerProcess::start_in(dir, state, &[&format!("run-as={USER}:{USER}")]).await;
+    let target = &server.target;
+    let link = open.join("link");
+    for (route, body) in [
+        ("/api/read", json!({"path": link})),
+        ("/api/read/stream", json!({"path": link})),
+        ("/api/write", json!({"path": link, "content": "x"})),
+        ("/api/delete", json!({"path": open.join("up/secret")})),
+        ("/api/chmod", json!({"path": link, "mode": "0666"})),
+        ("/api/copy", json!({"sourcePath": link, "destinationPath": open.join("copy")})),
+        ("/api/mkdir", json!({"path": open.join("up/new")})),
+    ] {
+        target.post(route, body).await.refused(403, "PERMISSION_DENIED");
+    }
+    put(target, &link, 3).await.refused(403, "PERMISSION_DENIED");
+    target.get(format!("/api/file?path={}", link.display())).await.refused(403, "PERMISSION_DENIED");
+    put(target, &open.join("own"), 3).await.ok();
+    target.post("/api/write", json!({"path": open.join("deep/own"), "content": "x"})).await.ok();
+    for name in ["own", "deep", "deep/own"] {
+        assert_eq!(fs::metadata(open.join(name)).unwrap().uid(), USER, "{name}");
+    }
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+    server.stop().await;
+}
+
+/// A server that is killed in the middle of a body leaves the old content, and nothing else.
+#[tokio::test]
+async fn killed_while_it_writes() {
+    let mut server = ServerProcess::start(&[]).await;
+    let folder = server.folder().join("files");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("file");
+    fs::write(&file, "old").unwrap();
+    let half = Request::new("PUT", format!("/api/file?path={}", file.display()))
+        .header("content-length", "8388608")
+        .body(vec![b'x'; 4 << 20]);
+    let mut connection = server.target.connect().await;
+    connection.send(&half).await.unwrap();
+    // The server has written some of it.
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !has_written(server.pid(), &folder) {
+        assert!(Instant::now() < deadline, "the server has written nothing within {TEST_TIMEOUT:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.crash();
+    assert_eq!((fs::read_to_string(&file).unwrap().as_str(), names(&folder)), ("old", vec!["file".into()]));
+    server.restart().await;
+    put(&server.target, &file, 3).await.ok();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "xxx");
+    server.stop().await;
+}
+
+/// Whether a process has an open file with content in this directory, without a name.
+fn has_written(pid: u32, folder: &Path) -> bool {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten().any(|entry| {
+        let is_there = fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(folder));
+        is_there && fs::metadata(entry.path()).is_ok_and(|file| file.len() >= 1 << 20)
+    })
+}
+
+/// An incomplete body changes nothing.
+#[tokio::test]
+async fn client_disconnects_while_it_writes() {
+    let server = ServerProcess::start(&[]).await;
+    let folder = server.folder().join("files");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("file");
+    fs::write(&file, "old").unwrap();
+    let half = Request::new("PUT", format!("/api/file?path={}", file.display()))
+        .header("content-length", "8388608")
+        .body(vec![b'x'; 4 << 20]);
+    let mut connection = server.target.connect().await;
+    connection.send(&half).await.unwrap();
+    drop(connection);
+    // The connection is gone when the server has dropped the request.
+    server.target.until("/api/health", |health| health["counts"]["connections"] == 1).await;
+    assert_eq!((fs::read_to_string(&file).unwrap().as_str(), names(&folder)), ("old", vec!["file".into()]));
+    server.stop().await;
+}

@@ -1,0 +1,334 @@
+//! Files as raw bytes: `/api/file`.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
+use sandcrab_api::file::{MAX_READ_BYTES, Written};
+use sandcrab_api::{ErrorCode, Timestamp};
+use sandcrab_workspace::{Condition, FileError, Replacement, Tags, etag};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::change::parse_mode;
+use crate::app::App;
+use crate::body::pieces::{self, PieceSource};
+use crate::body::range::{content_range, parse};
+use crate::error::ApiError;
+use crate::files::{Files, GivenPath, Place};
+use crate::input::check_coding;
+use crate::layer::RequestId;
+use crate::origin::Origin;
+use crate::query::Params;
+
+/// Number of pieces read at a time. Raw bytes are only copied, so fewer and larger pieces are faster.
+const PIECES: usize = 4;
+
+/// Number of bytes that are collected before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// The file, as query parameters.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FileParams {
+    /// The path.
+    path: Option<String>,
+    /// The path in base64, instead of `path`.
+    path_base64: Option<String>,
+    /// Session whose working directory relative paths are relative to, if `X-Session-Id` names none.
+    #[expect(dead_code, reason = "it is read by name")]
+    session: Option<String>,
+    /// Same as `session`.
+    #[expect(dead_code, reason = "it is read by name")]
+    session_id: Option<String>,
+}
+
+/// The file to write, as query parameters.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PutParams {
+    /// The path. Missing parent directories are created.
+    path: Option<String>,
+    /// The path in base64, instead of `path`.
+    path_base64: Option<String>,
+    /// Permission bits in octal, such as `0644`. Default: those of the existing file, or 0666 without the umask.
+    mode: Option<String>,
+    /// Session whose working directory relative paths are relative to, if `X-Session-Id` names none.
+    #[expect(dead_code, reason = "it is read by name")]
+    session: Option<String>,
+    /// Same as `session`.
+    #[expect(dead_code, reason = "it is read by name")]
+    session_id: Option<String>,
+}
+
+/// A file that was opened to be sent.
+enum Opened {
+    /// A file with a size.
+    Sized { file: File, metadata: Metadata },
+    /// The content of a file without a size, such as those in `/proc`.
+    Whole { bytes: Vec<u8>, metadata: Metadata },
+}
+
+/// Returns the bytes of a file, of any size.
+///
+/// If the file shrinks while it is sent, the body breaks off.
+#[utoipa::path(get, path = "/api/file", operation_id = "getFile", tag = "files",
+    params(FileParams,
+        ("Range" = Option<String>, Header, description = "A single byte range: `bytes=0-99`, `bytes=100-` or `bytes=-100`."),
+        ("If-Match" = Option<String>, Header, description = "Entity tags: 412 if the file has none of them."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags: 304 if the file has one of them."),
+        ("If-Range" = Option<String>, Header, description = "Entity tag: without it, `Range` is ignored.")),
+    responses(
+        (status = 200, description = "The bytes.", body = Vec<u8>, content_type = "application/octet-stream",
+            headers(("ETag" = String, description = "Entity tag of the file."),
+                ("Accept-Ranges" = String, description = "Always `bytes`."))),
+        (status = 206, description = "The bytes of the range.", body = Vec<u8>, content_type = "application/octet-stream",
+            headers(("ETag" = String, description = "Entity tag of the file."),
+                ("Content-Range" = String, description = "`bytes FROM-TO/SIZE`: position of these bytes, and the total size."))),
+        (status = 304, description = "The client has this file: see `If-None-Match`.")))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    request: RequestId,
+    headers: HeaderMap,
+    files: Files,
+    Params(query): Params<FileParams>,
+) -> Result<Response, ApiError> {
+    let given = GivenPath::new("path", query.path, query.path_base64)?;
+    let condition = condition(&headers)?;
+    let place = files.place(None).await?;
+    let path = place.resolve(&given)?;
+    let opened = place.run(move || open(&path)).await?;
+    let (tag, total) = match &opened {
+        Opened::Sized { metadata, .. } => (etag(metadata), metadata.len()),
+        Opened::Whole { metadata, bytes } => (etag(metadata), bytes.len() as u64),
+    };
+    if condition.if_match.as_ref().is_some_and(|tags| !tags.matches(Some(&tag))) {
+        return Err(
+            ApiError::new(ErrorCode::PreconditionFailed, "the file has another entity tag").with("etag", tag)
+        );
+    }
+    let common = common_headers(&tag)?;
+    if condition.if_none_match.as_ref().is_some_and(|tags| tags.matches(Some(&tag))) {
+        return Ok((StatusCode::NOT_MODIFIED, common).into_response());
+    }
+    let is_same = headers.get(header::IF_RANGE).is_none_or(|wanted| wanted.as_bytes() == tag.as_bytes());
+    let range = headers.get(header::RANGE).filter(|_| is_same).and_then(|value| parse(value, total));
+    let (status, range, shown) = match range {
+        None => (StatusCode::OK, 0..total, None),
+        Some(range) => {
+            let range = range?;
+            let shown = content_range(&range, total)?;
+            (StatusCode::PARTIAL_CONTENT, range, Some(shown))
+        }
+    };
+    let length = HeaderValue::from(range.end - range.start);
+    let body = match opened {
+        Opened::Sized { file, .. } => {
+            pieces::body(FilePieces { file, range }, app.outgoing.clone(), Origin::request(request))
+        }
+        Opened::Whole { bytes, .. } => {
+            let part = usize::try_from(range.start).unwrap_or(0)..usize::try_from(range.end).unwrap_or(0);
+            Body::from(bytes.get(part).unwrap_or_default().to_vec())
+        }
+    };
+    let mut response = (status, common, body).into_response();
+    response.headers_mut().insert(header::CONTENT_LENGTH, length);
+    if let Some(shown) = shown {
+        response.headers_mut().insert(header::CONTENT_RANGE, shown);
+    }
+    Ok(response)
+}
+
+fn open(path: &std::path::Path) -> Result<Opened, FileError> {
+    let (file, metadata) = sandcrab_workspace::open(path)?;
+    if metadata.len() == 0 {
+        let bytes = sandcrab_workspace::read(path, MAX_READ_BYTES, false)?.bytes;
+        return Ok(Opened::Whole { bytes, metadata });
+    }
+    Ok(Opened::Sized { file, metadata })
+}
+
+/// Headers of every response with a file. The type is always the same, so that a browser never runs a page or a script
+/// of a file with the rights of this server.
+fn common_headers(tag: &str) -> Result<[(HeaderName, HeaderValue); 4], ApiError> {
+    Ok([
+        (header::ETAG, HeaderValue::from_str(tag).map_err(ApiError::internal)?),
+        (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ])
+}
+
+/// The bytes of a range of an open file.
+struct FilePieces {
+    file: File,
+    range: Range<u64>,
+}
+
+impl PieceSource for FilePieces {
+    type Error = io::Error;
+
+    fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, io::Error> {
+        let about = about * PIECES;
+        let wanted = usize::try_from(self.range.end - self.range.start).unwrap_or(about).min(about);
+        let mut piece = vec![0; wanted];
+        if wanted == 0 {
+            return Ok(piece);
+        }
+        let count = loop {
+            match self.file.read_at(&mut piece, self.range.start) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        if count == 0 {
+            // The head of the response has the old size.
+            return Err(io::Error::other("the file has become shorter while it was sent"));
+        }
+        self.range.start += count as u64;
+        piece.truncate(count);
+        Ok(piece)
+    }
+
+    fn release(&mut self) {}
+
+    fn is_temporary(_: &io::Error) -> bool {
+        false
+    }
+}
+
+/// Parses `If-Match` and `If-None-Match`.
+fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
+    let tags = |name: HeaderName| -> Result<Option<Tags>, ApiError> {
+        let mut all = Vec::new();
+        for value in headers.get_all(&name) {
+            let invalid =
+                || ApiError::invalid(name.as_str(), "expected `*` or entity tags such as \"1f-2a\"");
+            let text = value.to_str().map_err(|_| invalid())?.trim();
+            if text == "*" {
+                return Ok(Some(Tags::Any));
+            }
+            for tag in text.split(',').map(str::trim) {
+                let tag = tag.strip_prefix("W/").unwrap_or(tag);
+                if tag.len() < 2 || !tag.starts_with('"') || !tag.ends_with('"') {
+                    return Err(invalid());
+                }
+                all.push(tag.to_owned());
+            }
+        }
+        Ok((!all.is_empty()).then_some(Tags::List(all)))
+    };
+    Ok(Condition { if_match: tags(header::IF_MATCH)?, if_none_match: tags(header::IF_NONE_MATCH)? })
+}
+
+/// Writes the body to a file, of any size.
+///
+/// The content replaces the old content at once when the body is complete, and is on the disk when the response is sent.
+/// Mode, owner and extended attributes of an existing file stay. An incomplete body changes nothing.
+#[utoipa::path(put, path = "/api/file", operation_id = "putFile", tag = "files",
+    params(PutParams,
+        ("If-Match" = Option<String>, Header, description = "Entity tags: 412 if the file has none of them."),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: 412 if the file exists.")),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, description = "The file was written.", body = Written,
+        headers(("ETag" = String, description = "Entity tag of the file.")))))]
+pub(crate) async fn put(
+    State(app): State<App>,
+    files: Files,
+    Params(query): Params<PutParams>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let given = GivenPath::new("path", query.path, query.path_base64)?;
+    let mode = parse_mode(query.mode.as_deref())?;
+    check_coding(request.headers())?;
+    let condition = condition(request.headers())?;
+    let place = files.place(None).await?;
+    let path = place.resolve(&given)?;
+    let mut new = place.run(move || Replacement::begin(&path, mode, condition)).await?;
+    let mut body = request.into_body();
+    let mut held = app.hold();
+    let mut buffer = Vec::new();
+    let mut bytes_written = 0;
+    let pause = app.limits.body_timeout;
+    let stalled = |_| ApiError::invalid("body", format!("no data for {pause:?}; send it again"));
+    while let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(stalled)? {
+        let frame = frame.map_err(|e| ApiError::invalid("body", format!("incomplete: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        held.grow(data.len())?;
+        bytes_written += data.len() as u64;
+        buffer.extend_from_slice(&data);
+        if buffer.len() >= WRITE_BYTES {
+            (new, buffer) = write(&place, new, buffer).await?;
+            held.shrink_to(0);
+        }
+    }
+    let saved = place
+        .run(move || {
+            new.write(&buffer)?;
+            new.commit()
+        })
+        .await?;
+    let tag = HeaderValue::from_str(&saved.etag).map_err(ApiError::internal)?;
+    let written = Written {
+        success: true,
+        path: given.shown(),
+        bytes_written,
+        atomic: saved.is_atomic,
+        etag: saved.etag,
+        timestamp: Timestamp::now(),
+    };
+    Ok(([(header::ETAG, tag)], axum::Json(written)).into_response())
+}
+
+/// Writes the buffer, and returns it empty.
+async fn write(
+    place: &Place,
+    mut new: Replacement,
+    mut buffer: Vec<u8>,
+) -> Result<(Replacement, Vec<u8>), ApiError> {
+    place
+        .run(move || {
+            new.write(&buffer)?;
+            buffer.clear();
+            Ok((new, buffer))
+        })
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions() {
+        let of = |name: HeaderName, text: &'static str| {
+            condition(&HeaderMap::from_iter([(name, HeaderValue::from_static(text))])).map_err(|e| e.code())
+        };
+        let list = |tags: &[&str]| Some(Tags::List(tags.iter().map(|&tag| tag.to_owned()).collect()));
+        assert_eq!(of(header::IF_MATCH, "*").unwrap().if_match, Some(Tags::Any));
+        assert_eq!(of(header::IF_MATCH, "\"a\", W/\"b\"").unwrap().if_match, list(&["\"a\"", "\"b\""]));
+        assert_eq!(of(header::IF_NONE_MATCH, "\"a\"").unwrap().if_none_match, list(&["\"a\""]));
+        for invalid in ["a", "\"", "", "\"a\",", "*,"] {
+            assert_eq!(of(header::IF_MATCH, invalid), Err(ErrorCode::ValidationFailed), "{invalid:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_breaks_off() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"0123456789", 0).unwrap();
+        let mut pieces = FilePieces { file, range: 0..10 };
+        assert_eq!(pieces.next_piece(1).unwrap(), b"0123");
+        pieces.file.set_len(6).unwrap();
+        assert_eq!(pieces.next_piece(1).unwrap(), b"45");
+        assert!(pieces.next_piece(1).is_err());
+    }
+}

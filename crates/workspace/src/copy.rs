@@ -1,0 +1,158 @@
+//! Copies trees.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+
+use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::remove::MAX_DEPTH;
+use crate::write::copy_xattrs;
+
+/// What a copy keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attributes {
+    /// Mode, time of modification, and extended attributes.
+    WithoutOwner,
+    /// Also the owner, as far as the user may set it.
+    WithOwner,
+}
+
+/// A directory that is being copied.
+struct Level {
+    entries: Dir,
+    from: OwnedFd,
+    to: OwnedFd,
+    stat: Stat,
+}
+
+/// Copies a file or a tree to a name that does not exist. Errors name `shown`.
+pub(crate) fn copy_tree(
+    from: &Path,
+    to: &Path,
+    attributes: Attributes,
+    shown: &Path,
+) -> Result<(), FileError> {
+    let name = |path: &Path| {
+        CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| FileError::new(FileErrorKind::InvalidPath, shown))
+    };
+    let (from, to) = (name(from)?, name(to)?);
+    let mut levels = Vec::new();
+    levels.extend(copy_entry(CWD, &from, CWD, &to, attributes).at(shown)?);
+    while let Some(level) = levels.last_mut() {
+        let Some(entry) = level.entries.read() else {
+            let Some(done) = levels.pop() else { break };
+            // After the content, which changes the time, and which the mode may forbid.
+            keep(&File::from(done.to), &done.stat, attributes).at(shown)?;
+            continue;
+        };
+        let entry = entry.at(shown)?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match copy_entry(level.from.as_fd(), name, level.to.as_fd(), name, attributes) {
+            Ok(None) => {}
+            Ok(Some(_)) if levels.len() >= MAX_DEPTH => {
+                return Err(FileError::new(FileErrorKind::TooDeep, shown));
+            }
+            Ok(Some(next)) => levels.push(next),
+            // It has been deleted by others.
+            Err(Errno::NOENT) => {}
+            Err(e) => return Err(FileError::of(shown, e)),
+        }
+    }
+    Ok(())
+}
+
+/// Copies one entry. Returns the level of a directory.
+fn copy_entry(
+    from: BorrowedFd<'_>,
+    name: &std::ffi::CStr,
+    to: BorrowedFd<'_>,
+    new: &std::ffi::CStr,
+    attributes: Attributes,
+) -> Result<Option<Level>, Errno> {
+    let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            let from = rustix::fs::openat(from, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+            rustix::fs::mkdirat(to, new, Mode::RWXU)?;
+            let to = rustix::fs::openat(to, new, flags | OFlags::DIRECTORY, Mode::empty())?;
+            Ok(Some(Level { entries: Dir::read_from(&from)?, from, to, stat }))
+        }
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(from, name, Vec::new())?;
+            rustix::fs::symlinkat(&target, to, new)?;
+            own(to, new, &stat, attributes)?;
+            Ok(None)
+        }
+        FileType::RegularFile => {
+            let mut source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
+            // It may have been replaced.
+            if FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode) != FileType::RegularFile {
+                return Err(Errno::NOENT);
+            }
+            let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mut copy = File::from(rustix::fs::openat(to, new, create, Mode::RUSR | Mode::WUSR)?);
+            std::io::copy(&mut source, &mut copy)
+                .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+            copy_xattrs_of(&source, &copy);
+            keep(&copy, &stat, attributes)?;
+            Ok(None)
+        }
+        // FIFOs, sockets and devices. Only root can create devices.
+        other => {
+            rustix::fs::mknodat(to, new, other, Mode::from_raw_mode(stat.st_mode), stat.st_rdev)?;
+            own(to, new, &stat, attributes)?;
+            Ok(None)
+        }
+    }
+}
+
+fn copy_xattrs_of(from: &File, to: &File) {
+    use std::os::fd::AsRawFd;
+    copy_xattrs(Path::new(&format!("/proc/self/fd/{}", from.as_raw_fd())), to);
+}
+
+/// Sets the owner of an entry that cannot be opened.
+fn own(
+    directory: BorrowedFd<'_>,
+    name: &std::ffi::CStr,
+    stat: &Stat,
+    attributes: Attributes,
+) -> Result<(), Errno> {
+    if attributes == Attributes::WithoutOwner {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    match rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::PERM | Errno::INVAL) => Ok(()),
+        owned => owned,
+    }
+}
+
+/// Sets owner, mode and time of a copy.
+fn keep(copy: &File, stat: &Stat, attributes: Attributes) -> Result<(), Errno> {
+    let mut mode = Mode::from_raw_mode(stat.st_mode);
+    if attributes == Attributes::WithOwner {
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        match rustix::fs::fchown(copy, Some(uid), Some(gid)) {
+            Ok(()) => {}
+            // A program of another user must not run as this one.
+            Err(Errno::PERM | Errno::INVAL) => mode.remove(Mode::SUID | Mode::SGID),
+            Err(e) => return Err(e),
+        }
+    }
+    rustix::fs::fchmod(copy, mode)?;
+    let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
+    let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    rustix::fs::futimens(copy, &Timestamps { last_access: omitted, last_modification: modified })
+}

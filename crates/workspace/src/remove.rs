@@ -1,0 +1,161 @@
+//! Deletes files and trees.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{AtPath, FileError, FileErrorKind};
+
+/// Maximum depth of a tree. Each level has an open directory.
+pub const MAX_DEPTH: usize = 512;
+
+/// Deletes a file, or a directory with its content if `recursive`. A symbolic link is deleted itself. Directories that
+/// are, or contain, one of `kept` are refused.
+pub fn remove(path: &Path, recursive: bool, kept: &[PathBuf]) -> Result<(), FileError> {
+    let metadata = std::fs::symlink_metadata(path).at(path)?;
+    if !metadata.is_dir() {
+        return std::fs::remove_file(path).at(path);
+    }
+    check_kept(path, kept)?;
+    if !recursive {
+        return Err(FileError::new(FileErrorKind::IsDirectory, path));
+    }
+    // The kernel cannot remove `.` and `..`.
+    let path = std::fs::canonicalize(path).at(path)?;
+    remove_tree(CWD, path.as_os_str(), &path)
+}
+
+/// Refuses a directory that is, or contains, one of `kept`. The root is always refused.
+pub(crate) fn check_kept(path: &Path, kept: &[PathBuf]) -> Result<(), FileError> {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let same = |other: &Path| {
+        std::fs::metadata(other).is_ok_and(|other| (other.dev(), other.ino()) == (found.dev(), found.ino()))
+    };
+    let is_kept =
+        kept.iter().any(|kept| std::fs::canonicalize(kept).is_ok_and(|kept| kept.ancestors().any(same)));
+    if is_kept || same(Path::new("/")) {
+        return Err(FileError::new(FileErrorKind::Kept, path));
+    }
+    Ok(())
+}
+
+/// A directory whose content is being deleted.
+struct Level {
+    entries: Dir,
+    directory: OwnedFd,
+    name: CString,
+}
+
+impl Level {
+    fn open(parent: BorrowedFd<'_>, name: CString) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(parent, &name, flags, Mode::empty())?;
+        Ok(Self { entries: Dir::read_from(&directory)?, directory, name })
+    }
+}
+
+/// Deletes a directory and its content. It holds one directory per level, and follows no symbolic link, whatever others
+/// do at the same time. Other file systems that are mounted below are not entered.
+pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<(), FileError> {
+    let name =
+        CString::new(name.as_bytes()).map_err(|_| FileError::new(FileErrorKind::InvalidPath, shown))?;
+    let first = Level::open(parent, name).at(shown)?;
+    let device = rustix::fs::fstat(&first.directory).at(shown)?.st_dev;
+    let mut levels = vec![first];
+    while let Some(level) = levels.last_mut() {
+        let Some(entry) = level.entries.read() else {
+            let Some(done) = levels.pop() else { break };
+            let parent = levels.last().map_or(parent, |level| level.directory.as_fd());
+            match rustix::fs::unlinkat(parent, &done.name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => continue,
+                Err(e) => return Err(FileError::of(shown, e)),
+            }
+        };
+        let entry = entry.at(shown)?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if entry.file_type() != FileType::Directory {
+            match rustix::fs::unlinkat(&level.directory, name, AtFlags::empty()) {
+                // It has been deleted by others.
+                Ok(()) | Err(Errno::NOENT) => continue,
+                // The file system does not tell types, or the entry was replaced.
+                Err(Errno::ISDIR) => {}
+                Err(e) => return Err(FileError::of(shown, e)),
+            }
+        }
+        let next = match Level::open(level.directory.as_fd(), name.to_owned()) {
+            Ok(next) => next,
+            Err(Errno::NOENT) => continue,
+            Err(e) => return Err(FileError::of(shown, e)),
+        };
+        if rustix::fs::fstat(&next.directory).at(shown)?.st_dev != device {
+            return Err(FileError::new(FileErrorKind::Busy, shown));
+        }
+        if levels.len() >= MAX_DEPTH {
+            return Err(FileError::new(FileErrorKind::TooDeep, shown));
+        }
+        levels.push(next);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_links_and_trees() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir_all(at("tree/a/b")).unwrap();
+        fs::create_dir(at("outside")).unwrap();
+        fs::write(at("outside/kept"), "").unwrap();
+        fs::write(at("tree/a/b/odd\n\u{e9}"), "").unwrap();
+        symlink(at("outside"), at("tree/link")).unwrap();
+        symlink(at("outside"), at("link")).unwrap();
+        assert_eq!(remove(&at("tree"), false, &[]).unwrap_err().kind, FileErrorKind::IsDirectory);
+        remove(&at("tree"), true, &[]).unwrap();
+        remove(&at("link"), true, &[]).unwrap();
+        assert!(!at("tree").exists() && fs::symlink_metadata(at("link")).is_err());
+        remove(&at("outside/kept"), false, &[]).unwrap();
+        assert_eq!(remove(&at("tree"), true, &[]).unwrap_err().kind, FileErrorKind::NotFound);
+    }
+
+    #[test]
+    fn kept_directories_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = directory.path().join("a/workspace");
+        fs::create_dir_all(workspace.join("x")).unwrap();
+        symlink(&workspace, directory.path().join("link")).unwrap();
+        let kept = [workspace.clone()];
+        for refused in [workspace.clone(), workspace.join("x/.."), directory.path().join("a"), "/".into()] {
+            // Not recursive, so that nothing is lost if it is not refused.
+            assert_eq!(remove(&refused, false, &kept).unwrap_err().kind, FileErrorKind::Kept, "{refused:?}");
+        }
+        // The link is not the directory.
+        remove(&directory.path().join("link"), true, &kept).unwrap();
+        remove(&workspace.join("x"), true, &kept).unwrap();
+        assert!(workspace.exists());
+    }
+
+    #[test]
+    fn deep_trees_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut below = rustix::fs::open(directory.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..MAX_DEPTH + 10 {
+            rustix::fs::mkdirat(&below, "d", Mode::RWXU).unwrap();
+            below = rustix::fs::openat(&below, "d", OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        assert_eq!(remove(&directory.path().join("d"), true, &[]).unwrap_err().kind, FileErrorKind::TooDeep);
+    }
+}

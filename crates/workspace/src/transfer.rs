@@ -1,0 +1,221 @@
+//! Renames, moves and copies files and trees.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::io::Errno;
+
+use crate::copy::{Attributes, copy_tree};
+use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::remove::{check_kept, remove_tree};
+use crate::write::temporary_name;
+
+/// Moves a file or directory. A symbolic link is moved itself. Across file systems it is copied, and the source is
+/// deleted when the copy is complete. An existing file, or an empty directory, is replaced only with `overwrite`.
+pub fn rename(from: &Path, to: &Path, overwrite: bool, kept: &[PathBuf]) -> Result<(), FileError> {
+    let metadata = std::fs::symlink_metadata(from).at(from)?;
+    if metadata.is_dir() {
+        check_kept(from, kept)?;
+    }
+    match rename_entry(from, to, overwrite) {
+        Err(Errno::XDEV) => {}
+        renamed => return renamed.map_err(|e| of_either(from, to, e)),
+    }
+    place_copy(from, &metadata, to, overwrite, Attributes::WithOwner)?;
+    if metadata.is_dir() {
+        return remove_tree(CWD, from.as_os_str(), from);
+    }
+    std::fs::remove_file(from).at(from)
+}
+
+/// Copies a file, or a directory with its content. Symbolic links in a tree stay links; one that is given as the path is
+/// followed. Modes, times and extended attributes are kept. The copy appears when it is complete.
+pub fn copy(from: &Path, to: &Path, overwrite: bool) -> Result<(), FileError> {
+    let metadata = std::fs::metadata(from).at(from)?;
+    let source = std::fs::canonicalize(from).at(from)?;
+    if !overwrite && std::fs::symlink_metadata(to).is_ok() {
+        return Err(FileError::new(FileErrorKind::Exists, to));
+    }
+    place_copy(&source, &metadata, to, overwrite, Attributes::WithoutOwner)
+}
+
+/// Copies to a temporary name beside the destination, and renames it.
+fn place_copy(
+    from: &Path,
+    metadata: &Metadata,
+    to: &Path,
+    overwrite: bool,
+    attributes: Attributes,
+) -> Result<(), FileError> {
+    let parent = match to.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => return Err(FileError::new(FileErrorKind::Exists, to)),
+    };
+    if metadata.is_dir() {
+        refuse_inside(from, metadata, parent)?;
+    }
+    if overwrite && std::fs::symlink_metadata(to).is_ok_and(|found| found.is_dir() != metadata.is_dir()) {
+        let kind = if metadata.is_dir() { FileErrorKind::NotDirectory } else { FileErrorKind::IsDirectory };
+        return Err(FileError::new(kind, to));
+    }
+    let temporary = Unfinished(Some(parent.join(temporary_name().at(to)?)));
+    let Some(name) = &temporary.0 else { return Ok(()) };
+    copy_tree(from, name, attributes, to)?;
+    rename_entry(name, to, overwrite).at(to)?;
+    temporary.finish();
+    Ok(())
+}
+
+/// Refuses to copy a directory into itself.
+fn refuse_inside(from: &Path, metadata: &Metadata, parent: &Path) -> Result<(), FileError> {
+    let parent = std::fs::canonicalize(parent).at(parent)?;
+    let is_inside = parent.ancestors().any(|above| {
+        std::fs::metadata(above)
+            .is_ok_and(|above| (above.dev(), above.ino()) == (metadata.dev(), metadata.ino()))
+    });
+    if is_inside {
+        return Err(FileError::new(FileErrorKind::InvalidOperation, from));
+    }
+    Ok(())
+}
+
+fn rename_entry(from: &Path, to: &Path, overwrite: bool) -> Result<(), Errno> {
+    let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+    match rustix::fs::renameat_with(CWD, from, CWD, to, flags) {
+        // The file system does not support the flag, or the rename is invalid.
+        Err(Errno::INVAL) if !overwrite => match rustix::fs::statat(CWD, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(_) => rustix::fs::renameat(CWD, from, CWD, to),
+        },
+        renamed => renamed,
+    }
+}
+
+/// An error of a rename is one of its source only if the destination cannot be the reason.
+fn of_either(from: &Path, to: &Path, e: Errno) -> FileError {
+    let is_source = e == Errno::NOENT && std::fs::symlink_metadata(from).is_err();
+    FileError::of(if is_source || e == Errno::INVAL { from } else { to }, e)
+}
+
+/// A copy that is deleted unless it is finished.
+struct Unfinished(Option<PathBuf>);
+
+impl Unfinished {
+    fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(path) = &self.0 else { return };
+        // Nothing more can be done if this fails.
+        if remove_tree(CWD, path.as_os_str(), path).is_err() {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// A tree with every kind of entry.
+    fn tree(at: &Path) {
+        fs::create_dir_all(at.join("dir/empty")).unwrap();
+        fs::write(at.join("dir/file"), "content").unwrap();
+        fs::set_permissions(at.join("dir/file"), fs::Permissions::from_mode(0o4751)).unwrap();
+        fs::set_permissions(at.join("dir/empty"), fs::Permissions::from_mode(0o500)).unwrap();
+        symlink("nowhere", at.join("dir/link")).unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(CWD, at.join("dir/fifo"), kind, mode, 0).unwrap();
+    }
+
+    fn assert_tree(at: &Path) {
+        assert_eq!(names(&at.join("dir")), ["empty", "fifo", "file", "link"]);
+        assert_eq!(fs::read_to_string(at.join("dir/file")).unwrap(), "content");
+        assert_eq!(fs::metadata(at.join("dir/file")).unwrap().mode() & 0o7777, 0o4751);
+        assert_eq!(fs::metadata(at.join("dir/empty")).unwrap().mode() & 0o7777, 0o500);
+        assert_eq!(fs::read_link(at.join("dir/link")).unwrap(), Path::new("nowhere"));
+    }
+
+    #[test]
+    fn renames() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("a"), "a").unwrap();
+        fs::write(at("b"), "b").unwrap();
+        fs::create_dir_all(at("dir/full")).unwrap();
+        let kind =
+            |from: &str, to: &str, overwrite| rename(&at(from), &at(to), overwrite, &[]).unwrap_err().kind;
+        assert_eq!(kind("a", "b", false), FileErrorKind::Exists);
+        rename(&at("a"), &at("b"), true, &[]).unwrap();
+        assert_eq!(fs::read_to_string(at("b")).unwrap(), "a");
+        assert_eq!(kind("none", "x", true), FileErrorKind::NotFound);
+        assert_eq!(kind("b", "none/x", true), FileErrorKind::NotFound);
+        assert_eq!(kind("b", "dir", true), FileErrorKind::IsDirectory);
+        assert_eq!(kind("dir", "dir/full/x", true), FileErrorKind::InvalidOperation);
+        fs::create_dir(at("other")).unwrap();
+        assert_eq!(kind("other", "dir", true), FileErrorKind::NotEmpty);
+        rename(&at("dir"), &at("other"), true, &[]).unwrap();
+        assert_eq!(
+            rename(&at("other"), &at("b"), false, &[at("other/full")]).unwrap_err().kind,
+            FileErrorKind::Kept
+        );
+        assert_eq!(names(directory.path()), ["b", "other"]);
+    }
+
+    #[test]
+    fn copies() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        tree(directory.path());
+        copy(&at("dir"), &at("copy"), true).unwrap();
+        fs::create_dir(at("in")).unwrap();
+        rename(&at("copy"), &at("in/dir"), true, &[]).unwrap();
+        assert_tree(&at("in"));
+        assert_tree(directory.path());
+        copy(&at("dir/file"), &at("file"), false).unwrap();
+        assert_eq!(copy(&at("dir/file"), &at("file"), false).unwrap_err().kind, FileErrorKind::Exists);
+        symlink("file", at("link")).unwrap();
+        copy(&at("link"), &at("followed"), true).unwrap();
+        assert!(fs::symlink_metadata(at("followed")).unwrap().is_file());
+        let kind = |from: &str, to: &str| copy(&at(from), &at(to), true).unwrap_err().kind;
+        assert_eq!(kind("dir", "dir/empty/x"), FileErrorKind::InvalidOperation);
+        assert_eq!(kind("dir", "in"), FileErrorKind::NotEmpty);
+        assert_eq!(kind("dir", "file"), FileErrorKind::NotDirectory);
+        assert_eq!(kind("file", "dir"), FileErrorKind::IsDirectory);
+        assert_eq!(kind("none", "x"), FileErrorKind::NotFound);
+        assert_eq!(names(directory.path()), ["dir", "file", "followed", "in", "link"]);
+    }
+
+    /// `/dev/shm` is another file system nearly everywhere.
+    #[test]
+    fn moves_across_file_systems() {
+        let directory = tempfile::tempdir().unwrap();
+        let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
+        if fs::metadata(other.path()).unwrap().dev() == fs::metadata(directory.path()).unwrap().dev() {
+            return;
+        }
+        tree(directory.path());
+        rename(&directory.path().join("dir"), &other.path().join("dir"), false, &[]).unwrap();
+        assert_tree(other.path());
+        assert!(names(directory.path()).is_empty());
+        fs::write(directory.path().join("file"), "x").unwrap();
+        let taken = rename(&directory.path().join("file"), &other.path().join("dir"), true, &[]);
+        assert_eq!(taken.unwrap_err().kind, FileErrorKind::IsDirectory);
+        assert_eq!((names(directory.path()), names(other.path())), (vec!["file".into()], vec!["dir".into()]));
+    }
+}

@@ -1,0 +1,237 @@
+//! Writes files: atomically ([`Replacement`]), or at the end ([`append`]).
+
+mod condition;
+mod in_place;
+mod preserve;
+mod temporary;
+
+use std::fs::{File, Metadata};
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::open::check_regular;
+use crate::stat::etag;
+
+pub use condition::{Condition, Tags};
+pub(crate) use preserve::copy_xattrs;
+use temporary::Temporary;
+pub(crate) use temporary::temporary_name;
+
+/// Maximum number of symbolic links on the way to a file that does not exist, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Number of locks of commits. Two paths may share one.
+const LOCKS: usize = 64;
+
+/// Held by a commit while it checks its condition and renames, so that of two writers with the same condition one fails.
+static COMMITS: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
+
+/// The result of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// Whether readers saw either the old or the new content.
+    pub is_atomic: bool,
+    /// Whether the file did not exist.
+    pub is_new: bool,
+    /// The entity tag of the file.
+    pub etag: String,
+}
+
+/// New content of a file. It replaces the old content when it is complete. Dropped before, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Replacement {
+    /// The path for errors.
+    shown: PathBuf,
+    /// The file without symbolic links.
+    target: PathBuf,
+    directory: OwnedFd,
+    destination: Destination,
+    old: Option<Metadata>,
+    condition: Condition,
+    mode: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Destination {
+    /// A temporary file beside the target.
+    Temporary(Temporary),
+    /// The target itself, because no file can be created beside it.
+    Target(File),
+}
+
+impl Replacement {
+    /// Prepares to replace the content of a file. Missing parent directories are created. A symbolic link stays, and
+    /// the file that it names is replaced. `mode` replaces the permission bits, which an existing file keeps otherwise.
+    pub fn begin(path: &Path, mode: Option<u32>, condition: Condition) -> Result<Self, FileError> {
+        let target = target(path)?;
+        let parent = target.parent().ok_or_else(|| FileError::new(FileErrorKind::IsDirectory, path))?;
+        let old = existing(&target)?;
+        condition.check(old.as_ref().map(etag).as_deref(), path)?;
+        if old.is_some() {
+            // A rename needs permission for the directory only, but a file that its user may not write stays.
+            match rustix::fs::accessat(CWD, &target, Access::WRITE_OK, AtFlags::EACCESS) {
+                Ok(()) | Err(Errno::TXTBSY | Errno::NOSYS | Errno::INVAL) => {}
+                Err(e) => return Err(FileError::of(path, e)),
+            }
+        } else {
+            std::fs::create_dir_all(parent).at(path)?;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(parent, flags, Mode::empty()).at(path)?;
+        let is_private = old.is_some() || mode.is_some();
+        let destination = match Temporary::create(directory.as_fd(), is_private) {
+            Ok(temporary) => Destination::Temporary(temporary),
+            Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::ROFS | Errno::OPNOTSUPP)
+                if old.is_some() =>
+            {
+                Destination::Target(in_place::open(&target).at(path)?)
+            }
+            Err(e) => return Err(FileError::of(path, e)),
+        };
+        let shown = path.to_owned();
+        let mut new = Self { shown, target, directory, destination, old, condition, mode };
+        if let (Destination::Temporary(temporary), Some(old)) = (&new.destination, &new.old)
+            && !preserve::owner(&temporary.file, old).at(path)?
+        {
+            // The owner of the file would change.
+            new.destination = Destination::Target(in_place::open(&new.target).at(path)?);
+        }
+        if let Destination::Target(file) = &new.destination {
+            in_place::truncate(file).at(path)?;
+        }
+        Ok(new)
+    }
+
+    /// Writes the next bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        let file = match &mut self.destination {
+            Destination::Temporary(temporary) => &mut temporary.file,
+            Destination::Target(file) => file,
+        };
+        file.write_all(bytes).at(&self.shown)
+    }
+
+    /// Replaces the file with the written content, and waits until it is on the disk.
+    pub fn commit(self) -> Result<Saved, FileError> {
+        let Self { shown, target, directory, destination, old, condition, mode } = self;
+        let is_new = old.is_none();
+        let saved = |file: &File, is_atomic| {
+            let etag = etag(&file.metadata().at(&shown)?);
+            Ok(Saved { is_atomic, is_new, etag })
+        };
+        let mut temporary = match destination {
+            Destination::Temporary(temporary) => temporary,
+            Destination::Target(file) => {
+                preserve::mode(&file, mode).at(&shown)?;
+                in_place::sync(&file).at(&shown)?;
+                return saved(&file, false);
+            }
+        };
+        if let Some(old) = &old {
+            preserve::copy_xattrs(&target, &temporary.file);
+            preserve::mode(&temporary.file, mode.or(Some(old.mode() & 0o7777))).at(&shown)?;
+        } else {
+            preserve::mode(&temporary.file, mode).at(&shown)?;
+        }
+        temporary.file.sync_all().at(&shown)?;
+        let name = target.file_name().ok_or_else(|| FileError::new(FileErrorKind::IsDirectory, &shown))?;
+        let lock = lock(&target);
+        let now = existing(&target)?;
+        condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
+        let renamed = temporary.rename_to(directory.as_fd(), name, now.is_none());
+        drop(lock);
+        match renamed {
+            Ok(()) => {}
+            // A mount point, or a file of another user in a directory with the sticky bit.
+            Err(Errno::BUSY | Errno::PERM | Errno::ACCESS) if now.is_some() => {
+                let file = in_place::open(&target).at(&shown)?;
+                in_place::copy(&temporary.file, &file).at(&shown)?;
+                preserve::mode(&file, mode).at(&shown)?;
+                return saved(&file, false);
+            }
+            Err(e) => return Err(FileError::of(&shown, e)),
+        }
+        sync_directory(target.parent());
+        saved(&temporary.file, true)
+    }
+}
+
+fn lock(target: &Path) -> std::sync::MutexGuard<'static, ()> {
+    let bytes = target.as_os_str().as_bytes();
+    let hash = bytes.iter().fold(7_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into()));
+    COMMITS[hash % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a rename durable. Directories that cannot be opened or synced are left to the kernel.
+fn sync_directory(directory: Option<&Path>) {
+    let opened = directory.map(File::open);
+    if let Some(Ok(directory)) = opened {
+        drop(directory.sync_all());
+    }
+}
+
+/// The metadata of an existing regular file.
+fn existing(target: &Path) -> Result<Option<Metadata>, FileError> {
+    match std::fs::symlink_metadata(target) {
+        Ok(metadata) => check_regular(target, &metadata).map(|()| Some(metadata)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(FileError::of(target, e)),
+    }
+}
+
+/// The path of the file that a path names, without symbolic links. The file need not exist.
+fn target(path: &Path) -> Result<PathBuf, FileError> {
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(FileError::new(FileErrorKind::IsDirectory, path));
+    }
+    let mut followed = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match std::fs::canonicalize(&followed) {
+            Ok(found) => return Ok(found),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(FileError::of(path, e)),
+        }
+        // A symbolic link without a target: the target is created.
+        match std::fs::read_link(&followed) {
+            Ok(link) => followed = followed.parent().unwrap_or(Path::new("/")).join(link),
+            Err(_) if followed.file_name().is_none() => {
+                return Err(FileError::new(FileErrorKind::IsDirectory, path));
+            }
+            Err(_) => return Ok(followed),
+        }
+    }
+    Err(FileError::new(FileErrorKind::TooManyLinks, path))
+}
+
+/// Appends to a file, which is created if it does not exist. Readers may see a part of the bytes.
+pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Saved, FileError> {
+    let target = target(path)?;
+    let is_new = existing(&target)?.is_none();
+    if let (true, Some(parent)) = (is_new, target.parent()) {
+        std::fs::create_dir_all(parent).at(path)?;
+    }
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(&target, flags, Mode::from_bits_truncate(0o666)).at(path)?);
+    check_regular(path, &file.metadata().at(path)?)?;
+    file.write_all(bytes).at(path)?;
+    preserve::mode(&file, mode).at(path)?;
+    in_place::sync(&file).at(path)?;
+    let etag = etag(&file.metadata().at(path)?);
+    Ok(Saved { is_atomic: false, is_new, etag })
+}
+
+#[cfg(test)]
+mod tests;

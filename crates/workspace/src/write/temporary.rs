@@ -1,0 +1,83 @@
+//! [`Temporary`]: a file without a name until it is complete, where the file system supports this.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+/// A new file in a directory.
+#[derive(Debug)]
+pub(super) struct Temporary {
+    pub(super) file: File,
+    /// Its directory and name, if it has one. The name is removed on drop.
+    named: Option<(OwnedFd, OsString)>,
+}
+
+/// A name that no other file has.
+pub(crate) fn temporary_name() -> Result<OsString, Errno> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!(".sandcrab-{:016x}.tmp", u64::from_ne_bytes(random)).into())
+}
+
+impl Temporary {
+    /// Creates a file. A private one can only be opened by its owner until it gets its permission bits.
+    pub(super) fn create(directory: BorrowedFd<'_>, is_private: bool) -> Result<Self, Errno> {
+        let mode = Mode::from_bits_truncate(if is_private { 0o600 } else { 0o666 });
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode) {
+            Ok(file) => return Ok(Self { file: file.into(), named: None }),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
+            Err(e) => return Err(e),
+        }
+        let name = temporary_name()?;
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(directory, &name, flags, mode)?.into();
+        Ok(Self { file, named: Some((directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?, name)) })
+    }
+
+    /// Gives it a name in its directory. It replaces the file of this name.
+    pub(super) fn rename_to(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &OsStr,
+        is_new: bool,
+    ) -> Result<(), Errno> {
+        if self.named.is_none() {
+            // A new file needs no temporary name.
+            if is_new && self.link(directory, name).is_ok() {
+                return Ok(());
+            }
+            let temporary = temporary_name()?;
+            self.link(directory, &temporary)?;
+            self.named = Some((directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?, temporary));
+        }
+        let Some((_, temporary)) = &self.named else { return Err(Errno::NOENT) };
+        rustix::fs::renameat_with(directory, temporary, directory, name, RenameFlags::empty())?;
+        self.named = None;
+        Ok(())
+    }
+
+    /// Gives an unnamed file a name.
+    fn link(&self, directory: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        match rustix::fs::linkat(CWD, &own, directory, name, AtFlags::SYMLINK_FOLLOW) {
+            // Without /proc. It needs a capability before Linux 6.10.
+            Err(Errno::NOENT) => {
+                rustix::fs::linkat(self.file.as_fd(), "", directory, name, AtFlags::EMPTY_PATH)
+            }
+            linked => linked,
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some((directory, name)) = &self.named {
+            // Nothing more can be done if this fails.
+            let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        }
+    }
+}
