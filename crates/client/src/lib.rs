@@ -62,6 +62,7 @@ mod address;
 mod client;
 mod error;
 mod execute;
+mod file;
 mod key;
 #[cfg(test)]
 mod newer;
@@ -77,6 +78,7 @@ mod terminal;
 pub use address::{Address, AddressError};
 pub use client::Client;
 pub use error::ClientError;
+pub use file::PutOptions;
 pub use process::{FollowOptions, KillOptions, LogOptions, OutputStream, ProcessFilter, RawOutput};
 pub use retry::RESUME_WINDOW;
 pub use sandcrab_api as api;

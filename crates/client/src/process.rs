@@ -79,6 +79,10 @@ pub struct RawOutput {
 }
 
 impl RawOutput {
+    pub(crate) fn new(client: Client, response: Response) -> Self {
+        Self { client, response }
+    }
+
     /// The next bytes; `None` after the last.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
         self.response.chunk().await.map_err(|e| self.client.failed(&e))
@@ -211,7 +215,7 @@ impl Client {
         if from > 0 {
             request = request.header(RANGE, format!("bytes={from}-"));
         }
-        Ok(RawOutput { client: self.clone(), response: self.send(request).await? })
+        Ok(RawOutput::new(self.clone(), self.send(request).await?))
     }
 
     /// Follows the output of a process until it ends.

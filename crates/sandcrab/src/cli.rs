@@ -89,6 +89,16 @@ pub(crate) enum Command {
     // Sessions and the environment.
     Session(commands::session::SessionArgs),
     Env(commands::env::EnvArgs),
+    // Files.
+    Ls(commands::ls::LsArgs),
+    Cat(commands::cat::CatArgs),
+    Write(commands::write::WriteArgs),
+    Cp(commands::cp::CpArgs),
+    Mv(commands::mv::MvArgs),
+    Rm(commands::rm::RmArgs),
+    Mkdir(commands::mkdir::MkdirArgs),
+    Chmod(commands::chmod::ChmodArgs),
+    Stat(commands::stat::StatArgs),
     // The workspace.
     Ports(commands::ports::PortsArgs),
     // The server.

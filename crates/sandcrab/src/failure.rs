@@ -116,6 +116,11 @@ impl Failure {
         Self::io(format!("failed to read standard input: {error}"))
     }
 
+    /// A local file that cannot be read or written.
+    pub(crate) fn local_file(what: &str, path: &Path, error: &io::Error) -> Self {
+        Self::io(format!("failed to {what} {}: {error}", path.display()))
+    }
+
     /// The local terminal cannot be used.
     pub(crate) fn terminal(error: &io::Error) -> Self {
         Self::io(format!("failed to use the terminal: {error}"))

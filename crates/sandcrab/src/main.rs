@@ -36,6 +36,7 @@ mod several;
 mod table;
 mod terminal;
 mod terminal_args;
+mod transfer;
 mod tty;
 
 use std::process::ExitCode;
@@ -108,6 +109,15 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         // Handled before.
         Command::Serve(_) => Ok(0),
         Command::Health(_) => commands::health::run(global, output).await,
+        Command::Ls(args) => commands::ls::run(args, global, output).await,
+        Command::Cat(args) => commands::cat::run(args, global, output).await,
+        Command::Write(args) => commands::write::run(args, global, output).await,
+        Command::Cp(args) => commands::cp::run(args, global, output).await,
+        Command::Mv(args) => commands::mv::run(args, global, output).await,
+        Command::Rm(args) => commands::rm::run(args, global, output).await,
+        Command::Mkdir(args) => commands::mkdir::run(args, global, output).await,
+        Command::Chmod(args) => commands::chmod::run(args, global, output).await,
+        Command::Stat(args) => commands::stat::run(args, global, output).await,
         Command::Ports(_) => commands::ports::run(global, output).await,
         Command::Events(_) => commands::events::run(global, output).await,
         Command::Completions(args) => commands::completions::run(&args, output),

@@ -39,7 +39,7 @@ fn help(path: &[&str]) -> String {
 }
 
 /// The command for each operation of the API.
-const COMMANDS: [(&str, &str); 37] = [
+const COMMANDS: [(&str, &str); 53] = [
     ("setEnv", "env"),
     ("events", "events"),
     ("execute", "exec"),
@@ -77,6 +77,22 @@ const COMMANDS: [(&str, &str); 37] = [
     ("waitForTerminal", "terminal wait"),
     ("getTerminalRecording", "record"),
     ("getProcessRecording", "record"),
+    ("getFile", "cat"),
+    ("putFile", "write"),
+    ("readFile", "cat"),
+    ("streamFile", "cat"),
+    ("listFiles", "ls"),
+    ("statFile", "stat"),
+    ("fileExists", "stat"),
+    ("writeFile", "write"),
+    ("deleteFile", "rm"),
+    ("renameFile", "mv"),
+    ("moveFile", "mv"),
+    ("copyFile", "cp"),
+    ("createDirectory", "mkdir"),
+    ("changeMode", "chmod"),
+    ("listPorts", "ports"),
+    ("watchPort", "ports"),
 ];
 
 /// A new operation fails this test until it has a command.

@@ -6,6 +6,7 @@ mod completions;
 mod errors;
 mod exec;
 mod explain;
+mod files;
 mod help;
 mod input_log;
 mod options;

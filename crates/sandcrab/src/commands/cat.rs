@@ -1,0 +1,47 @@
+//! `sandcrab cat`.
+
+use clap::Args;
+use sandcrab_api::file::ReadRequest;
+
+use crate::cli::GlobalOptions;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::several::Several;
+
+/// Print files of the sandbox.
+///
+/// The bytes are printed as they are. With --json, each file is a document with its content and type, at most 32 MiB.
+#[derive(Debug, Args)]
+pub(crate) struct CatArgs {
+    /// The files.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// Session whose working directory relative paths are relative to.
+    #[arg(short, long, value_name = "ID")]
+    session: Option<String>,
+}
+
+pub(crate) async fn run(args: CatArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
+    let client = global.client()?;
+    let mut several = Several::new(output, &args.paths);
+    for path in &args.paths {
+        if output.json {
+            let request = ReadRequest {
+                path: Some(path.clone()),
+                session_id: args.session.clone(),
+                ..ReadRequest::default()
+            };
+            if let Some(content) = several.check(client.read_file(&request).await)? {
+                several.document(&content)?;
+            }
+            continue;
+        }
+        let Some(mut file) = several.check(client.get_file(path, args.session.as_deref()).await)? else {
+            continue;
+        };
+        while let Some(bytes) = file.chunk().await? {
+            output.bytes(&bytes)?;
+        }
+    }
+    Ok(several.exit_code())
+}

@@ -1,0 +1,42 @@
+//! `sandcrab mkdir`.
+
+use clap::Args;
+use sandcrab_api::file::MkdirRequest;
+
+use crate::cli::GlobalOptions;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::several::Several;
+
+/// Create directories in the sandbox.
+#[derive(Debug, Args)]
+pub(crate) struct MkdirArgs {
+    /// The directories.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// Also create missing parent directories, and accept existing directories.
+    #[arg(short, long)]
+    parents: bool,
+    /// Session whose working directory relative paths are relative to.
+    #[arg(short, long, value_name = "ID")]
+    session: Option<String>,
+}
+
+pub(crate) async fn run(args: MkdirArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
+    let client = global.client()?;
+    let mut several = Several::new(output, &args.paths);
+    for path in &args.paths {
+        let request = MkdirRequest {
+            path: Some(path.clone()),
+            session_id: args.session.clone(),
+            recursive: Some(args.parents),
+            ..MkdirRequest::default()
+        };
+        if let Some(done) = several.check(client.make_directory(&request).await)?
+            && output.json
+        {
+            several.document(&done)?;
+        }
+    }
+    Ok(several.exit_code())
+}

@@ -1,0 +1,44 @@
+//! `sandcrab rm`.
+
+use clap::Args;
+use sandcrab_api::file::DeleteRequest;
+
+use crate::cli::GlobalOptions;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::several::Several;
+
+/// Delete files of the sandbox.
+///
+/// A symbolic link is deleted itself. The workspace, and the directories that contain it, cannot be deleted.
+#[derive(Debug, Args)]
+pub(crate) struct RmArgs {
+    /// The files.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// Delete directories with their content.
+    #[arg(short, long)]
+    recursive: bool,
+    /// Session whose working directory relative paths are relative to.
+    #[arg(short, long, value_name = "ID")]
+    session: Option<String>,
+}
+
+pub(crate) async fn run(args: RmArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
+    let client = global.client()?;
+    let mut several = Several::new(output, &args.paths);
+    for path in &args.paths {
+        let request = DeleteRequest {
+            path: Some(path.clone()),
+            session_id: args.session.clone(),
+            recursive: Some(args.recursive),
+            ..DeleteRequest::default()
+        };
+        if let Some(done) = several.check(client.delete_file(&request).await)?
+            && output.json
+        {
+            several.document(&done)?;
+        }
+    }
+    Ok(several.exit_code())
+}
