@@ -55,6 +55,9 @@ LONGEST_MS = {
     "/api/process/{id}/wait": 2000,
     "/api/terminal/{id}/wait": WAITING_MS,
     "/api/terminal/create": 1000,
+    "/api/git/checkout": 2000,
+    "/api/git/pull": 2000,
+    "/api/git/push": 2000,
 }
 PROGRAMS = ["true", "false", "echo", "printf", "/no/such/program", "/etc/passwd"]
 # Fields and headers of a command whose generated values are valid only by chance.
@@ -227,6 +230,22 @@ def living(path):
     return None
 
 
+# Prints the path of a new repository with a remote, a commit and a staged file.
+NEW_REPOSITORY = """d=$(mktemp -d); git init -q --bare -b main "$d/remote"; git init -q -b main "$d/repo"; cd "$d/repo"
+git config user.name a; git config user.email a@b; git remote add origin "$d/remote"; echo 1 > a; git add a
+git commit -qm 1; git push -q -u origin main; echo 2 > b; git add b; printf %s "$d"
+"""
+
+
+def in_repository(path):
+    """A valid body of a git operation."""
+    folder = ask("/api/execute", {"command": NEW_REPOSITORY})["stdout"]
+    if path.endswith("/checkout"):
+        return {"repoUrl": folder + "/remote", "targetDir": folder + "/clone"}
+    body = {"path": folder + "/repo"}
+    return {**body, "message": "2"} if path.endswith("/commit") else body
+
+
 def bounded(parameters, most):
     """Limits a timeout. Invalid values are unchanged."""
     timeout = parameters.get("timeoutMs")
@@ -277,6 +296,8 @@ def before_call(context, case, kwargs):
             for name in CHANCY_HEADERS:
                 case.headers.pop(name, None)
         run_nothing(body)
+    if lucky and case.operation.path.startswith("/api/git/"):
+        body = in_repository(case.operation.path)
     if lucky and case.operation.path == "/api/session/delete":
         body["sessionId"] = ask("/api/session/create", {})["data"]["id"]
     if lucky and isinstance(body.get("signal"), str):

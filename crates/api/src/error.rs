@@ -67,6 +67,8 @@ codes! {
     ValidationFailed = "VALIDATION_FAILED", 400;
     /// The command is invalid: it is empty, too long, or contains a NUL byte.
     InvalidCommand = "INVALID_COMMAND", 400;
+    /// The URL of the repository is invalid.
+    InvalidGitUrl = "INVALID_GIT_URL", 400;
     /// The port is not between 1 and 65535.
     InvalidPort = "INVALID_PORT", 400;
     /// The path is not a directory.
@@ -81,12 +83,18 @@ codes! {
     NameTooLong = "NAME_TOO_LONG", 400;
     /// A requested limit cannot be enforced on this machine.
     LimitNotSupported = "LIMIT_NOT_SUPPORTED", 400;
+    /// The host of the repository refused the credentials, or requires some.
+    GitAuthFailed = "GIT_AUTH_FAILED", 401;
     /// The token is missing or wrong.
     Unauthorized = "UNAUTHORIZED", 401;
     /// The operating system denied permission, or the host or origin of the request is not allowed.
     PermissionDenied = "PERMISSION_DENIED", 403;
     /// The file system is mounted read-only.
     ReadOnly = "READ_ONLY", 403;
+    /// The repository does not exist, or the path is not in one.
+    GitRepositoryNotFound = "GIT_REPOSITORY_NOT_FOUND", 404;
+    /// The branch, tag or commit does not exist.
+    GitBranchNotFound = "GIT_BRANCH_NOT_FOUND", 404;
     /// The file or directory does not exist.
     FileNotFound = "FILE_NOT_FOUND", 404;
     /// The route does not exist.
@@ -111,6 +119,8 @@ codes! {
     ResourceBusy = "RESOURCE_BUSY", 409;
     /// Another request has used this id or idempotency key.
     ExecutionConflict = "EXECUTION_CONFLICT", 409;
+    /// Git refused the operation. The message says why.
+    GitOperationFailed = "GIT_OPERATION_FAILED", 409;
     /// A process with this id is running.
     ProcessAlreadyExists = "PROCESS_ALREADY_EXISTS", 409;
     /// A session with this id exists.
@@ -147,6 +157,8 @@ codes! {
     ExecutionLost = "EXECUTION_LOST", 502;
     /// The file system failed, for example with an I/O error of its disk. The message has the reason.
     FileSystemError = "FILESYSTEM_ERROR", 502;
+    /// The host of the repository cannot be reached, or the transfer was too slow.
+    GitNetworkError = "GIT_NETWORK_ERROR", 502;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503;
     /// The state directory was removed while the server was running.

@@ -22,6 +22,7 @@ pub mod event;
 pub mod execute;
 pub mod file;
 pub mod frame;
+pub mod git;
 mod message;
 mod object;
 pub mod port;

@@ -57,12 +57,13 @@ impl Files {
             Some(session) => session.info().await?.cwd,
             None => None,
         };
-        let user = session.as_ref().and_then(Session::user).or(sandbox.run_as.as_ref());
+        let place = Place::of_sandbox(sandbox);
+        let user = session.as_ref().and_then(Session::user).cloned();
         Ok(Place {
-            cwd: cwd.unwrap_or_else(|| sandbox.workspace_path.clone()),
-            identity: user.map_or_else(Identity::own, identity),
-            has_workspace_directory: sandbox.has_workspace_directory(),
-            sandbox,
+            cwd: cwd.unwrap_or(place.cwd),
+            identity: user.as_ref().map_or(place.identity, identity),
+            user,
+            ..place
         })
     }
 }
@@ -77,11 +78,20 @@ pub(crate) struct Place {
     pub(crate) sandbox: Sandbox,
     /// The directory of relative paths.
     pub(crate) cwd: PathBuf,
+    /// The user of the session, if one is named.
+    pub(crate) user: Option<User>,
     identity: Identity,
     has_workspace_directory: bool,
 }
 
 impl Place {
+    /// The place of requests without a session.
+    pub(crate) fn of_sandbox(sandbox: Sandbox) -> Self {
+        let identity = sandbox.run_as.as_ref().map_or_else(Identity::own, identity);
+        let has_workspace_directory = sandbox.has_workspace_directory();
+        Self { cwd: sandbox.workspace_path.clone(), user: None, identity, has_workspace_directory, sandbox }
+    }
+
     /// Maps a path of the request to an absolute path.
     pub(crate) fn resolve(&self, path: &GivenPath) -> Result<PathBuf, ApiError> {
         let Self { sandbox, cwd, has_workspace_directory, .. } = self;

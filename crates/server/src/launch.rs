@@ -214,7 +214,8 @@ fn spec(
     };
     spec.keep_record = request.auto_cleanup == Some(false);
     if let Some(encoding) = request.encoding {
-        spec.note = Some(note::write(&ExecutionNote { encoding: Some(encoding) }));
+        spec.note =
+            Some(note::write(&ExecutionNote { encoding: Some(encoding), ..ExecutionNote::default() }));
     }
     if let Some(stdin) = request.stdin.take() {
         let bytes = match request.stdin_encoding.unwrap_or_default() {

@@ -32,6 +32,7 @@ mod events;
 mod feed;
 mod files;
 mod framing;
+mod git;
 mod input;
 mod launch;
 mod layer;

@@ -11,6 +11,9 @@ pub(crate) struct ExecutionNote {
     /// Default encoding of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) encoding: Option<Encoding>,
+    /// The temporary directory of a clone, in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) clone: Option<String>,
 }
 
 /// The note of a session.

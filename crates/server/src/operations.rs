@@ -17,7 +17,8 @@ use crate::query::pairs;
 
 use ErrorCode::{
     BodyTooLarge, CommandNotFound, DirectoryNotEmpty, ExecutionConflict, ExecutionLost, FileExists,
-    FileNotFound, FileSystemError, InvalidCommand, InvalidPort, IsDirectory, LimitExceeded,
+    FileNotFound, FileSystemError, GitAuthFailed, GitBranchNotFound, GitNetworkError, GitOperationFailed,
+    GitRepositoryNotFound, InvalidCommand, InvalidGitUrl, InvalidPort, IsDirectory, LimitExceeded,
     LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotRegularFile, NotSupported,
     PermissionDenied, PreconditionFailed, ProcessAlreadyExists, ProcessEnded, ProcessNotFound,
     ProcessNotStarted, RangeNotSatisfiable, ReadOnly, ResourceBusy, SessionAlreadyExists, SessionDestroyed,
@@ -64,6 +65,20 @@ const CONTENT: &[ErrorCode] = &[IsDirectory, NotRegularFile, BodyTooLarge];
 /// Errors of operations that change files.
 const CHANGE: &[ErrorCode] =
     &[FileExists, IsDirectory, DirectoryNotEmpty, NotRegularFile, ReadOnly, ResourceBusy, NoSpace];
+
+/// Errors of git.
+const GIT: &[ErrorCode] = &[
+    CommandNotFound,
+    GitAuthFailed,
+    GitBranchNotFound,
+    GitNetworkError,
+    GitOperationFailed,
+    GitRepositoryNotFound,
+    InvalidCommand,
+    ProcessNotFound,
+    SessionNotFound,
+    SessionDestroyed,
+];
 
 /// Errors of each operation besides [`COMMON`] and internal errors.
 const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
@@ -117,6 +132,18 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
         &[BODY, &[TerminalNotFound, ProcessNotFound, WaitTimeout, ProcessEnded, ShuttingDown]],
     ),
     ("GET /api/terminal/{id}/recording", &[&[TerminalNotFound, ProcessNotFound, LimitExceeded]]),
+    ("POST /api/git/status", &[BODY, START, PATH, GIT]),
+    ("POST /api/git/diff", &[BODY, START, PATH, GIT]),
+    ("POST /api/git/log", &[BODY, START, PATH, GIT]),
+    ("POST /api/git/branches", &[BODY, START, PATH, GIT]),
+    ("POST /api/git/add", &[BODY, START, PATH, GIT]),
+    ("POST /api/git/commit", &[BODY, START, PATH, GIT]),
+    ("POST /api/git/pull", &[BODY, START, PATH, GIT, &[InvalidGitUrl]]),
+    ("POST /api/git/push", &[BODY, START, PATH, GIT, &[InvalidGitUrl]]),
+    (
+        "POST /api/git/checkout",
+        &[BODY, START, PATH, GIT, &[InvalidGitUrl, FileExists, DirectoryNotEmpty, ResourceBusy, ReadOnly]],
+    ),
     ("GET /api/ports", &[&[LimitExceeded]]),
     ("POST /api/port-watch", &[BODY, &[InvalidPort, ProcessNotFound]]),
     ("POST /api/session/create", &[BODY, START, &[NameTooLong, SessionAlreadyExists, InvalidCommand]]),

@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::layer::{self, Outermost};
 use crate::routes::{
-    environment, events, execute, file, logs, output, port, process, recording, screen, service, session,
-    socket, stdin, terminal, terminal_input, terminal_socket,
+    environment, events, execute, file, git, logs, output, port, process, recording, screen, service,
+    session, socket, stdin, terminal, terminal_input, terminal_socket,
 };
 use crate::{document, operations};
 
@@ -55,6 +55,15 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(screen::screen))
         .routes(routes!(screen::wait))
         .routes(routes!(recording::of_terminal))
+        .routes(routes!(git::checkout))
+        .routes(routes!(git::status))
+        .routes(routes!(git::diff))
+        .routes(routes!(git::log))
+        .routes(routes!(git::branches))
+        .routes(routes!(git::add))
+        .routes(routes!(git::commit))
+        .routes(routes!(git::pull))
+        .routes(routes!(git::push))
         .routes(routes!(port::list))
         .routes(routes!(port::watch))
         .routes(routes!(session::create))

@@ -77,6 +77,7 @@ impl Server {
         config.listen = listening.address().clone();
         let app = AppState::new(engine, &config);
         crate::terminal::adopt(&app);
+        crate::git::clone::remove_interrupted(&app);
         let dispatch = Dispatch::new(crate::router::router(&app));
         Self { app, dispatch, listening, config }
     }

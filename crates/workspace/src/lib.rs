@@ -40,6 +40,7 @@ mod read;
 mod remove;
 mod replace;
 mod search;
+mod staging;
 mod stat;
 mod transfer;
 mod walk;
@@ -65,7 +66,8 @@ pub use search::{
     FileMatches, MAX_CONTEXT_LINES, MAX_MATCHES, MAX_SEARCHED_LINE_BYTES, MAX_SHOWN_LINE_BYTES, Match,
     SearchError, SearchOptions, SearchSummary, search,
 };
-pub use stat::{FileType, Stat, etag, exists, stat};
+pub use staging::{Staging, discard};
+pub use stat::{FileType, Stat, check_directory, etag, exists, stat};
 pub use transfer::{copy, rename};
 pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};
 pub use watch::{

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::error::{AtPath, FileError};
+use crate::error::{AtPath, FileError, FileErrorKind};
 
 /// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,6 +99,12 @@ pub fn stat(path: &Path) -> Result<Stat, FileError> {
 /// error.
 pub fn exists(path: &Path) -> Result<bool, FileError> {
     std::fs::exists(path).at(path)
+}
+
+/// Fails if the path is not a directory.
+pub fn check_directory(path: &Path) -> Result<(), FileError> {
+    let is_directory = std::fs::metadata(path).at(path)?.is_dir();
+    if is_directory { Ok(()) } else { Err(FileError::new(FileErrorKind::NotDirectory, path)) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod compat;
 mod crash;
 mod files;
+mod git;
 mod health;
 mod http2;
 mod limits;

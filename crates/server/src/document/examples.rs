@@ -62,6 +62,7 @@ fn examples(id: &str) -> (Value, Value) {
     let time = "2026-01-31T12:00:00.000Z";
     let usage = json!({ "userMs": 1.5, "systemMs": 0.5, "wallMs": 12.5, "maxRssBytes": 3_932_160 });
     let exited = json!({ "reason": "exited" });
+    let hash = "9fceb02d0ae598e95dc970b74767f19372d61af8";
     let done = json!({ "success": true, "timestamp": time });
     let process = json!({
         "id": "server-1", "pid": 4711, "command": "python3 -m http.server", "status": "running", "startTime": time,
@@ -177,6 +178,63 @@ fn examples(id: &str) -> (Value, Value) {
         ),
         "metrics" => (Value::Null, json!("sandcrab_sessions 1\n# EOF\n")),
         "openapi" => (Value::Null, json!({ "openapi": "3.1.0" })),
+        "gitCheckout" => (
+            json!({ "repoUrl": "https://github.com/octocat/Spoon-Knife", "branch": "main", "depth": 1 }),
+            json!({
+                "success": true, "repoUrl": "https://github.com/octocat/Spoon-Knife", "branch": "main",
+                "targetDir": "/workspace/Spoon-Knife", "timestamp": time
+            }),
+        ),
+        "gitStatus" => (
+            json!({ "path": "/workspace/app" }),
+            json!({
+                "success": true, "branch": "main", "head": hash, "upstream": "origin/main", "ahead": 1, "behind": 0,
+                "files": [{ "path": "README.md", "index": "unmodified", "worktree": "modified" }], "timestamp": time
+            }),
+        ),
+        "gitLog" => (
+            json!({ "path": "/workspace/app", "limit": 10 }),
+            json!({
+                "success": true, "timestamp": time,
+                "commits": [{
+                    "hash": hash, "parents": [], "author": "Ada", "email": "ada@example.com",
+                    "date": "2026-01-31T12:00:00+00:00", "subject": "Begin"
+                }]
+            }),
+        ),
+        "gitBranches" => (
+            json!({ "path": "/workspace/app" }),
+            json!({
+                "success": true, "timestamp": time,
+                "branches": [{
+                    "name": "main", "hash": hash, "current": true, "remote": false, "upstream": "origin/main"
+                }]
+            }),
+        ),
+        "gitDiff" => (
+            json!({ "path": "/workspace/app", "paths": ["README.md"] }),
+            json!({
+                "success": true, "timestamp": time,
+                "files": [{
+                    "path": "README.md", "added": 1, "removed": 1, "binary": false,
+                    "hunks": [{ "header": "@@ -1 +1 @@", "lines": "-old\n+new\n" }]
+                }]
+            }),
+        ),
+        "gitAdd" => (json!({ "path": "/workspace/app", "paths": ["README.md"] }), done),
+        "gitCommit" => (
+            json!({
+                "path": "/workspace/app", "message": "Fix the build",
+                "author": { "name": "Ada", "email": "ada@example.com" }
+            }),
+            json!({ "success": true, "hash": hash, "timestamp": time }),
+        ),
+        "gitPull" | "gitPush" => (
+            json!({ "path": "/workspace/app", "remote": "origin", "branch": "main" }),
+            json!({
+                "success": true, "timestamp": time, "refs": [{ "ref": "refs/remotes/origin/main", "after": hash }]
+            }),
+        ),
         "listPorts" => (
             Value::Null,
             json!({

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 use super::{reference, referenced};
 
 /// The unions, and the suffix of their variants' names.
-const UNIONS: [(&str, &str, &str); 7] = [
+const UNIONS: &[(&str, &str, &str)] = &[
     ("ExecuteEvent", "", "Event"),
     ("ProcessEvent", "", "Event"),
     ("ServerEvent", "", "Event"),
+    ("GitEvent", "Git", "Event"),
     ("PortWatchEvent", "Port", "Event"),
     ("FileEvent", "File", "Event"),
     ("ServerFrame", "", "Frame"),
@@ -21,7 +22,7 @@ const EXECUTE_RESPONSE: (&str, [(&str, &str); 2]) =
 /// Gives each variant its own schema with a constant tag, and each union a discriminator.
 pub(super) fn name_variants(schemas: &mut Map<String, Value>) {
     let before = schemas.clone();
-    for (union, prefix, suffix) in UNIONS {
+    for (union, prefix, suffix) in UNIONS.iter().copied() {
         let mut mapping = Vec::new();
         for variant in before[union]["oneOf"].as_array().into_iter().flatten() {
             let parts = &variant["allOf"];

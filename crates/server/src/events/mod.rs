@@ -18,6 +18,7 @@ use futures_util::Stream;
 use sandcrab_api::Timestamp;
 use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
 use sandcrab_api::file::FileEvent;
+use sandcrab_api::git::GitEvent;
 use sandcrab_api::port::PortWatchEvent;
 
 use crate::cursor::Cursor;
@@ -52,6 +53,7 @@ pub(crate) enum Payload {
     Server(ServerEvent),
     PortWatch(PortWatchEvent),
     File(FileEvent),
+    Git(GitEvent),
 }
 
 impl Payload {
@@ -63,6 +65,7 @@ impl Payload {
             Self::Server(event) => serde_json::to_writer(to, event),
             Self::PortWatch(event) => serde_json::to_writer(to, event),
             Self::File(event) => serde_json::to_writer(to, event),
+            Self::Git(event) => serde_json::to_writer(to, event),
         };
         // Never fails: the wire's types have string keys only, and writing to a Vec cannot fail.
         drop(written);
@@ -78,6 +81,12 @@ impl From<ExecuteEvent> for Payload {
 impl From<ProcessEvent> for Payload {
     fn from(event: ProcessEvent) -> Self {
         Self::Process(event)
+    }
+}
+
+impl From<GitEvent> for Payload {
+    fn from(event: GitEvent) -> Self {
+        Self::Git(event)
     }
 }
 

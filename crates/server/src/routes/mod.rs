@@ -4,6 +4,7 @@ pub(crate) mod environment;
 pub(crate) mod events;
 pub(crate) mod execute;
 pub(crate) mod file;
+pub(crate) mod git;
 pub(crate) mod logs;
 pub(crate) mod output;
 pub(crate) mod port;
