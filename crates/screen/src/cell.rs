@@ -41,7 +41,7 @@ pub(crate) const PROTECTED: u32 = 0x2000_0000;
 pub(crate) const OVERLINE: u32 = 0x4000_0000;
 
 /// One position of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
     /// Code point or index of a text, and width.
     pub(crate) content: u32,

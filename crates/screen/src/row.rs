@@ -1,5 +1,7 @@
 //! One row of cells.
 
+use std::hash::{Hash, Hasher};
+
 use crate::cell::{Attr, Cell};
 
 /// A row. Only the cells up to the last one written are stored; the rest are all `fill`.
@@ -242,6 +244,15 @@ impl Row {
     /// Gives memory back that the row does not need.
     pub(crate) fn shrink(&mut self) {
         self.cells.shrink_to_fit();
+    }
+}
+
+impl Hash for Row {
+    /// Equal for rows that show the same, however their cells are stored.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let stored = self.cells.iter().rposition(|cell| *cell != self.fill).map_or(0, |last| last + 1);
+        (self.len, stored, self.fill).hash(state);
+        self.cells[..stored].hash(state);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a screen shows, for readers that are not terminals.
 
+use std::hash::{Hash, Hasher};
+
 use crate::cell::{
     BLINK, BOLD, CODE_MASK, COLOR_BASIC, COLOR_KIND, COLOR_PALETTE, COLOR_RGB, COMBINED, CONTENT_MASK, Cell,
     DIM, EXTENDED, INVERSE, INVISIBLE, ITALIC, OVERLINE, STRIKETHROUGH, UNDERLINE,
@@ -8,7 +10,7 @@ use crate::row::Row;
 use crate::{Color, Screen, Style, Underline};
 
 /// Position and visibility of the cursor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
     /// Row on the screen, from 0.
     pub row: u16,
@@ -38,6 +40,22 @@ pub struct RowView {
     pub runs: Vec<Run>,
     /// Whether this row continues the previous one, because the text reached the right margin.
     pub wrapped: bool,
+}
+
+impl Screen {
+    /// A value that is the same for equal visible screens: cells with their attributes, cursor, size and title. Different
+    /// screens have different values, except by chance.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        let buffer = self.buffer();
+        for at in 0..self.rows {
+            buffer.lines[buffer.base + at].hash(&mut hasher);
+        }
+        self.cursor().hash(&mut hasher);
+        (self.cols, self.rows, self.title(), self.is_alternate()).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 impl RowView {

@@ -265,7 +265,7 @@ impl Engine {
         self.inner.forget(id)
     }
 
-    /// Removes the records of all finished background processes. If the disk of the state directory is nearly full,
+    /// Removes the records of all finished background processes and ended terminals. If the disk of the state directory is nearly full,
     /// also removes those of all other finished executions. Keeps records that a client reads or waits for. Returns
     /// the number of removed records.
     pub fn remove_finished(&self) -> usize {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::error::{ControlError, InputError, TerminalError};
 use super::execution::Execution;
 use super::life_cycle::TerminalState;
-use super::link::{LinkError, lock};
+use super::link::{LinkError, SupervisorLink, lock};
 use super::start::StartContext;
 use super::{Engine, StartError, validate};
 use crate::command::CommandSpec;
@@ -26,6 +26,8 @@ pub const DEFAULT_TERM: &str = "xterm-256color";
 
 /// Maximum time to wait for the supervisor of an ended terminal to close its journal. It cannot while the disk is full.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
+/// Maximum time to find out whether a terminal has ended whose connection was lost.
+const LOST_LINK_TIME: Duration = Duration::from_secs(5);
 /// Maximum time to wait for processes of an ended terminal before its id is refused: after the hangup they may be about
 /// to exit.
 const LEFTOVERS_EXIT_TIME: Duration = Duration::from_millis(500);
@@ -310,14 +312,15 @@ impl Terminal {
                 return Err(InputError::Ended);
             }
             let request = Request::WriteTerminal { slot: tracked.slot(), bytes: Bytes(piece.to_vec()) };
+            let link = tracked.link();
             let queued = match self.execution.ask_once(&request).await {
                 Ok(Answer::Queued(queued)) => usize::try_from(queued).unwrap_or(0).min(piece.len()),
                 Ok(Answer::Refused(Refusal::NoSuchExecution)) => return Err(InputError::Ended),
                 Ok(Answer::Refused(why)) => return Err(InputError::Control(ControlError::refused(why))),
                 Ok(_) => return Err(InputError::Control(ControlError::Unsupported)),
                 Err(LinkError::Busy) => return Err(InputError::Full { accepted }),
-                // It may have been queued, so it is not sent again.
-                Err(LinkError::Gone) if tracked.end().is_some() => return Err(InputError::Ended),
+                // It may have been queued, so it is not sent again. A supervisor is gone when its terminal has ended.
+                Err(LinkError::Gone) if self.ends_soon(link).await => return Err(InputError::Ended),
                 Err(LinkError::Gone) => return Err(InputError::Control(ControlError::Disconnected)),
             };
             accepted += queued;
@@ -329,6 +332,15 @@ impl Terminal {
             }
         }
         Ok(())
+    }
+
+    /// Whether it has ended, after this connection was lost: the end is known as soon as the supervisor was looked for.
+    async fn ends_soon(&self, lost: Option<Arc<SupervisorLink>>) -> bool {
+        let tracked = &self.execution.tracked;
+        if let Some(lost) = lost {
+            drop(timeout(LOST_LINK_TIME, tracked.next_link(&lost)).await);
+        }
+        tracked.end().is_some()
     }
 
     /// Sets the size. Its program is notified with SIGWINCH.
@@ -349,5 +361,17 @@ impl Terminal {
     /// that of an ended terminal.
     pub async fn delete(&self, grace: Duration) -> Result<KillReceipt, ControlError> {
         self.execution.kill(libc::SIGHUP, grace).await
+    }
+
+    /// Removes the record of an ended terminal. A client that reads it is not disturbed; the id is free.
+    pub fn forget(&self) -> Result<(), ControlError> {
+        self.execution.engine.forget_terminal(&self.execution.tracked)
+    }
+
+    /// A value that differs from that of every other terminal, also of an earlier or later one with the same id. The
+    /// cursors of one are not valid for another.
+    pub fn incarnation(&self) -> String {
+        let salt = &self.execution.tracked.journal.salt.0;
+        salt.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }

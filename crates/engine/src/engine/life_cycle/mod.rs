@@ -257,13 +257,40 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes the records of finished background processes. On a nearly full disk also removes those of all other
+    /// Removes the record of an ended terminal. One that a client reads loses its id, and is removed later.
+    pub(super) fn forget_terminal(self: &Arc<Self>, tracked: &Arc<Tracked>) -> Result<(), ControlError> {
+        let mut table = lock(&self.executions);
+        if !table.get(&tracked.fixed.id).is_some_and(|known| Arc::ptr_eq(known, tracked)) {
+            return Ok(());
+        }
+        if !tracked.is_closed() {
+            return Err(ControlError::Running);
+        }
+        let is_unused = tracked.begin_removal();
+        if !is_unused && (tracked.has_leftovers() || table.detached() >= MAX_DETACHED) {
+            return Err(ControlError::InUse);
+        }
+        table.remove(tracked);
+        if !is_unused {
+            table.detach();
+        }
+        drop(table);
+        if is_unused {
+            self.retire_execution(tracked);
+        } else {
+            self.retire_when_unused(Arc::clone(tracked));
+        }
+        Ok(())
+    }
+
+    /// Removes the records of finished background processes and ended terminals. On a nearly full disk also removes those of all other
     /// finished executions, without the grace period, to free space. Returns their number.
     pub(super) fn remove_finished(&self) -> usize {
         let all = journal::is_short_of_space(lock(&self.store).dir());
         let mut table = lock(&self.executions);
         let goes = |tracked: &&Arc<Tracked>| {
-            tracked.is_closed() && (all || tracked.fixed.background) && tracked.begin_removal()
+            let is_listed = tracked.fixed.background || tracked.fixed.terminal.is_some();
+            tracked.is_closed() && (all || is_listed) && tracked.begin_removal()
         };
         let gone: Vec<_> = table.all().filter(goes).cloned().collect();
         for tracked in &gone {

@@ -406,6 +406,11 @@ impl Tracked {
         }
     }
 
+    /// Its connection, if there is one.
+    pub(in crate::engine) fn link(&self) -> Option<Arc<SupervisorLink>> {
+        lock(&self.link).clone()
+    }
+
     /// Sets its connection. Requests of followers on an earlier connection are forgotten: they are sent again.
     pub(in crate::engine) fn set_link(&self, link: &Arc<SupervisorLink>) {
         *lock(&self.link) = Some(Arc::clone(link));

@@ -196,3 +196,42 @@ async fn a_killed_supervisor_ends_a_terminal_as_lost() {
     let again = create(&engine, TerminalSpec::shell().id(shell.terminal.id().clone())).await;
     again.delete(GRACE).await.unwrap();
 }
+
+/// A shell may ignore a hangup while it starts: it gets another one.
+#[tokio::test]
+async fn deleting_a_shell_that_starts_does_not_take_the_grace_period() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for _ in 0..40 {
+        let terminal = create(&engine, TerminalSpec::shell()).await;
+        let receipt = terminal.delete(Duration::from_secs(300)).await.unwrap();
+        assert!(receipt.survivors.is_empty());
+    }
+}
+
+/// The record of an ended terminal can be removed, also while a client reads it.
+#[tokio::test]
+async fn record_of_an_ended_terminal_is_removed() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for is_read in [false, true] {
+        let spec = TerminalSpec::command(CommandSpec::shell("echo done; read x").id(id("gone")));
+        let terminal = create(&engine, spec.clone()).await;
+        assert!(terminal.forget().is_err(), "it runs");
+        terminal.write(b"\r").await.unwrap();
+        terminal.execution().wait_closed().await;
+        let follower = is_read.then(|| terminal.execution().follow(0).unwrap());
+        terminal.forget().unwrap();
+        assert!(engine.terminal(&id("gone")).is_none());
+        if let Some(mut follower) = follower {
+            assert!(follower.try_next().unwrap().is_some());
+        }
+        // The id is free, and another terminal with it is another one.
+        let again = create(&engine, spec).await;
+        assert_ne!(again.incarnation(), terminal.incarnation());
+        again.delete(GRACE).await.unwrap();
+        again.execution().wait_closed().await;
+        assert_eq!(engine.remove_finished(), 1, "it counts as finished");
+        assert!(engine.terminal(&id("gone")).is_none());
+    }
+}

@@ -10,7 +10,7 @@ use sandcrab_engine::{CommandSpec, InputError, MAX_TERMINAL_INPUT_BYTES, Termina
 
 use super::job_control::has_terminal;
 use super::{Seen, create, whole_text};
-use crate::support::{Place, eventually, eventually_async, supervisor_of};
+use crate::support::{Place, TEST_TIMEOUT, eventually, eventually_async, supervisor_of};
 
 /// A terminal in raw mode whose program does not read until it gets SIGUSR1, then reads as many bytes as it is told
 /// and prints their checksum.
@@ -156,4 +156,27 @@ async fn input_survives_a_lost_connection() {
         assert_eq!(shown, format!("<{round}>"), "something came twice");
     }
     assert!(supervisor.is_alive());
+}
+
+/// Input that is sent while the supervisor ends is not lost with an unknown result: the terminal has ended.
+#[tokio::test]
+async fn input_after_the_end_of_the_supervisor_finds_an_ended_terminal() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for _ in 0..10 {
+        let terminal = create(&engine, TerminalSpec::command(CommandSpec::argv(["cat"]))).await;
+        let supervisor = supervisor_of(terminal.execution());
+        let writes = async {
+            supervisor.kill();
+            for _ in 0..50 {
+                if let Err(error) = terminal.write(b"x").await {
+                    return Some(error);
+                }
+            }
+            None
+        };
+        let error = tokio::time::timeout(TEST_TIMEOUT, writes).await.unwrap();
+        assert!(matches!(error, None | Some(InputError::Ended)), "{error:?}");
+        terminal.execution().wait().await.unwrap();
+    }
 }
