@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use sandcrab_api::execute::EndReason;
 use sandcrab_api::terminal::{TerminalExitFrame, TerminalRequest};
-use sandcrab_client::{Client, ClientError};
+use sandcrab_client::{Client, ClientError, KillOptions};
 use serde_json::json;
 
 use crate::end;
@@ -140,10 +140,11 @@ pub(crate) fn lost(id: &str, failure: Failure) -> Failure {
     failure.with_hint(format!("the terminal continues; attach again with `sandcrab attach {id}`"))
 }
 
-/// Deletes a terminal that is no longer needed.
+/// Ends a terminal that is no longer needed, with everything that it started. Its record stays.
 pub(crate) async fn delete(client: &Client, id: &str) {
+    let hang_up = KillOptions { signal: Some("SIGHUP".to_owned()), ..KillOptions::default() };
     // It may be gone, or the server may be.
-    drop(tokio::time::timeout(DELETE_TIMEOUT, client.delete_terminal(id)).await);
+    drop(tokio::time::timeout(DELETE_TIMEOUT, client.kill(id, &hang_up)).await);
 }
 
 /// An id that is short enough to be typed. 48 random bits: it is not that of another terminal.

@@ -55,6 +55,9 @@ pub struct TerminalReadyFrame {
     pub cols: u16,
     /// Number of rows.
     pub rows: u16,
+    /// Differs from that of every other terminal with this id. Send it with `since`: the cursor is not valid for another terminal.
+    #[serde(default)]
+    pub incarnation: String,
 }
 
 /// The size of the terminal has changed, not by this client.

@@ -99,6 +99,8 @@ pub struct Attachment {
     read_only: bool,
     /// The cursor of the next output; `None` until the first frame with one.
     cursor: Option<u64>,
+    /// The terminal to which the cursor belongs: the id may be used again.
+    incarnation: Option<String>,
     link: Link,
     /// Whether the next binary message is a repaint.
     is_repaint: bool,
@@ -134,6 +136,7 @@ impl Client {
             size: options.size,
             read_only: options.read_only,
             cursor: options.since,
+            incarnation: None,
             link: Link::Waiting,
             is_repaint: false,
             outgoing: Outgoing::default(),
@@ -250,6 +253,7 @@ impl Attachment {
             ("cols", size.map(|(cols, _)| cols.to_string())),
             ("rows", size.map(|(_, rows)| rows.to_string())),
             ("since", self.cursor.map(|cursor| cursor.to_string())),
+            ("incarnation", self.incarnation.clone().filter(|_| self.cursor.is_some())),
             ("readOnly", self.read_only.then(|| "true".to_owned())),
         ];
         let client = self.client.clone();
@@ -331,6 +335,7 @@ impl Attachment {
             TerminalFrame::Ready(frame) => {
                 self.retry.works();
                 self.cursor = Some(frame.cursor);
+                self.incarnation = Some(frame.incarnation).filter(|known| !known.is_empty());
                 TerminalEvent::Ready
             }
             TerminalFrame::Resize(frame) => TerminalEvent::Resized { cols: frame.cols, rows: frame.rows },

@@ -36,7 +36,7 @@ pub(super) const ONE_TERMINAL: &str = "success:flag terminal:object timestamp:ti
 pub(super) const TERMINALS: &str = "success:flag terminals:list timestamp:time";
 pub(super) const TERMINAL_DELETED: &str = "success:flag id:text killed:list survivors:list timestamp:time";
 pub(super) const SCREEN: &str = "success:flag text:text cells?:list cols:int rows:int cursor:object title:text \
-     alternate:flag scrollbackLines:int source:text outputCursor:int timestamp:time";
+     alternate:flag scrollbackLines:int source:text outputDropped?:flag outputCursor:int timestamp:time";
 pub(super) const PORTS: &str = "success:flag ports:list timestamp:time";
 pub(super) const PORT: &str =
     "port:int address:text protocol:text pid?:int executionId?:text processId?:text";

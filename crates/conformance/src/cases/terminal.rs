@@ -69,6 +69,11 @@ pub(super) async fn every_field_is_there(target: Target) {
     assert_eq!(ended["terminal"]["status"], "exited");
     assert_eq!(ended["terminal"]["end"]["reason"], "killed");
     assert_eq!(ended["terminal"]["title"], "a title");
+    assert!(ended["terminal"].get("pid").is_none(), "{ended}");
+    // The record of an ended one is removed.
+    assert_shape(&target.delete_terminal(&id).await, shapes::TERMINAL_DELETED);
+    target.delete(format!("/api/terminal/{id}")).await.refused(404, "TERMINAL_NOT_FOUND");
+    target.get(format!("/api/process/{id}")).await.refused(404, "PROCESS_NOT_FOUND");
 }
 
 pub(super) async fn one_id_is_one_terminal(target: Target) {
@@ -294,6 +299,18 @@ pub(super) async fn waiting(target: Target) {
     waited.refused(409, "PROCESS_ENDED");
     target.post(&*path, json!({"text": "got it"})).await.ok();
     target.post(&*path, json!({"idleMs": 600_000})).await.ok();
+    // Output that paints the same again is not a change.
+    let id = target.terminal(json!({"command": "while :; do printf '\\r|'; sleep 0.02; done"})).await;
+    target.shows(&id, "|").await;
+    let path = format!("/api/terminal/{id}/wait");
+    target.post(&*path, json!({"idleMs": 500, "timeoutMs": 25_000})).await.ok();
+    target.delete_terminal(&id).await;
+    let id =
+        target.terminal(json!({"command": "while :; do printf '\\r%s' $((++i)); sleep 0.02; done"})).await;
+    target.shows(&id, "1").await;
+    let body = json!({"idleMs": 10_000, "timeoutMs": 500});
+    target.post(format!("/api/terminal/{id}/wait"), body).await.refused(408, "PROCESS_READY_TIMEOUT");
+    target.delete_terminal(&id).await;
 }
 
 pub(super) async fn a_recording(target: Target) {

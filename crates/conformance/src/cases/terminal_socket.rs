@@ -61,10 +61,10 @@ pub(super) async fn a_repaint_then_what_happens(target: Target) {
     let ViewerMessage::Bytes(bytes) = viewer.next().await else { panic!("no bytes after the frame") };
     assert!(String::from_utf8_lossy(&bytes).contains("before"));
     let ViewerMessage::Frame(ready) = viewer.next().await else { panic!("not ready") };
-    assert_shape(&ready, "type:text id:text cursor:int cols:int rows:int");
+    assert_shape(&ready, "type:text id:text cursor:int cols:int rows:int incarnation:text");
     assert_eq!(
         ready,
-        json!({"type": "ready", "id": id, "cursor": repaint["cursor"], "cols": 40, "rows": 10})
+        json!({"type": "ready", "id": id, "cursor": repaint["cursor"], "cols": 40, "rows": 10, "incarnation": ready["incarnation"]})
     );
     let one = target.get(format!("/api/terminal/{id}")).await.ok();
     assert_eq!(one["terminal"]["viewers"], 1);

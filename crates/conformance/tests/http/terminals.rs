@@ -252,6 +252,88 @@ async fn the_largest_screen_is_bounded() {
     server.stop().await;
 }
 
+/// A wait does not delay the end of the server, whatever the drain window is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_ends_when_the_server_begins_to_stop() {
+    let mut server = ServerProcess::start(&["drain-ms=300000", "keep-executions=1"]).await;
+    let target = server.target.clone();
+    let id = target.terminal(json!({"command": "echo ready; cat"})).await;
+    target.shows(&id, "ready").await;
+    let mut waiter = target.connect().await;
+    let body = json!({"text": "never"});
+    waiter.send(&Request::post(format!("/api/terminal/{id}/wait"), &body)).await.unwrap();
+    // So that it has begun.
+    target.screen(&id).await;
+    server.signal(Signal::TERM);
+    // A connection whose request was not read is closed.
+    if let Ok(answer) = with_timeout(waiter.answer()).await {
+        answer.refused(503, "SHUTTING_DOWN");
+    }
+    assert_eq!(server.ended().await, Some(0));
+}
+
+/// The server closes the connection of a viewer as soon as the client has confirmed the close frame.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connection_of_a_viewer_ends_with_the_terminal() {
+    let server = ServerProcess::start(&[]).await;
+    let target = &server.target;
+    let mut fastest = Duration::MAX;
+    for _ in 0..5 {
+        let id = target.terminal(json!({"command": "read -r x; exit 4"})).await;
+        let mut viewer = Viewer::attach(target, &id, "").await;
+        viewer.send(&b"\r"[..]).await;
+        assert_eq!(viewer.exit().await["exitCode"], 4);
+        let since = std::time::Instant::now();
+        assert_eq!(viewer.next().await, ViewerMessage::Gone);
+        fastest = fastest.min(since.elapsed());
+    }
+    // It waits for two seconds if the client confirms nothing.
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+    server.stop().await;
+}
+
+/// The record of a terminal may be removed while a request reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_is_removed_meanwhile_is_not_found() {
+    let server = ServerProcess::start(&[]).await;
+    let target = &server.target;
+    for _ in 0..30 {
+        let id = target.terminal(json!({"command": "exit 0"})).await;
+        target.ended(&id).await;
+        let screens =
+            futures_util::future::join_all((0..8).map(|_| target.get(format!("/api/terminal/{id}/screen"))));
+        let (screens, _) = tokio::join!(screens, target.delete_terminal(&id));
+        for screen in screens.iter().filter(|screen| screen.status() != 200) {
+            screen.refused(404, "TERMINAL_NOT_FOUND");
+        }
+    }
+    server.stop().await;
+}
+
+/// A cursor belongs to one terminal, and not to a later one with the same id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_of_an_earlier_terminal_is_not_resumed() {
+    let server = ServerProcess::start(&[]).await;
+    let target = &server.target;
+    let id = fresh("reused");
+    let body = json!({"id": id, "command": "echo the first one; cat"});
+    target.terminal(body).await;
+    target.shows(&id, "the first one").await;
+    let mut viewer = Viewer::open(target, &format!("/ws/terminal?terminalId={id}")).await;
+    let ready = viewer.frame("ready").await;
+    let resume = format!("&since={}&incarnation={}", ready["cursor"], text(&ready["incarnation"]));
+    let again = Viewer::attach(target, &id, &resume).await;
+    assert_eq!(again.repaints, 0);
+    target.delete_terminal(&id).await;
+    target.terminal(json!({"id": id, "command": "echo the second one has more output; cat"})).await;
+    target.shows(&id, "the second one").await;
+    let mut other = Viewer::attach(target, &id, &resume).await;
+    assert_eq!(other.repaints, 1);
+    other.shows("the second one has more output").await;
+    target.delete_terminal(&id).await;
+    server.stop().await;
+}
+
 /// Requests that wait do not stop the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_ends_with_the_server() {

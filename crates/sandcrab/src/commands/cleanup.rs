@@ -6,10 +6,10 @@ use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Remove the records of finished processes, and print how many.
+/// Remove the records of finished processes and ended terminals, and print how many.
 ///
-/// Their output is removed with them. Records that a client is reading, and records of `run`, `exec` and terminals, are
-/// left to the server's retention limits.
+/// Their output is removed with them. Records that a client is reading, and records of `run` and `exec`, are left to the
+/// server's retention limits.
 #[derive(Debug, Args)]
 pub(crate) struct CleanupArgs {}
 

@@ -190,7 +190,7 @@ pub(crate) async fn kill_all(
     Ok(axum::Json(CleanupResponse { success: true, cleaned_count, timestamp: Timestamp::now() }))
 }
 
-/// Removes the records of background processes that have ended.
+/// Removes the records of background processes and terminals that have ended.
 ///
 /// Records that a client is reading are kept. If the disk of the state directory is nearly full, records of
 /// other ended commands are removed too.

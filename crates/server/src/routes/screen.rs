@@ -17,7 +17,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::input::{Json, PathTerminal};
 use crate::query::Params;
-use crate::summary::with_retries;
 use crate::terminal::matching::Pattern;
 use crate::terminal::wait::{self, Condition};
 use crate::terminal::{self, ScreenGuard, TrackFrom};
@@ -48,7 +47,7 @@ pub(crate) async fn screen(
     let hub = terminal::hub(&app, &terminal, TrackFrom::Now);
     let scrollback = options.scrollback.unwrap_or(0).min(SCROLLBACK_LINES);
     let format = options.format.unwrap_or_default();
-    let guard = with_retries(|| hub.screen()).await?;
+    let guard = hub.present_screen().await?;
     let is_large =
         usize::from(terminal.size().cols) * (usize::from(terminal.size().rows) + scrollback) > 100_000;
     let response = move |guard: &ScreenGuard| {

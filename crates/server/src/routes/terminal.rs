@@ -15,7 +15,7 @@ use sandcrab_api::terminal::{
 use sandcrab_engine::{
     CommandSpec, CreatedTerminal, DEFAULT_GRACE, ExecutionId, SessionId, Terminal, TerminalSize, TerminalSpec,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::app::App;
 use crate::convert;
@@ -24,11 +24,14 @@ use crate::input::{self, Json, PathTerminal};
 use crate::launch::{RESERVED_IDS, bad_id, limits, user, variables};
 use crate::routes::execute::SessionQuery;
 use crate::sandbox::Sandbox;
-use crate::summary::with_retries;
 use crate::terminal::{self, TrackFrom};
 
 /// Maximum time for which a list reads titles from the screens of running terminals. Others are as last known.
 const TITLES_TIME: Duration = Duration::from_millis(250);
+
+/// Maximum time for which the deletion of an ended terminal waits until its record can be removed.
+const FORGET_TIME: Duration = Duration::from_secs(2);
+const FORGET_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Creates a terminal, and responds when its program runs.
 ///
@@ -151,7 +154,7 @@ pub(crate) async fn get(
 ) -> Result<axum::Json<TerminalResponse>, ApiError> {
     let hub = terminal::hub(&app, &terminal, TrackFrom::Now);
     let title = {
-        let screen = with_retries(|| hub.screen()).await?;
+        let screen = hub.present_screen().await?;
         screen.emulator().screen.title().to_owned()
     };
     let terminal = describe(&terminal, title, hub.viewers());
@@ -165,7 +168,8 @@ fn describe(terminal: &Terminal, title: String, viewers: usize) -> WireTerminal 
     WireTerminal {
         id: info.id.to_string(),
         execution_id: info.id.to_string(),
-        pid: info.pid,
+        // The kernel may have given it to another process.
+        pid: info.pid.filter(|_| ended.is_none()),
         command: info.command.clone(),
         cols,
         rows,
@@ -182,14 +186,26 @@ fn describe(terminal: &Terminal, title: String, viewers: usize) -> WireTerminal 
 
 /// Ends a terminal and everything that it started, daemons included.
 ///
-/// Its record stays, as that of an ended terminal, until retention removes it or the id is used again.
+/// Its record stays, as that of an ended terminal, until retention or another deletion removes it or the id is used again. If the
+/// terminal has ended before, its record is removed.
 #[utoipa::path(delete, path = "/api/terminal/{id}", operation_id = "deleteTerminal", tag = "terminals",
     params(("id" = String, Path, description = "Id of a terminal.")),
     responses((status = 200, description = "No process of the terminal is left.", body = TerminalDeleted)))]
 pub(crate) async fn delete(
     PathTerminal(terminal): PathTerminal,
 ) -> Result<axum::Json<TerminalDeleted>, ApiError> {
+    let had_ended = terminal.execution().status().end().is_some();
     let (killed, survivors) = convert::killed(terminal.delete(DEFAULT_GRACE).await?);
+    if had_ended && survivors.is_empty() {
+        // Its supervisor may still be about to close it, or to report that no process is left.
+        let removed = timeout(FORGET_TIME, async {
+            while terminal.forget().is_err() {
+                sleep(FORGET_INTERVAL).await;
+            }
+        });
+        // Otherwise it stays, and can be deleted again.
+        drop(removed.await);
+    }
     Ok(axum::Json(TerminalDeleted {
         success: survivors.is_empty(),
         id: terminal.id().to_string(),

@@ -6,12 +6,12 @@ use http_body_util::BodyExt;
 use sandcrab_api::terminal::{ResizeRequest, ResizeResponse, TerminalInputRequest, TerminalInputResponse};
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::{ControlError, InputError, Terminal};
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::input::{Json, PathTerminal};
 use crate::routes::terminal::size;
-use crate::summary::with_retries;
 use crate::terminal::keys::{Key, MAX_KEYS};
 use crate::terminal::{self, TrackFrom};
 
@@ -50,7 +50,9 @@ pub(crate) async fn input(
     } else {
         let mut body = request.into_body();
         let mut written = 0;
-        while let Some(frame) = body.frame().await {
+        let pause = app.limits.body_timeout;
+        let stalled = |_| ApiError::invalid("body", format!("no data for {pause:?}; send the rest again"));
+        while let Some(frame) = timeout(pause, body.frame()).await.map_err(stalled)? {
             let frame = frame.map_err(|e| ApiError::invalid("body", format!("incomplete: {e}")))?;
             if let Ok(data) = frame.into_data() {
                 written = write(&terminal, &data, written).await?;
@@ -81,7 +83,7 @@ async fn encode(app: &App, terminal: &Terminal, request: TerminalInputRequest) -
     let mut is_application = false;
     if keys.iter().any(|key| key.depends_on_mode()) && terminal.execution().status().end().is_none() {
         let hub = terminal::hub(app, terminal, TrackFrom::Now);
-        let screen = with_retries(|| hub.screen()).await?;
+        let screen = hub.present_screen().await?;
         is_application = screen.emulator().screen.modes().application_cursor_keys;
     }
     let mut bytes = text.unwrap_or_default().into_bytes();

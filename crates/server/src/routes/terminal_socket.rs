@@ -40,6 +40,9 @@ pub(crate) struct ViewerOptions {
     rows: Option<u16>,
     /// The cursor up to which the client has the output. If little was missed, it gets that instead of a repaint.
     since: Option<u64>,
+    /// The incarnation of the terminal to which `since` belongs, as in the frame `ready`. If the id belongs to another terminal now,
+    /// `since` has no effect.
+    incarnation: Option<String>,
     /// Whether the client only watches: it sends neither input nor a size, and does not answer queries of the program.
     #[serde(default)]
     read_only: bool,
@@ -73,7 +76,9 @@ pub(crate) async fn open(
             "a viewer that only watches has no size; leave out cols and rows",
         ));
     }
-    let attachment = Attachment { since: options.since, size, is_watcher, dialect: Dialect::Native };
+    let is_same = options.incarnation.is_none_or(|known| known == terminal.incarnation());
+    let since = options.since.filter(|_| is_same);
+    let attachment = Attachment { since, size, is_watcher, dialect: Dialect::Native };
     attach(&app, request, &terminal, attachment)
 }
 

@@ -9,6 +9,8 @@ use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
 
 /// Maximum number of bytes of answers to queries that one step produces.
 pub(crate) const MAX_REPLY_BYTES: usize = 1_024;
+/// The cost of a size, in bytes of output: a resize may wrap every line again.
+const SIZE_COST: usize = 16 << 10;
 /// Estimated memory of a cell, and of an emulator without cells.
 const CELL_BYTES: usize = 24;
 const BASE_BYTES: usize = 64 << 10;
@@ -118,6 +120,7 @@ impl Emulator {
                 Event::Size { size, number } => {
                     self.screen.resize(Size::new(size.cols, size.rows));
                     self.sizes = self.sizes.max(number + 1);
+                    budget = budget.saturating_sub(SIZE_COST);
                 }
                 Event::Gap { .. } => return Err(AdvanceError::Overtaken),
                 Event::Ended(_) => self.is_ended = true,

@@ -11,12 +11,15 @@ use tokio::time::Instant;
 
 use super::emulator::{AdvanceError, Emulator, Step, memory_estimate};
 use super::terminals::Terminals;
-use crate::summary::READ_RETRY_INTERVAL;
+use crate::error::ApiError;
+use crate::summary::{READ_RETRY_INTERVAL, with_retries};
 
 /// Time for which an emulator that is not in use is kept.
 const LINGER: Duration = Duration::from_secs(10);
 /// Number of bytes that are fed on a thread of the runtime. More would hold up other clients.
 const QUICK_BYTES: usize = 64 << 10;
+/// Number of cells of a screen that is repainted or wrapped again on a thread of the runtime.
+const QUICK_CELLS: usize = 50_000;
 /// Number of bytes that are fed at a time on a blocking thread.
 const STEP_BYTES: usize = 1 << 20;
 /// Number of bytes of answers to queries that may be sent at once, and per second afterwards. A program that asks and does not
@@ -221,6 +224,15 @@ impl Hub {
         Ok(guard)
     }
 
+    /// The present screen, for a request. Retries for a while if the machine lacks resources.
+    pub(crate) async fn present_screen(self: &Arc<Self>) -> Result<ScreenGuard, ApiError> {
+        with_retries(|| self.screen()).await.map_err(|error| match error {
+            // The record was removed after the terminal was found.
+            ReadError::Removed => ApiError::no_terminal(self.terminal.id().as_str()),
+            error => error.into(),
+        })
+    }
+
     /// Whether the emulator, if there is one, has the memory for this size.
     fn has_memory(&self, slot: &mut Slot, size: TerminalSize) -> bool {
         match &mut **slot {
@@ -253,6 +265,7 @@ impl Hub {
                 (slot, step)
             };
             let step;
+            is_quick &= slot.as_ref().is_none_or(|cached| is_quick_size(cached.emulator.size()));
             (slot, step) = if is_quick { advance(slot) } else { blocking(move || advance(slot)).await };
             match step {
                 Ok(step) => {
@@ -265,7 +278,8 @@ impl Hub {
                         Some(end) => end,
                         None => *until.insert(self.terminal.execution().reader()?.cursor_end()?),
                     };
-                    if slot.as_ref().is_none_or(|cached| cached.emulator.cursor() >= end) {
+                    // A size that follows the last byte has the same cursor.
+                    if slot.as_ref().is_none_or(|cached| cached.emulator.cursor() > end) {
                         return Ok(slot);
                     }
                     is_quick = false;
@@ -425,6 +439,11 @@ impl Drop for WaitGuard {
         self.0.waits.fetch_sub(1, Ordering::AcqRel);
         self.0.changed.notify_waiters();
     }
+}
+
+/// Whether a screen is small enough that work on all of it may be done on a thread of the runtime.
+pub(super) fn is_quick_size(size: TerminalSize) -> bool {
+    usize::from(size.cols) * usize::from(size.rows) <= QUICK_CELLS
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandcrab_engine::{Event, Follower, ReadError, TerminalSize};
 
-use super::hub::{Hub, until_possible};
+use super::hub::{Hub, blocking, is_quick_size, until_possible};
 use super::query::may_contain_query;
 use super::terminals::RepaintMemory;
 use crate::outgoing::Outgoing;
@@ -48,8 +48,17 @@ pub(super) async fn prepare(hub: &Arc<Hub>, outgoing: &Outgoing) -> Result<Repai
     let mut memory = hub.terminals().repaint_memory(most.min(cells * CELL_REPAINT_BYTES)).await;
     until_possible(|| async {
         let guard = hub.screen().await?;
+        let (guard, bytes) = if is_quick_size(guard.emulator().size()) {
+            let bytes = guard.emulator().repaint_within(most);
+            (guard, bytes)
+        } else {
+            blocking(move || {
+                let bytes = guard.emulator().repaint_within(most);
+                (guard, bytes)
+            })
+            .await
+        };
         let emulator = guard.emulator();
-        let bytes = emulator.repaint_within(most);
         let (cursor, size) = (emulator.cursor(), emulator.size());
         let follower = Box::new(hub.terminal.follow_screen(&emulator.position())?);
         Ok((bytes, cursor, size, follower))

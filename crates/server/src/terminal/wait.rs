@@ -6,11 +6,10 @@ use std::time::{Duration, SystemTime};
 use sandcrab_api::ErrorCode;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::hub::{Hub, blocking};
+use super::hub::{Hub, ScreenGuard, blocking, is_quick_size};
 use super::matching::{Match, Pattern, ScreenText};
 use crate::error::ApiError;
 use crate::stopping::Stopping;
-use crate::summary::with_retries;
 
 /// Minimum time between two looks at the screen of a program that writes all the time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -37,7 +36,7 @@ pub(crate) async fn wait(
     let execution = hub.terminal.execution();
     let _guard = hub.begin_wait();
     let (mut positions, mut sizes) = (hub.positions(), hub.terminal.sizes());
-    let mut last = None;
+    let (mut last, mut shown) = (None, None);
     // When the screen last changed, as far as that is known.
     let mut changed_at = instant(hub.terminal.last_activity());
     loop {
@@ -45,7 +44,7 @@ pub(crate) async fn wait(
         positions.mark_unchanged();
         sizes.mark_unchanged();
         let is_ended = execution.status().end().is_some();
-        let screen = with_retries(|| hub.screen()).await?;
+        let screen = hub.present_screen().await?;
         let changes = screen.emulator().changes();
         let is_new = last.replace(changes).is_none_or(|before| before != changes);
         let mut idle_at = None;
@@ -59,7 +58,7 @@ pub(crate) async fn wait(
                     let found = tokio::select! {
                         found = search(hub, text, pattern) => found,
                         () = passed(latest) => return Err(timed_out(hub)),
-                        () = stopping.cut_off() => return Err(ApiError::shutting_down()),
+                        () = stopping.begun() => return Err(ApiError::shutting_down()),
                     };
                     if found.is_some() {
                         return Ok(found);
@@ -72,13 +71,12 @@ pub(crate) async fn wait(
                 }
             }
             Condition::Idle(time) => {
-                drop(screen);
                 if is_ended {
                     return Ok(None);
                 }
-                // The first look finds changes of the past.
                 let active_at = instant(hub.terminal.last_activity());
-                if is_new {
+                // Output that paints the same again is not a change. The first look finds changes of the past.
+                if is_new && is_change(&mut shown, digest(screen).await) {
                     changed_at = changed_at.max(active_at);
                 }
                 let at = changed_at + *time;
@@ -100,9 +98,22 @@ pub(crate) async fn wait(
             Ok(()) = sizes.changed() => {}
             _ = execution.wait(), if !is_ended => {}
             () = passed(next) => {}
-            () = stopping.cut_off() => return Err(ApiError::shutting_down()),
+            () = stopping.begun() => return Err(ApiError::shutting_down()),
         }
     }
+}
+
+/// Whether the screen differs from the one before.
+fn is_change(shown: &mut Option<u64>, digest: u64) -> bool {
+    shown.replace(digest) != Some(digest)
+}
+
+/// A value that changes with the screen.
+async fn digest(screen: ScreenGuard) -> u64 {
+    if is_quick_size(screen.emulator().size()) {
+        return screen.emulator().screen.digest();
+    }
+    blocking(move || screen.emulator().screen.digest()).await
 }
 
 fn timed_out(hub: &Hub) -> ApiError {

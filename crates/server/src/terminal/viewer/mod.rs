@@ -322,7 +322,9 @@ impl Viewer {
         if !std::mem::replace(&mut self.is_ready, true) {
             let TerminalSize { cols, rows } = self.known_size.unwrap_or_else(|| self.hub.terminal.size());
             let (id, cursor) = (self.hub.terminal.id().to_string(), output.cursor());
-            self.outbox.frame(&TerminalFrame::Ready(TerminalReadyFrame { id, cursor, cols, rows }));
+            let incarnation = self.hub.terminal.incarnation();
+            let frame = TerminalReadyFrame { id, cursor, cols, rows, incarnation };
+            self.outbox.frame(&TerminalFrame::Ready(frame));
         }
         self.phase = Phase::Live(Box::new(output));
     }
@@ -378,6 +380,16 @@ impl Viewer {
         drop(guard);
         let closing = async {
             let Some(sink) = outbox.close(code, reason).await else { return };
+            let mut incoming = incoming;
+            // The client confirms the close frame, and expects that the server closes the connection then.
+            loop {
+                match incoming.next().await {
+                    Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) | None => return,
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) => break,
+                }
+            }
+            // After an error of the protocol, the reason must not be lost by closing a socket with unread data.
             let Ok(stream) = sink.reunite(incoming) else { return };
             let mut stream = stream.into_inner().into_inner();
             let mut buffer = vec![0; READ_BUFFER_BYTES];
