@@ -19,6 +19,7 @@ use sandcrab_workspace::{Base, FileError, FileErrorKind, Identity, resolve};
 use tokio::sync::oneshot;
 
 use crate::app::App;
+use crate::compat::ImplicitSessions;
 use crate::error::ApiError;
 use crate::input::{find_session, named_session};
 use crate::sandbox::Sandbox;
@@ -31,6 +32,8 @@ pub(crate) const MAX_FILE_OPERATIONS: usize = 32;
 pub(crate) struct Files {
     sandbox: Sandbox,
     named: Result<Option<String>, ApiError>,
+    /// Whether an unknown session means none.
+    implicit_sessions: bool,
 }
 
 impl FromRequestParts<App> for Files {
@@ -38,7 +41,9 @@ impl FromRequestParts<App> for Files {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let sandbox = Sandbox::from_request_parts(parts, app).await?;
-        Ok(Self { sandbox, named: named_session(None, &parts.headers, parts.uri.query()) })
+        let named = named_session(None, &parts.headers, parts.uri.query());
+        let implicit_sessions = parts.extensions.get::<ImplicitSessions>().is_some();
+        Ok(Self { sandbox, named, implicit_sessions })
     }
 }
 
@@ -46,13 +51,17 @@ impl Files {
     /// Finds the session that the body, the header or the query names, in this order. Without one, paths are relative
     /// to the workspace.
     pub(crate) async fn place(self, in_body: Option<String>) -> Result<Place, ApiError> {
-        let named = match in_body {
+        let is_given = |id: &String| !(self.implicit_sessions && id.is_empty());
+        let named = match in_body.filter(is_given) {
             Some(id) => named_session(Some(id), &axum::http::HeaderMap::new(), None)?,
             None => self.named?,
         };
         let sandbox = self.sandbox;
         let session = named.filter(|id| id != sandcrab_api::NO_SESSION);
-        let session = session.map(|id| find_session(&sandbox, &id)).transpose()?;
+        let session = match session.map(|id| find_session(&sandbox, &id)).transpose() {
+            Err(error) if self.implicit_sessions && error.code() == ErrorCode::SessionNotFound => None,
+            found => found?,
+        };
         let cwd = match &session {
             Some(session) => session.info().await?.cwd,
             None => None,

@@ -332,3 +332,27 @@ async fn a_terminal_creates_its_session() {
     target.get("/ws/pty?sessionId=new").await.refused(426, "UPGRADE_REQUIRED");
     server.stop().await;
 }
+
+/// A session that a path names need not exist, and errors have the words of the reference.
+#[tokio::test]
+async fn files() {
+    let server = serve().await;
+    let target = &server.target;
+    let folder = server.folder().join("files");
+    let file = folder.join("a.txt");
+    for session in ["", "unknown", "__DISABLE_SESSION__"] {
+        let body = json!({"path": file, "content": session, "sessionId": session});
+        target.post("/api/write", body).await.ok();
+        let answer = target.post("/api/read", json!({"path": file, "sessionId": session})).await.ok();
+        assert_eq!((&answer["content"], &answer["encoding"]), (&json!(session), &json!("utf-8")));
+    }
+    target.in_session("there", &format!("cd {}", folder.display())).await;
+    let relative = target.post("/api/exists", json!({"path": "a.txt", "sessionId": "there"})).await.ok();
+    assert_eq!(relative["exists"], true);
+    let missing = target.post("/api/read", json!({"path": folder.join("none")})).await;
+    let refusal = missing.refused(404, "FILE_NOT_FOUND");
+    assert!(text(&refusal["message"]).starts_with("File not found: "), "{refusal}");
+    let refusal = target.post("/api/delete", json!({"path": folder})).await.refused(400, "IS_DIRECTORY");
+    assert!(text(&refusal["message"]).starts_with("Cannot delete directory with deleteFile()"), "{refusal}");
+    server.stop().await;
+}

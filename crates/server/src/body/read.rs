@@ -17,7 +17,7 @@ pub(crate) async fn read_body(
     let limit = app.limits.body_bytes;
     let too_large = || {
         let message = format!(
-            "the body is too large, at most {limit} bytes are allowed; send large input through stdin"
+            "the body is too large, at most {limit} bytes are allowed; send large input through stdin, and large files with PUT /api/file"
         );
         ApiError::new(ErrorCode::BodyTooLarge, message).with("limit", limit)
     };

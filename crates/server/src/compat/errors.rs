@@ -37,9 +37,10 @@ pub(super) fn timed_out(command: &str, session: &str, timeout: Duration) -> Resp
 /// Translates the responses of every route.
 pub(super) async fn translate(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
+    let is_delete = request.uri().path() == "/api/delete";
     let mut response = next.run(request).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        response.extensions_mut().insert(reworded(error));
+        response.extensions_mut().insert(reworded(error, is_delete));
     }
     if let Some(items) = EventStream::take(&mut response)
         && let Some(id) = id
@@ -50,7 +51,7 @@ pub(super) async fn translate(request: Request, next: Next) -> Response {
 }
 
 /// Returns the error with the message of the reference, which clients may parse.
-fn reworded(error: ApiError) -> ApiError {
+fn reworded(error: ApiError, is_delete: bool) -> ApiError {
     let named = |name| error.context(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let session = named("sessionId");
     match error.code() {
@@ -59,6 +60,16 @@ fn reworded(error: ApiError) -> ApiError {
             error
                 .reword(message)
                 .suggest("Verify the process ID is correct and the process has not already exited")
+        }
+        ErrorCode::FileNotFound => {
+            let message = format!("File not found: {}", named("path"));
+            error.reword(message)
+        }
+        ErrorCode::IsDirectory if is_delete => {
+            let path = named("path");
+            error.reword(format!(
+                "Cannot delete directory with deleteFile() at '{path}'. Use exec('rm -rf <path>') instead."
+            ))
         }
         ErrorCode::SessionAlreadyExists => error.reword(format!("Session '{session}' already exists")),
         ErrorCode::SessionDestroyed => {

@@ -63,6 +63,10 @@ pub struct SandboxSdk {
     home: String,
 }
 
+/// In the extensions of a request: a session that a path names need not exist. The reference creates it then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImplicitSessions;
+
 /// State shared by the routes of this mode. A handle.
 #[derive(Debug, Clone)]
 struct Mode(Arc<ModeState>);
@@ -88,7 +92,7 @@ impl SandboxSdk {
             .method_not_allowed_fallback(crate::router::method_not_allowed)
             .layer(from_fn(errors::translate))
             .layer(Extension(mode));
-        let native = native.layer(from_fn(errors::translate));
+        let native = native.layer(from_fn(errors::translate)).layer(Extension(ImplicitSessions));
         // Added after the layers, because the native routes have their own.
         layered(own).fallback_service(layered(native))
     }
