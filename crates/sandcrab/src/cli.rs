@@ -140,7 +140,8 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
     parsed.map_err(|error| {
         let is_error = error.use_stderr();
         if is_error && wants_json() {
-            Output::new(true).failure(&Failure::usage(message(&error), "see `sandcrab --help`"));
+            let (message, hint) = message(&error);
+            Output::new(true).failure(&Failure::usage(message, hint));
         } else {
             // There is no reader left to report a failure to.
             drop(error.print());
@@ -177,16 +178,20 @@ fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == OsStr::new("--json"))
 }
 
-/// The message of a usage error on one line, without the usage that follows it.
-fn message(error: &clap::Error) -> String {
+/// The message and the hint of a usage error, each on one line, without the usage that follows them.
+fn message(error: &clap::Error) -> (String, String) {
+    let hint = "see `sandcrab --help`";
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "a command is required".to_owned();
+        return ("a command is required".to_owned(), hint.to_owned());
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let before_usage = text.split("\n\nUsage:").next().unwrap_or(text);
     let before_help = before_usage.split("\n\nFor more information").next().unwrap_or(before_usage);
-    before_help.split_whitespace().collect::<Vec<_>>().join(" ")
+    let (text, hint) = before_help.split_once("\n\n  tip: ").unwrap_or((before_help, hint));
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // There may be several tips.
+    (one_line(text), one_line(&hint.replace("\n  tip: ", "; ")))
 }
 
 #[cfg(test)]

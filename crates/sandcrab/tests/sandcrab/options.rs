@@ -191,6 +191,11 @@ fn usage_errors_are_json_if_asked_for() {
         );
         assert!(error["error"]["message"].as_str().unwrap().contains(word), "{error}");
         assert!(finished.stdout.is_empty());
+        if word == "--tiemout" {
+            let hint =
+                "a similar argument exists: '--timeout'; to pass '--tiemout' as a value, use '-- --tiemout'";
+            assert_eq!(error["error"]["hint"], hint);
+        }
     }
     // Help is not an error.
     let help = Program::start(sandcrab(home.path()).args(["--json", "--help"])).finish().with_code(0);
