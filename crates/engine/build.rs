@@ -36,7 +36,7 @@ fn compile(output: &Path) -> Result<(), String> {
         .map_err(|e| e.to_string())?;
     #[expect(
         clippy::disallowed_methods,
-        reason = "a compiler leaves nobody behind that could hold the pipe open"
+        reason = "a compiler leaves no process behind that could hold the pipe open"
     )]
     let result = compiler
         .to_command()

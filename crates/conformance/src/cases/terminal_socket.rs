@@ -156,7 +156,7 @@ pub(super) async fn sizes_of_several_viewers(target: Target) {
     assert_eq!(second.frame("resize").await, json!({"type": "resize", "cols": 100, "rows": 30}));
     let screen = target.screen(&id).await;
     assert_eq!((&screen["cols"], &screen["rows"]), (&json!(100), &json!(30)));
-    // Whoever changed the size is not told.
+    // The viewer that changed the size gets no frame.
     second.shows("x").await;
     assert!(!first.frames.iter().any(|frame| frame["type"] == "resize" && frame["cols"] == 100));
     target.post(format!("/api/terminal/{id}/resize"), json!({"cols": 81, "rows": 25})).await.ok();

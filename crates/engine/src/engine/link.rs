@@ -4,7 +4,7 @@
 //! a cancelled caller cannot leave half a frame behind. One task per link reads replies and events and dispatches
 //! them.
 //!
-//! The socket is polled only for reading. The runtime's own streams are polled for both, which wakes a worker in vain
+//! The socket is polled only for reading. The runtime's own streams are polled for both, which wakes a worker without need
 //! each time the supervisor has read something.
 
 mod events;

@@ -374,7 +374,7 @@ impl Inner {
         self.complete(async move {
             let refused = |why| StartError::refused(why, "", PathBuf::new());
             let failed = |e| StartError::os("connect to a supervisor", e);
-            // Created before the fork: without a descriptor for it, a supervisor would wait in vain.
+            // Created before the fork: without a descriptor for it, a supervisor would wait for a connection that never comes.
             let socket = SupervisorLink::socket().map_err(failed)?;
             if is_reserved(&socket) {
                 return Err(failed(rustix::io::Errno::MFILE.into()));

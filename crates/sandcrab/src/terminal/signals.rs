@@ -75,6 +75,6 @@ async fn heard(signal: &mut Option<Signal>) {
 
 /// Stops this program, as SIGTSTP does without a handler. Returns when it is continued.
 pub(super) fn stop_this_program() {
-    // It cannot fail for a process of this user. If it does, the program goes on.
+    // It cannot fail for a process of this user. If it does, the program continues.
     let _ = kill_process(getpid(), Number::STOP);
 }

@@ -40,7 +40,7 @@ impl<'a> Output<'a> {
         (self.bytes.len() <= self.limit).then_some(self.bytes)
     }
 
-    /// Whether the limit is exceeded, so that further work is in vain.
+    /// Whether the limit is exceeded, so that further work has no effect.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() > self.limit
     }
