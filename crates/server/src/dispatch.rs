@@ -6,11 +6,15 @@
 use std::convert::Infallible;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
+use axum::http::Method;
 use axum::response::Response;
 use hyper::body::Incoming;
 use tower::Service;
 
+use crate::app::App;
+use crate::routes::execute::{self, EXECUTE_PATH};
 use crate::socket::Inside;
 
 /// The route of the multiplexed WebSocket.
@@ -20,15 +24,32 @@ const SOCKET_PATH: &str = "/ws";
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
     api: Router,
+    /// Set if commands are run without the router.
+    direct: Option<App>,
 }
 
 impl Dispatch {
+    /// Creates one that uses only the router.
+    #[cfg(test)]
     pub(crate) fn new(api: Router) -> Self {
-        Self { api }
+        Self { api, direct: None }
+    }
+
+    /// The applications of a server.
+    pub(crate) fn of(app: &App) -> Self {
+        // A compatible server has a route of its own.
+        let direct = app.compat.is_none().then(|| App::clone(app));
+        Self { api: crate::router::router(app), direct }
     }
 
     /// Answers one request.
     pub(crate) async fn answer(mut self, mut request: Request<Incoming>) -> Result<Response, Infallible> {
+        if let Some(app) = self.direct.take()
+            && request.method() == Method::POST
+            && request.uri().path() == EXECUTE_PATH
+        {
+            return Ok(execute::answer(app, request.map(Body::new)).await);
+        }
         if request.uri().path() == SOCKET_PATH {
             // Requests over the WebSocket use the same routes.
             request.extensions_mut().insert(Inside(self.api.clone()));

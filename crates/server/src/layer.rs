@@ -76,24 +76,39 @@ pub(crate) struct Outermost {
 /// The outermost layer.
 pub(crate) async fn outermost(
     State(Outermost { app, requires_token }): State<Outermost>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("", MatchedPath::as_str);
+    answer(&app, requires_token, route, request, |request| next.run(request)).await
+}
+
+/// Checks a request, runs its handler, and completes the response.
+pub(crate) async fn answer<F>(
+    app: &App,
+    requires_token: bool,
+    route: &str,
+    mut request: Request,
+    handler: impl FnOnce(Request) -> F,
+) -> Response
+where
+    F: Future<Output = Response>,
+{
     let begun = Instant::now();
     let id = RequestId::of(request.headers());
     let cross_origin = app.access.cross_origin_headers(request.headers());
-    let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
     // A WebSocket was checked when it was opened, and encodes events itself.
     let is_multiplexed = request.extensions().get::<Multiplexed>().is_some();
     let mut response = if let Some(headers) = app.access.preflight(&method, request.headers()) {
         (StatusCode::NO_CONTENT, headers).into_response()
     } else {
-        match check(&app, &request, requires_token, is_multiplexed) {
+        match check(app, &request, requires_token, is_multiplexed) {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
                 let span = tracing::debug_span!("request", id = id.as_str());
-                catch_panic(next.run(request)).instrument(span).await
+                catch_panic(handler(request)).instrument(span).await
             }
             Err(refusal) => refusal,
         }
@@ -101,7 +116,6 @@ pub(crate) async fn outermost(
     if !is_multiplexed && let Some(items) = EventStream::take(&mut response) {
         sse::respond(&mut response, items, app.outgoing.clone());
     }
-    let route = route.as_ref().map_or("", MatchedPath::as_str);
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         log(&error, &id, method.as_str(), route);
         let operation = (!route.is_empty()).then(|| format!("{method} {route}"));

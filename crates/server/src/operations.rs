@@ -202,15 +202,23 @@ pub(crate) async fn check(request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         return next.run(request).await;
     };
+    checked(route.as_str(), request, |request| next.run(request)).await
+}
+
+/// The same for a handler that is not called by the router.
+pub(crate) async fn checked<F>(route: &str, request: Request, handler: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let method = request.method().clone();
-    if let Err(refusal) = check_query(&method, route.as_str(), request.uri()) {
+    if let Err(refusal) = check_query(&method, route, request.uri()) {
         return refusal.into_response();
     }
-    let mut response = next.run(request).await;
+    let mut response = handler(request).await;
     if cfg!(debug_assertions)
         && let Some(error) = response.extensions_mut().remove::<ApiError>()
     {
-        let error = check_error(&method, route.as_str(), error);
+        let error = check_error(&method, route, error);
         *response.status_mut() = error.status();
         response.extensions_mut().insert(error);
     }

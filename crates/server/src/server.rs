@@ -78,7 +78,7 @@ impl Server {
         let app = AppState::new(engine, &config);
         crate::terminal::adopt(&app);
         crate::git::clone::remove_interrupted(&app);
-        let dispatch = Dispatch::new(crate::router::router(&app));
+        let dispatch = Dispatch::of(&app);
         Self { app, dispatch, listening, config }
     }
 

@@ -1,8 +1,14 @@
 //! Reads a whole body, within the limits.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::Frame;
 use sandcrab_api::ErrorCode;
 
 use crate::app::{App, BodyBytes};
@@ -30,7 +36,7 @@ pub(crate) async fn read_body(
     let mut all = BytesMut::new();
     let pause = app.limits.body_timeout;
     let stalled = |_| ApiError::invalid("body", format!("no data for {pause:?}; send it again"));
-    while let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(stalled)? {
+    while let Some(frame) = next_frame(&mut body, pause).await.map_err(stalled)? {
         let frame = frame.map_err(|e| ApiError::invalid("body", format!("incomplete: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if !is_counted {
@@ -53,4 +59,27 @@ pub(crate) async fn read_body(
         }
     }
     Ok((first.unwrap_or_else(|| all.freeze()), held))
+}
+
+/// Waits for a piece of a body, at most for this time. Most bodies arrive with their head, and hyper passes them on when
+/// it is polled again. Only for others a timer is set.
+async fn next_frame(
+    body: &mut Body,
+    pause: Duration,
+) -> Result<Option<Result<Frame<Bytes>, axum::Error>>, tokio::time::error::Elapsed> {
+    let mut frame = pin!(body.frame());
+    let mut is_first = true;
+    let at_once = poll_fn(|context| match frame.as_mut().poll(context) {
+        Poll::Ready(frame) => Poll::Ready(Some(frame)),
+        Poll::Pending if is_first => {
+            is_first = false;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        Poll::Pending => Poll::Ready(None),
+    });
+    match at_once.await {
+        Some(frame) => Ok(frame),
+        None => tokio::time::timeout(pause, frame).await,
+    }
 }

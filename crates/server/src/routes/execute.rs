@@ -1,6 +1,7 @@
 //! Running a command and waiting for it: `/api/execute`, `/api/execute/stream`.
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{RawQuery, Request, State};
+use axum::handler::Handler;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use sandcrab_api::event::ExecuteEvent;
@@ -16,7 +17,8 @@ use crate::events::EventStream;
 use crate::feed::{self, Feed, StreamKind};
 use crate::input::Json;
 use crate::launch::{Intent, Kind, Launch, launch_guarded};
-use crate::layer::RequestId;
+use crate::layer::{self, RequestId};
+use crate::operations;
 use crate::options::{self, Route};
 use crate::origin::Origin;
 use crate::query::Params;
@@ -72,6 +74,17 @@ pub(crate) async fn execute(
     let end = wait(&app, &launch).await?;
     guard.release();
     summary::respond(launch, &end, &app.outgoing, request_id).await
+}
+
+/// The route of [`execute`].
+pub(crate) const EXECUTE_PATH: &str = "/api/execute";
+
+/// Answers a request to [`execute`] as the router does, with the same checks. The router allocates and moves every
+/// request several times, which takes longer than to read one of these.
+pub(crate) async fn answer(app: App, request: Request) -> Response {
+    let call = |request| Handler::call(execute, request, App::clone(&app));
+    let checked = |request| operations::checked(EXECUTE_PATH, request, call);
+    layer::answer(&app, true, EXECUTE_PATH, request, checked).await
 }
 
 /// Waits for the end of a command, at most until the server's drain window ends.
