@@ -16,7 +16,7 @@
 //! change has no effect, so callers need not know what others have reported. Changes are made under the lock of the
 //! table: a caller that was notified of an end finds it counted.
 //!
-//! - `tracked.rs`: the engine's state of an execution.
+//! - `tracked.rs`, `terminal_state.rs`: the engine's state of an execution, and of a terminal.
 //! - `table.rs`: all of them, by id.
 //! - `readers.rs`: the readers for which an execution waits.
 //! - `retention.rs`: removal of finished executions.
@@ -24,6 +24,7 @@
 mod readers;
 mod retention;
 mod table;
+mod terminal_state;
 mod tracked;
 
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub(super) use readers::AttachedReader;
 pub use readers::ReaderRole;
 pub(super) use retention::Cleanup;
 pub(super) use table::Table;
-pub(super) use tracked::{Fixed, RecordGuard, State, TerminalState, Tracked, lost_end};
+pub(super) use terminal_state::TerminalState;
+pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
 
 use super::events::EngineEvent;
 use super::link::{SupervisorLink, lock};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
 use super::readers::Readers;
+use super::terminal_state::TerminalState;
 use crate::command::SessionEndPolicy;
 use crate::end::{End, EndReason, Usage};
 use crate::engine::StartError;
@@ -16,8 +17,8 @@ use crate::engine::link::{SupervisorLink, lock};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::{Claimed, JournalSummary};
 use crate::protocol::{Refusal, Request};
-use crate::record::{ExecutionRecord, TerminalRecord};
-use crate::terminal::{SizeEvent, TerminalSize};
+use crate::record::ExecutionRecord;
+use crate::terminal::SizeEvent;
 
 /// The immutable data of an execution.
 #[derive(Debug)]
@@ -43,34 +44,6 @@ pub(in crate::engine) struct Fixed {
     pub(in crate::engine) replaced: Option<Arc<End>>,
     /// Set if it is a terminal.
     pub(in crate::engine) terminal: Option<TerminalState>,
-}
-
-/// The engine's state of a terminal.
-#[derive(Debug)]
-pub(in crate::engine) struct TerminalState {
-    pub(in crate::engine) term: String,
-    pub(in crate::engine) first_size: TerminalSize,
-    /// Its current size.
-    pub(in crate::engine) sizes: watch::Sender<TerminalSize>,
-    /// Whether output is missing in its journal because the disk is full.
-    pub(in crate::engine) unrecorded: watch::Sender<bool>,
-    /// Held during a resize, so that the last one wins here too.
-    pub(in crate::engine) resizing: tokio::sync::Mutex<()>,
-    /// Time of the last input.
-    pub(in crate::engine) last_input: Mutex<Option<SystemTime>>,
-}
-
-impl TerminalState {
-    pub(super) fn new(record: &TerminalRecord) -> Self {
-        Self {
-            term: record.term.clone(),
-            first_size: record.size,
-            sizes: watch::Sender::new(record.size),
-            unrecorded: watch::Sender::new(false),
-            resizing: tokio::sync::Mutex::default(),
-            last_input: Mutex::default(),
-        }
-    }
 }
 
 impl Fixed {
