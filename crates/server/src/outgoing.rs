@@ -80,7 +80,11 @@ impl Outgoing {
     /// A response that is produced whole. A large one is refused when the limit is reached, because it would wait
     /// too.
     pub(crate) fn json(&self, answer: &impl Serialize) -> Result<Response, ApiError> {
-        let json = serde_json::to_vec(answer).map_err(ApiError::internal)?;
+        self.json_bytes(serde_json::to_vec(answer).map_err(ApiError::internal)?)
+    }
+
+    /// The same for a response that has been serialized elsewhere, because that takes long.
+    pub(crate) fn json_bytes(&self, json: Vec<u8>) -> Result<Response, ApiError> {
         if json.len() > PIECE_BYTES && self.is_scarce() {
             return Err(ApiError::too_many(
                 "responses are waiting for clients that do not read; retry later",

@@ -47,21 +47,22 @@ pub(crate) async fn list_files(
     let path = place.resolve(&given)?;
     // Paths in the response begin as the client has written them.
     let base = if given.is_absolute() { given.to_path() } else { path.clone() };
-    let listed = place.run(move || list(&path, &options)).await?;
-    let next = listed
-        .entries
-        .last()
-        .filter(|_| listed.is_cut)
-        .map(|last| STANDARD.encode(last.path.as_os_str().as_bytes()));
-    app.outgoing.json(&FileList {
-        success: true,
-        path: given.shown(),
-        count: listed.entries.len(),
-        files: listed.entries.iter().map(|found| entry(found, &base)).collect(),
-        next,
-        unreadable: (listed.unreadable > 0).then_some(listed.unreadable),
-        timestamp: Timestamp::now(),
-    })
+    let shown = given.shown();
+    // Serializing many entries takes a while too.
+    let json = place.run(move || {
+        let listed = list(&path, &options)?;
+        let last = listed.entries.last().filter(|_| listed.is_cut);
+        Ok(serde_json::to_vec(&FileList {
+            success: true,
+            path: shown,
+            count: listed.entries.len(),
+            next: last.map(|last| STANDARD.encode(last.path.as_os_str().as_bytes())),
+            files: listed.entries.iter().map(|found| entry(found, &base)).collect(),
+            unreadable: (listed.unreadable > 0).then_some(listed.unreadable),
+            timestamp: Timestamp::now(),
+        }))
+    });
+    app.outgoing.json_bytes(json.await?.map_err(ApiError::internal)?)
 }
 
 fn parse_after(after: &str) -> Result<PathBuf, ApiError> {

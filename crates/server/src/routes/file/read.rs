@@ -4,8 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::stream;
 use sandcrab_api::file::{
     FileChunk, FileComplete, FileContent, FileEncoding, FileEvent, FileFailure, FileMetadata, MAX_READ_BYTES,
@@ -64,8 +63,7 @@ pub(crate) async fn read(
     let _held = held?;
     // Encoding up to 32 MiB takes a while.
     let json = place.run(move || Ok(serde_json::to_vec(&file_content(content, shown, encoding)))).await?;
-    let kind = HeaderValue::from_static("application/json");
-    Ok(([(header::CONTENT_TYPE, kind)], json.map_err(ApiError::internal)?).into_response())
+    app.outgoing.json_bytes(json.map_err(ApiError::internal)?)
 }
 
 fn file_content(content: Content, path: String, encoding: Option<FileEncoding>) -> FileContent {
