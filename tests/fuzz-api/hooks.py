@@ -19,7 +19,7 @@ EXAMPLES = 200
 ENDLESS = {"/api/events"}
 
 # The last events of other streams.
-LAST_EVENTS = {"complete", "error", "exit", "caught_up", "ready", "process_exited"}
+LAST_EVENTS = {"complete", "error", "exit", "caught_up", "ready", "process_exited", "stopped"}
 
 # Replacements of generated commands: short and harmless, with every kind of end.
 TEXTS = [
@@ -58,6 +58,7 @@ LONGEST_MS = {
     "/api/git/checkout": 2000,
     "/api/git/pull": 2000,
     "/api/git/push": 2000,
+    "/api/watch": WAITING_MS,
 }
 PROGRAMS = ["true", "false", "echo", "printf", "/no/such/program", "/etc/passwd"]
 # Fields and headers of a command whose generated values are valid only by chance.
@@ -87,6 +88,11 @@ SUCCEEDING = {
     "/api/copy": {"sourcePath": "{}/dir", "destinationPath": "{}/copy"},
     "/api/mkdir": {"path": "{}/made"},
     "/api/chmod": {"path": "{}/file", "mode": "0755"},
+    "/api/search": {"path": "{}", "pattern": "hello", "regex": None, "glob": None},
+    "/api/find": {"path": "{}", "glob": None},
+    "/api/replace": {"path": "{}/dir", "pattern": "hello", "regex": None, "glob": None},
+    "/api/watch": {"path": "{}/dir", "include": None, "exclude": None},
+    "/api/watch/check": {"path": "{}/dir", "include": None, "exclude": None, "since": None},
 }
 
 

@@ -6,7 +6,8 @@
 //! document. This crate does no I/O.
 //!
 //! - [`execute`]: running a command; [`process`]: started executions; [`session`]: persistent shells.
-//! - [`terminal`]: programs with a screen; [`file`](mod@file): files of the sandbox.
+//! - [`terminal`]: programs with a screen; [`file`](mod@file): files of the sandbox; [`search`]: search in them; [`watch`]: their
+//!   changes.
 //! - [`event`]: stream events; [`frame`]: the frames of the multiplexed WebSocket.
 //! - [`service`]: the server itself.
 //! - [`error`]: the [`ErrorCode`]s, each with one HTTP status.
@@ -27,11 +28,13 @@ mod message;
 mod object;
 pub mod port;
 pub mod process;
+pub mod search;
 pub mod service;
 pub mod session;
 pub mod signal;
 pub mod terminal;
 mod time;
+pub mod watch;
 mod wire_enum;
 
 pub use error::{ErrorBody, ErrorCode};

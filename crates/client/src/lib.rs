@@ -69,11 +69,13 @@ mod newer;
 mod port;
 mod process;
 mod retry;
+mod search;
 mod service;
 mod session;
 mod sse;
 mod stream;
 mod terminal;
+mod watch;
 
 pub use address::{Address, AddressError};
 pub use client::Client;

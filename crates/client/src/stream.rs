@@ -10,6 +10,7 @@ use reqwest::{RequestBuilder, Response};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
 use sandcrab_api::port::PortWatchEvent;
+use sandcrab_api::watch::WatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -109,6 +110,23 @@ impl StreamEvent for ServerEvent {
 
     fn is_last(&self) -> bool {
         false
+    }
+
+    fn is_server_stop(&self) -> bool {
+        false
+    }
+}
+
+/// These have no cursor: a second `watching` after a lost connection means that changes may be missing.
+impl StreamEvent for WatchEvent {
+    const TYPES: &[&str] = &["watching", "event", "resync", "stopped", "error"];
+
+    fn is_opening(&self) -> bool {
+        false
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Stopped(_) | Self::Error(_))
     }
 
     fn is_server_stop(&self) -> bool {

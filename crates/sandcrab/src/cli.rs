@@ -86,6 +86,10 @@ pub(crate) enum Command {
     Terminal(commands::terminal::TerminalArgs),
     Record(commands::record::RecordArgs),
     Play(commands::play::PlayArgs),
+    // Files.
+    Grep(commands::grep::GrepArgs),
+    Find(commands::find::FindArgs),
+    Watch(commands::watch::WatchArgs),
     // Sessions and the environment.
     Session(commands::session::SessionArgs),
     Env(commands::env::EnvArgs),

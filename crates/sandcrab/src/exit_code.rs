@@ -27,7 +27,7 @@ Exit codes:
   run, exec, session exec, shell, attach, record and wait exit with the exit code of the command:
   its own, or 128 + n if signal n ended it. In addition:
     0    also: detached from a terminal, which continues
-    1    some processes could not be ended (kill, session interrupt, session delete, terminal delete)
+    1    some processes could not be ended (kill, session interrupt, session delete, terminal delete), or grep found nothing
     2    invalid usage
     74   I/O error, or output of the command is missing
     75   temporary failure, such as a timeout of wait or a limit of the server: try again later

@@ -38,6 +38,7 @@ mod terminal;
 mod terminal_args;
 mod transfer;
 mod tty;
+mod walk_args;
 
 use std::process::ExitCode;
 
@@ -105,6 +106,9 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         Command::Terminal(args) => commands::terminal::run(args, global, output).await,
         Command::Record(args) => commands::record::run(args, global, output).await,
         Command::Play(args) => commands::play::run(args, output).await,
+        Command::Grep(args) => commands::grep::run(args, global, output).await,
+        Command::Find(args) => commands::find::run(args, global, output).await,
+        Command::Watch(args) => commands::watch::run(args, global, output).await,
         Command::Env(args) => commands::env::run(args, global, output).await,
         // Handled before.
         Command::Serve(_) => Ok(0),

@@ -1,11 +1,13 @@
 //! [`Output`]: the only writer to standard output and standard error.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::table;
 
 const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[36m";
@@ -52,6 +54,11 @@ impl Output {
     /// One line.
     pub(crate) fn line(self, line: impl AsRef<str>) -> Result<(), Failure> {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
+    }
+
+    /// A name from the sandbox: on a terminal without control characters.
+    pub(crate) fn name(self, name: &str) -> Cow<'_, str> {
+        if self.is_terminal { Cow::Owned(table::plain(name)) } else { Cow::Borrowed(name) }
     }
 
     /// Bytes as they are.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use sandcrab_engine::Engine;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use crate::access::AccessPolicy;
@@ -14,12 +14,16 @@ use crate::config::ServerLimits;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
+use crate::routes::watch::Watches;
 use crate::sandbox::Sandbox;
 use crate::stopping::Stopping;
 use crate::terminal::Terminals;
 
 /// Number of freed bytes above which memory is returned to the system.
 const NOTIFY_FREED_BYTES: usize = 1 << 20;
+
+/// Maximum number of searches, finds and replacements at the same time: each has threads with buffers.
+const MAX_SEARCHES: usize = 4;
 
 /// The state shared by all routes. A handle.
 pub(crate) type App = Arc<AppState>;
@@ -40,6 +44,10 @@ pub(crate) struct AppState {
     pub(crate) connections: Arc<AtomicUsize>,
     /// Terminals that clients use.
     pub(crate) terminals: Terminals,
+    /// Running searches, finds and replacements. Further ones wait.
+    pub(crate) searches: Arc<Semaphore>,
+    /// Watches of directories.
+    pub(crate) watches: Watches,
     /// Unsent data.
     pub(crate) outgoing: Outgoing,
     /// Size of bodies, and of messages over WebSockets, in memory.
@@ -61,6 +69,8 @@ impl AppState {
             started: Instant::now(),
             connections: Arc::default(),
             terminals: Terminals::default(),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            watches: Watches::default(),
             outgoing: Outgoing::new(config.limits.outgoing_bytes),
             held: AtomicUsize::new(0),
             freed: Arc::default(),

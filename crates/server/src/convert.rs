@@ -1,5 +1,9 @@
 //! Converts types of the engine and of the workspace to those of the wire.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use base64::Engine as _;
 use sandcrab_api::Timestamp;
 use sandcrab_api::execute::{End, EndReason, ProcessName, Replaced, RestoredFrom, Usage};
 use sandcrab_api::file::FileType;
@@ -118,6 +122,13 @@ pub(crate) fn file_type(found: sandcrab_workspace::FileType) -> FileType {
         sandcrab_workspace::FileType::Symlink => FileType::Symlink,
         sandcrab_workspace::FileType::Other => FileType::Other,
     }
+}
+
+/// A path as text, and in base64 if it is not UTF-8.
+pub(crate) fn path(path: &Path) -> (String, Option<String>) {
+    let shown = path.to_string_lossy().into_owned();
+    let exact = path.to_str().is_none();
+    (shown, exact.then(|| base64::engine::general_purpose::STANDARD.encode(path.as_os_str().as_bytes())))
 }
 
 /// Permission bits as text: `rw-r--r--`.

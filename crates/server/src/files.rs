@@ -125,6 +125,17 @@ impl Place {
         &self,
         operation: impl FnOnce() -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, ApiError> {
+        self.run_search(operation).await
+    }
+
+    /// The same for an operation with errors of its own, such as a search.
+    pub(crate) async fn run_search<T: Send + 'static, E>(
+        &self,
+        operation: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, ApiError>
+    where
+        ApiError: From<E>,
+    {
         let permits = Arc::clone(&self.sandbox.file_operations);
         let permit = permits.acquire_owned().await.map_err(ApiError::internal)?;
         let identity = self.identity.clone();

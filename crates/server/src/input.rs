@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_ENCODING;
+use axum::http::header::{ACCEPT, CONTENT_ENCODING};
 use axum::http::request::Parts;
 use bytes::Bytes;
 use sandcrab_api::Object;
@@ -33,6 +33,14 @@ pub(crate) fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether the client asks for a stream of events.
+pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds =
+        accepted.flat_map(|value| value.split(',')).map(|kind| kind.split(';').next().unwrap_or_default());
+    kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Parses a JSON object. An empty body is an empty object.

@@ -14,8 +14,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::layer::{self, Outermost};
 use crate::routes::{
-    environment, events, execute, file, git, logs, output, port, process, recording, screen, service,
-    session, socket, stdin, terminal, terminal_input, terminal_socket,
+    environment, events, execute, file, find, git, logs, output, port, process, recording, replace, screen,
+    search, service, session, socket, stdin, terminal, terminal_input, terminal_socket, watch,
 };
 use crate::{document, operations};
 
@@ -74,6 +74,11 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(session::fork))
         .routes(routes!(session::reset))
         .routes(routes!(session::set_env))
+        .routes(routes!(search::search))
+        .routes(routes!(find::find))
+        .routes(routes!(replace::replace))
+        .routes(routes!(watch::watch))
+        .routes(routes!(watch::check))
         .routes(routes!(environment::set))
         .merge(file::routes())
         .routes(routes!(service::ping))

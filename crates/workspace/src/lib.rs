@@ -60,11 +60,11 @@ pub use read::{Content, read};
 pub use remove::{MAX_DEPTH, remove};
 pub use replace::{
     MAX_DIFF_BYTES, MAX_REPLACED_FILE_BYTES, MAX_REPLACED_FILES, MAX_REPLACEMENT_BYTES, ReplaceOptions,
-    Replaced, ReplacedFile, SkippedFile, WriteFile, replace,
+    Replaced, ReplacedFile, SkippedFile, replace,
 };
 pub use search::{
     FileMatches, MAX_CONTEXT_LINES, MAX_MATCHES, MAX_SEARCHED_LINE_BYTES, MAX_SHOWN_LINE_BYTES, Match,
-    SearchError, SearchOptions, SearchSummary, search,
+    SearchError, SearchOptions, SearchSummary, check_search, search,
 };
 pub use staging::{Staging, discard};
 pub use stat::{FileType, Stat, check_directory, etag, exists, stat};

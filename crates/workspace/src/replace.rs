@@ -11,7 +11,9 @@ use regex::bytes::{Captures, Regex};
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::pattern::Pattern;
 use crate::search::SearchError;
+use crate::stat::etag;
 use crate::walk::{Cancel, WalkOptions, open_regular, root_of};
+use crate::write::{Condition, Replacement, Tags};
 
 pub use diff::MAX_DIFF_BYTES;
 
@@ -75,16 +77,9 @@ pub struct Replaced {
     pub is_truncated: bool,
 }
 
-/// Replaces the content of a file. It gets the file that was read, so that it can notice a change since.
-pub type WriteFile = dyn Fn(&Path, &File, &[u8]) -> Result<(), FileError>;
-
-/// Replaces what matches a pattern in a file, or in all files below a directory. Binary files are left out.
-pub fn replace(
-    path: &Path,
-    options: &ReplaceOptions,
-    cancel: &Cancel,
-    write: &WriteFile,
-) -> Result<Replaced, SearchError> {
+/// Replaces what matches a pattern in a file, or in all files below a directory. Binary files are left out. Each file is
+/// replaced atomically, with its mode and owner.
+pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result<Replaced, SearchError> {
     let root = root_of(path)?;
     let regex = options.pattern.file_regex()?;
     if options.replacement.len() > MAX_REPLACEMENT_BYTES {
@@ -108,7 +103,7 @@ pub fn replace(
             break;
         }
         let path = entry.into_path();
-        match replace_in(&path, &regex, options, diff_bytes, write) {
+        match replace_in(&path, &regex, options, diff_bytes) {
             Ok(None) => {}
             Ok(Some(file)) => {
                 diff_bytes = diff_bytes.saturating_sub(file.diff.len());
@@ -128,7 +123,6 @@ fn replace_in(
     regex: &Regex,
     options: &ReplaceOptions,
     diff_bytes: usize,
-    write: &WriteFile,
 ) -> Result<Option<ReplacedFile>, FileError> {
     let mut file = open_regular(path).at(path)?;
     let mut old = Vec::new();
@@ -150,6 +144,15 @@ fn replace_in(
         write(path, &file, &new)?;
     }
     Ok(Some(ReplacedFile { path: path.to_owned(), replacements, diff, is_diff_truncated }))
+}
+
+/// Replaces the content atomically, unless the file has changed since it was read.
+fn write(path: &Path, read: &File, content: &[u8]) -> Result<(), FileError> {
+    let read = etag(&read.metadata().at(path)?);
+    let condition = Condition { if_match: Some(Tags::List(vec![read])), ..Condition::default() };
+    let mut replacement = Replacement::begin(path, None, condition)?;
+    replacement.write(content)?;
+    replacement.commit().map(drop)
 }
 
 /// The new content and the number of replacements. `None` if the content becomes too large.

@@ -188,6 +188,13 @@ macro_rules! every_case {
                 of_a_command
                 invalid_cursor
             }
+            search {
+                lines_that_match
+                streamed_matches
+                invalid_searches
+                names
+                replacements
+            }
             service {
                 ping
                 version
@@ -281,6 +288,12 @@ macro_rules! every_case {
                 create_replaces_a_dead_shell
                 script_of_a_million_bytes
                 timeout_keeps_the_shell
+            }
+            watch {
+                changes
+                selected_changes
+                invalid_watches
+                versions
             }
             websocket {
                 missing_upgrade

@@ -26,6 +26,7 @@ mod protocol;
 mod reference;
 mod requests;
 mod resume;
+mod search;
 mod service;
 mod session;
 mod shapes;
@@ -34,6 +35,7 @@ mod stream;
 mod terminal;
 mod terminal_socket;
 mod traps;
+mod watch;
 mod websocket;
 
 use std::fmt;

@@ -14,6 +14,7 @@ mod play;
 mod processes;
 mod resume;
 mod run;
+mod search;
 mod serve_compat;
 mod serve_config;
 mod serve_drain;

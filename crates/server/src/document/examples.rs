@@ -261,7 +261,9 @@ fn examples(id: &str) -> (Value, Value) {
                 { "type": "session_created", "sessionId": "build", "timestamp": time }
             ]),
         ),
-        _ => super::file_examples::examples(id).unwrap_or_else(|| terminal_examples(id, &killed)),
+        _ => super::file_examples::examples(id)
+            .or_else(|| super::search_examples::examples(id))
+            .unwrap_or_else(|| terminal_examples(id, &killed)),
     }
 }
 

@@ -4,6 +4,7 @@
 mod errors;
 mod examples;
 mod file_examples;
+mod search_examples;
 mod unions;
 
 use sandcrab_api::ErrorCode;

@@ -12,6 +12,8 @@ const UNIONS: &[(&str, &str, &str)] = &[
     ("GitEvent", "Git", "Event"),
     ("PortWatchEvent", "Port", "Event"),
     ("FileEvent", "File", "Event"),
+    ("SearchEvent", "Search", "Event"),
+    ("WatchEvent", "Watch", "Event"),
     ("ServerFrame", "", "Frame"),
     ("TerminalFrame", "Terminal", "Frame"),
 ];

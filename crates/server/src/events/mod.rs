@@ -20,6 +20,8 @@ use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
 use sandcrab_api::file::FileEvent;
 use sandcrab_api::git::GitEvent;
 use sandcrab_api::port::PortWatchEvent;
+use sandcrab_api::search::SearchEvent;
+use sandcrab_api::watch::WatchEvent;
 
 use crate::cursor::Cursor;
 use crate::error::ApiError;
@@ -54,6 +56,8 @@ pub(crate) enum Payload {
     PortWatch(PortWatchEvent),
     File(FileEvent),
     Git(GitEvent),
+    Search(SearchEvent),
+    Watch(WatchEvent),
 }
 
 impl Payload {
@@ -66,6 +70,8 @@ impl Payload {
             Self::PortWatch(event) => serde_json::to_writer(to, event),
             Self::File(event) => serde_json::to_writer(to, event),
             Self::Git(event) => serde_json::to_writer(to, event),
+            Self::Search(event) => serde_json::to_writer(to, event),
+            Self::Watch(event) => serde_json::to_writer(to, event),
         };
         // Never fails: the wire's types have string keys only, and writing to a Vec cannot fail.
         drop(written);
@@ -105,6 +111,18 @@ impl From<FileEvent> for Payload {
 impl From<ServerEvent> for Payload {
     fn from(event: ServerEvent) -> Self {
         Self::Server(event)
+    }
+}
+
+impl From<SearchEvent> for Payload {
+    fn from(event: SearchEvent) -> Self {
+        Self::Search(event)
+    }
+}
+
+impl From<WatchEvent> for Payload {
+    fn from(event: WatchEvent) -> Self {
+        Self::Watch(event)
     }
 }
 

@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
 
@@ -15,8 +16,7 @@ fn options(pattern: Pattern, replacement: &str) -> ReplaceOptions {
 }
 
 fn run(root: &Path, options: &ReplaceOptions) -> Replaced {
-    let write = |path: &Path, _: &File, content: &[u8]| fs::write(path, content).at(path);
-    replace(root, options, &Cancel::default(), &write).unwrap()
+    replace(root, options, &Cancel::default()).unwrap()
 }
 
 #[test]
@@ -61,23 +61,47 @@ fn files_that_are_left_alone() {
     fs::write(at("none"), "nothing").unwrap();
     fs::write(at("large"), "old ".repeat(MAX_REPLACED_FILE_BYTES / 4 + 1)).unwrap();
     fs::write(at("grows"), "old ".repeat(MAX_REPLACED_FILE_BYTES / 8)).unwrap();
-    fs::write(at("refused"), "old").unwrap();
     fs::write(at("text"), b"old \xff old").unwrap();
     std::os::unix::fs::symlink("text", at("link")).unwrap();
-    let write = |path: &Path, _: &File, content: &[u8]| match path.ends_with("refused") {
-        true => Err(FileError::new(FileErrorKind::PermissionDenied, path)),
-        false => fs::write(path, content).at(path),
-    };
     let change = options(Pattern::literal("old"), "much longer");
-    let done = replace(root.path(), &change, &Cancel::default(), &write).unwrap();
+    let done = replace(root.path(), &change, &Cancel::default()).unwrap();
     let changed: Vec<_> = done.files.iter().map(|file| file.path.file_name().unwrap().to_owned()).collect();
     assert_eq!((changed, done.replacements), (vec!["text".into()], 2));
     assert_eq!(fs::read(at("text")).unwrap(), b"much longer \xff much longer");
     assert_eq!(fs::read(at("binary")).unwrap(), b"old\0old");
     let skipped: Vec<_> =
         done.skipped.iter().map(|s| (s.path.file_name().unwrap().to_str().unwrap(), s.error.kind)).collect();
-    let (large, denied) = (FileErrorKind::TooLarge, FileErrorKind::PermissionDenied);
-    assert_eq!(skipped, [("grows", large), ("large", large), ("refused", denied)]);
+    let large = FileErrorKind::TooLarge;
+    assert_eq!(skipped, [("grows", large), ("large", large)]);
+}
+
+#[test]
+fn mode_is_kept_and_no_other_file_is_left() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("script");
+    fs::write(&file, "old\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o751)).unwrap();
+    let done = run(root.path(), &options(Pattern::literal("old"), "new"));
+    assert_eq!((done.files.len(), fs::read_to_string(&file).unwrap().as_str()), (1, "new\n"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o751);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn root_file_that_the_user_may_not_write_is_skipped() {
+    let root = tempfile::tempdir().unwrap();
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    for name in ["mine", "theirs"] {
+        fs::write(root.path().join(name), "old\n").unwrap();
+        fs::set_permissions(root.path().join(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    std::os::unix::fs::chown(root.path().join("mine"), Some(65534), Some(65534)).unwrap();
+    let user = crate::Identity::of(65534, 65534, &[65534]);
+    let done = user.run(|| run(root.path(), &options(Pattern::literal("old"), "new"))).unwrap();
+    let [skipped] = &done.skipped[..] else { panic!("{done:?}") };
+    assert_eq!((skipped.error.kind, done.files.len()), (FileErrorKind::PermissionDenied, 1));
+    assert_eq!(fs::read_to_string(root.path().join("theirs")).unwrap(), "old\n");
+    assert_eq!(fs::read_to_string(root.path().join("mine")).unwrap(), "new\n");
 }
 
 #[test]

@@ -99,6 +99,14 @@ pub fn search(
     Ok(run.totals.summary())
 }
 
+/// Checks what a search can refuse before it begins.
+pub fn check_search(path: &Path, options: &SearchOptions) -> Result<(), SearchError> {
+    let root = root_of(path)?;
+    options.pattern.line_matcher()?;
+    options.walk.walk(&root)?;
+    Ok(())
+}
+
 fn searcher(context_lines: usize) -> Searcher {
     SearcherBuilder::new()
         // A file that shrinks while it is mapped would end the process.

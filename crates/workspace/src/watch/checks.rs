@@ -59,7 +59,8 @@ pub struct Checks {
     kept: Mutex<HashMap<Key, Kept>>,
 }
 
-type Key = (PathBuf, WatchOptions);
+/// The directory, the options, and the user and group whose permissions the watch has.
+type Key = (PathBuf, WatchOptions, u32, u32);
 
 #[derive(Debug)]
 struct Kept {
@@ -101,7 +102,8 @@ impl Checks {
         since: Option<&str>,
     ) -> Result<Checked, CheckError> {
         let since = since.map(|version| parse(version).ok_or(CheckError::InvalidVersion)).transpose()?;
-        let key = (root.to_owned(), options.clone());
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let key = (root.to_owned(), options.clone(), uid, gid);
         let state = self.state(&key);
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         // It is put back unless it fails.

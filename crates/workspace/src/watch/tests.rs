@@ -135,6 +135,21 @@ fn moved_directories_keep_their_watches() {
 }
 
 #[test]
+fn atomic_write_is_a_creation_or_a_modification() {
+    let root = tempfile::tempdir().unwrap();
+    let mut watch = Observed::new(root.path(), &WatchOptions::default());
+    for _ in 0..2 {
+        let condition = crate::Condition::default();
+        let mut new = crate::Replacement::begin(&root.path().join("file"), None, condition).unwrap();
+        new.write(b"text").unwrap();
+        new.commit().unwrap();
+    }
+    let mut seen = watch.all();
+    seen.dedup();
+    assert_eq!(seen, ["Create file", "Modify file"]);
+}
+
+#[test]
 fn globs_and_kinds_select() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);

@@ -17,6 +17,7 @@ use super::options::{
     Change, ChangeKind, MAX_WATCHED_DIRECTORIES, ResyncReason, WatchError, WatchEvent, WatchOptions,
 };
 use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::write::is_temporary;
 
 /// Size of the buffer for events of the kernel: many events, and always one with the longest name.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -41,6 +42,8 @@ pub(super) struct Tree {
     is_lost: bool,
     /// Directories that were moved away, until the other event of the move arrives.
     moved: Vec<Moved>,
+    /// The last move of a temporary file, until its other event arrives.
+    replacing: Option<u32>,
     /// Number of calls of [`Tree::settle`].
     round: u64,
 }
@@ -88,6 +91,7 @@ impl Tree {
             root_watch: None,
             is_lost: false,
             moved: Vec::new(),
+            replacing: None,
             round: 0,
         };
         tree.establish()?;
@@ -255,7 +259,9 @@ impl Tree {
         let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| event.flags.contains(*flag)) else {
             return Ok(());
         };
-        self.report(kind, &path, is_directory, event.cookie, to);
+        if let Some((kind, cookie)) = self.without_temporaries(kind, name, event.cookie, is_directory) {
+            self.report(kind, &path, is_directory, cookie, to);
+        }
         if !is_directory || !self.options.is_recursive {
             return Ok(());
         }
@@ -274,6 +280,27 @@ impl Tree {
             ChangeKind::Modify | ChangeKind::Delete | ChangeKind::Attrib => {}
         }
         Ok(())
+    }
+
+    /// What a reader sees of an atomic write or copy: not the temporary file. Its move to the name of the file is a
+    /// change of the content, that of a directory a creation.
+    fn without_temporaries(
+        &mut self,
+        kind: ChangeKind,
+        name: &OsStr,
+        cookie: u32,
+        is_directory: bool,
+    ) -> Option<(ChangeKind, u32)> {
+        if is_temporary(name) {
+            if kind == ChangeKind::MoveFrom {
+                self.replacing = Some(cookie);
+            }
+            return None;
+        }
+        if kind == ChangeKind::MoveTo && self.replacing.take_if(|replacing| *replacing == cookie).is_some() {
+            return Some((if is_directory { ChangeKind::Create } else { ChangeKind::Modify }, 0));
+        }
+        Some((kind, cookie))
     }
 
     /// A directory has been moved here, from within the tree or from elsewhere.
@@ -403,7 +430,8 @@ impl Tree {
         cookie: u32,
         to: &mut Vec<WatchEvent>,
     ) {
-        if self.options.kinds.contains(&kind) && self.filter.reports(path) {
+        let is_hidden = path.iter().any(is_temporary);
+        if !is_hidden && self.options.kinds.contains(&kind) && self.filter.reports(path) {
             // Without a final slash for the root itself.
             let path = if path == Path::new("") { self.root.clone() } else { self.root.join(path) };
             to.push(WatchEvent::Change(Change { kind, path, is_directory, cookie }));

@@ -23,7 +23,7 @@ use crate::stat::etag;
 pub use condition::{Condition, Tags};
 pub(crate) use preserve::copy_xattrs;
 use temporary::Temporary;
-pub(crate) use temporary::temporary_name;
+pub(crate) use temporary::{is_temporary, temporary_name};
 
 /// Maximum number of symbolic links on the way to a file that does not exist, as in the kernel.
 const MAX_LINKS: usize = 40;

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -20,6 +21,12 @@ pub(crate) fn temporary_name() -> Result<OsString, Errno> {
     let mut random = [0; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!(".sandcrab-{:016x}.tmp", u64::from_ne_bytes(random)).into())
+}
+
+/// Whether a file has such a name.
+pub(crate) fn is_temporary(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b".sandcrab-") && name.ends_with(b".tmp")
 }
 
 impl Temporary {
