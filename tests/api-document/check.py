@@ -20,6 +20,8 @@ UNITLESS = {
     "count", "cursor", "duration", "executions", "exitCode", "from", "httpStatus", "connections", "openFiles", "pid",
     "processes", "queued", "restarts", "running", "sessions", "signal", "status", "to", "written", "lostSupervisors",
     "restoredSessions", "loggedFailures", "cols", "rows", "col", "row", "viewers", "code", "scrollbackLines", "outputCursor",
+    "port", "interval", "statusMin", "statusMax", "statusCode", "size", "bytesRead", "bytesWritten", "uid", "gid", "links",
+    "unreadable", "limit", "depth", "percent", "added", "removed", "ahead", "behind",
 }
 UNITS = ("Ms", "Bytes", "Seconds", "Count")
 

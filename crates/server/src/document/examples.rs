@@ -34,6 +34,15 @@ pub(super) fn add(operation: &mut Value, id: &str) {
     {
         raw["example"] = "hello\n".into();
     }
+    // A response that is a stream if the client asks for one.
+    if id == "gitCheckout"
+        && let Some(stream) = operation.pointer_mut("/responses/200/content/text~1event-stream")
+    {
+        let event = json!({
+            "type": "progress", "phase": "Receiving objects", "percent": 42, "timestamp": "2026-01-31T12:00:00.000Z"
+        });
+        stream["examples"]["progress"] = json!({ "value": event });
+    }
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         let example = match parameter["name"].as_str().unwrap_or_default() {
             "id" if id.ends_with("Session") || id.ends_with("SessionEnv") => "build",
