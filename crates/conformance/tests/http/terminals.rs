@@ -292,6 +292,24 @@ async fn the_connection_of_a_viewer_ends_with_the_terminal() {
     server.stop().await;
 }
 
+/// A list has the titles of terminals that ended before the server started.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_has_the_titles_of_ended_terminals() {
+    let mut server = ServerProcess::start(&["keep-executions=1"]).await;
+    let target = server.target.clone();
+    let id = target.terminal(json!({"command": "printf '\\e]0;the last title\\a'; exit 0"})).await;
+    target.ended(&id).await;
+    server.crash();
+    server.restart().await;
+    let target = server.target.clone();
+    for _ in 0..2 {
+        let list =
+            target.until("/api/terminal/list", |list| list.to_string().contains("the last title")).await;
+        assert_eq!(list["terminals"][0]["id"], id, "{list}");
+    }
+    server.stop().await;
+}
+
 /// The record of a terminal may be removed while a request reads it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_that_is_removed_meanwhile_is_not_found() {

@@ -131,15 +131,28 @@ pub(crate) fn size(cols: Option<u16>, rows: Option<u16>) -> Result<TerminalSize,
     responses((status = 200, description = "The terminals.", body = TerminalList)))]
 pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Response, ApiError> {
     let until = Instant::now() + TITLES_TIME;
+    let known = sandbox.engine.terminals();
+    app.terminals.keep_titles(&known);
     let mut terminals = Vec::new();
-    for terminal in sandbox.engine.terminals() {
-        let hub = app.terminals.find(&terminal);
-        if let Some(hub) = hub.as_ref().filter(|hub| Instant::now() < until && !hub.is_title_current()) {
-            // A task is not cancelled: it may have read queries, whose answers would be lost.
-            drop(timeout_at(until, tokio::spawn(Arc::clone(hub).refresh_title())).await);
+    for terminal in known {
+        let has_ended = terminal.execution().status().end().is_some();
+        let mut title = app.terminals.ended_title(&terminal);
+        let mut hub = app.terminals.find(&terminal);
+        if hub.is_none() && has_ended && title.is_none() && Instant::now() < until {
+            hub = Some(terminal::hub(&app, &terminal, TrackFrom::Now));
         }
-        let title = hub.as_ref().and_then(|hub| hub.title()).unwrap_or_default();
-        terminals.push(describe(&terminal, title, hub.map_or(0, |hub| hub.viewers())));
+        if let Some(hub) = &hub {
+            if title.is_none() && Instant::now() < until && !hub.is_title_current() {
+                // A task is not cancelled: it may have read queries, whose answers would be lost.
+                drop(timeout_at(until, tokio::spawn(Arc::clone(hub).refresh_title())).await);
+            }
+            title = title.or_else(|| hub.title());
+            if let Some(title) = title.clone().filter(|_| has_ended && hub.is_title_current()) {
+                app.terminals.remember_title(&terminal, title);
+            }
+        }
+        let viewers = hub.map_or(0, |hub| hub.viewers());
+        terminals.push(describe(&terminal, title.unwrap_or_default(), viewers));
     }
     app.outgoing.json(&TerminalList { success: true, terminals, timestamp: Timestamp::now() })
 }

@@ -18,7 +18,7 @@ const BASE_BYTES: usize = 64 << 10;
 /// Number of emulators so far.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// Estimated maximum memory of an emulator of this size.
+/// Estimated memory of an emulator of this size, which it gets before it exists. If it uses more, it must get more.
 pub(crate) fn memory_estimate(size: TerminalSize) -> usize {
     let (cols, rows) = (usize::from(size.cols), usize::from(size.rows));
     // Both screens, and the scrollback as if its lines were half full.

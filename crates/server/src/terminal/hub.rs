@@ -196,25 +196,25 @@ impl Hub {
     /// The present screen. Waits for memory and for other users of it.
     pub(crate) async fn screen(self: &Arc<Self>) -> Result<ScreenGuard, ReadError> {
         let mut slot = Arc::clone(&self.emulator).lock_owned().await;
-        let mut size = self.terminal.size();
+        let mut bytes = memory_estimate(self.terminal.size());
         loop {
-            if !self.has_memory(&mut slot, size) {
+            if !self.has_memory(&mut slot, bytes) {
                 *slot = None;
             }
             if slot.is_none() {
-                let memory = self.terminals.emulator_memory(size).await;
+                let memory = self.terminals.emulator_memory(bytes).await;
                 let terminal = self.terminal.clone();
                 let emulator = blocking(move || Emulator::open(&terminal)).await?;
                 *slot = Some(Cached { emulator, used: Instant::now(), memory });
             }
             slot = self.catch_up(slot).await?;
-            // The output may contain a newer size.
+            // The output may contain a newer size, or cells that need more than others.
             let Some(cached) = &*slot else { continue };
-            let now = cached.emulator.size();
-            if memory_estimate(now) <= memory_estimate(size) {
+            let now = memory_estimate(cached.emulator.size()).max(cached.emulator.screen.memory());
+            if now <= bytes {
                 break;
             }
-            size = now;
+            bytes = now;
         }
         self.begin_eviction();
         let guard = ScreenGuard(slot);
@@ -233,10 +233,10 @@ impl Hub {
         })
     }
 
-    /// Whether the emulator, if there is one, has the memory for this size.
-    fn has_memory(&self, slot: &mut Slot, size: TerminalSize) -> bool {
+    /// Whether the emulator, if there is one, has this much memory.
+    fn has_memory(&self, slot: &mut Slot, bytes: usize) -> bool {
         match &mut **slot {
-            Some(Cached { memory: Some(memory), .. }) => self.terminals.grow_emulator_memory(memory, size),
+            Some(Cached { memory: Some(memory), .. }) => self.terminals.grow_emulator_memory(memory, bytes),
             _ => true,
         }
     }

@@ -1,12 +1,11 @@
 //! [`Terminals`]: what the server knows about terminals while it runs. A restart loses nothing of value: viewers connect again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use sandcrab_engine::{ExecutionId, Terminal, TerminalSize};
+use sandcrab_engine::{ExecutionId, Terminal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::emulator::memory_estimate;
 use super::hub::Hub;
 
 /// Maximum memory of all emulators, by estimate. When it is reached, requests wait for a free share.
@@ -25,6 +24,8 @@ pub(crate) struct Terminals(Arc<State>);
 #[derive(Debug)]
 struct State {
     hubs: Mutex<HashMap<ExecutionId, Weak<Hub>>>,
+    /// The titles of ended terminals that were listed, by incarnation.
+    ended_titles: Mutex<HashMap<String, String>>,
     emulators: Arc<Semaphore>,
     repaints: Arc<Semaphore>,
     searches: Arc<Semaphore>,
@@ -34,6 +35,7 @@ impl Default for Terminals {
     fn default() -> Self {
         Self(Arc::new(State {
             hubs: Mutex::default(),
+            ended_titles: Mutex::default(),
             emulators: Arc::new(Semaphore::new(MAX_EMULATOR_BYTES / UNIT_BYTES)),
             repaints: Arc::new(Semaphore::new(MAX_REPAINTS_BYTES / UNIT_BYTES)),
             searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
@@ -67,9 +69,29 @@ impl Terminals {
         self.hubs().get(terminal.id()).and_then(Weak::upgrade).filter(|hub| hub.is_of(terminal))
     }
 
+    /// The title of an ended terminal, if it was read before.
+    pub(crate) fn ended_title(&self, terminal: &Terminal) -> Option<String> {
+        self.ended_titles().get(&terminal.incarnation()).cloned()
+    }
+
+    /// Remembers the title of an ended terminal, which does not change any more.
+    pub(crate) fn remember_title(&self, terminal: &Terminal, title: String) {
+        self.ended_titles().insert(terminal.incarnation(), title);
+    }
+
+    /// Forgets the titles of all other terminals than these.
+    pub(crate) fn keep_titles(&self, terminals: &[Terminal]) {
+        let kept: HashSet<_> = terminals.iter().map(Terminal::incarnation).collect();
+        self.ended_titles().retain(|incarnation, _| kept.contains(incarnation));
+    }
+
+    fn ended_titles(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.ended_titles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for the memory of an emulator. Emulators that only linger are dropped first.
-    pub(super) async fn emulator_memory(&self, size: TerminalSize) -> Option<OwnedSemaphorePermit> {
-        let units = units(memory_estimate(size), MAX_EMULATOR_BYTES);
+    pub(super) async fn emulator_memory(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = units(bytes, MAX_EMULATOR_BYTES);
         let semaphore = Arc::clone(&self.0.emulators);
         if let Ok(permit) = Arc::clone(&semaphore).try_acquire_many_owned(units) {
             return Some(permit);
@@ -82,9 +104,9 @@ impl Terminals {
         semaphore.acquire_many_owned(units).await.ok()
     }
 
-    /// Adds the memory that an emulator needs for another size. Returns whether it has enough now.
-    pub(super) fn grow_emulator_memory(&self, memory: &mut OwnedSemaphorePermit, size: TerminalSize) -> bool {
-        let units = units(memory_estimate(size), MAX_EMULATOR_BYTES) as usize;
+    /// Adds memory that an emulator needs, so that it has this much. Returns whether it has enough now.
+    pub(super) fn grow_emulator_memory(&self, memory: &mut OwnedSemaphorePermit, bytes: usize) -> bool {
+        let units = units(bytes, MAX_EMULATOR_BYTES) as usize;
         let missing = u32::try_from(units.saturating_sub(memory.num_permits())).unwrap_or(u32::MAX);
         // Waiting with memory in use would block others that do the same.
         let more = Arc::clone(&self.0.emulators).try_acquire_many_owned(missing);
@@ -122,12 +144,15 @@ fn units(bytes: usize, most: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use sandcrab_engine::TerminalSize;
+
+    use super::super::emulator::memory_estimate;
     use super::*;
 
     #[tokio::test]
     async fn emulators_that_grow_share_the_memory() {
         let terminals = Terminals::default();
-        let [small, large] = [1, 1000].map(|side| TerminalSize { cols: side, rows: side });
+        let [small, large] = [1, 1000].map(|side| memory_estimate(TerminalSize { cols: side, rows: side }));
         let mut memory = Vec::new();
         for _ in 0..10 {
             memory.push(terminals.emulator_memory(small).await.unwrap());
@@ -135,11 +160,11 @@ mod tests {
         let grown = memory
             .iter_mut()
             .filter_map(|memory| terminals.grow_emulator_memory(memory, large).then_some(()));
-        let most = MAX_EMULATOR_BYTES / memory_estimate(large);
+        let most = MAX_EMULATOR_BYTES / large;
         assert_eq!(grown.count(), most);
         // One that has enough stays as it is.
         assert!(terminals.grow_emulator_memory(&mut memory[0], small));
-        assert_eq!(memory[0].num_permits(), units(memory_estimate(large), MAX_EMULATOR_BYTES) as usize);
+        assert_eq!(memory[0].num_permits(), units(large, MAX_EMULATOR_BYTES) as usize);
         drop(memory.remove(0));
         assert!(terminals.grow_emulator_memory(&mut memory[8], large));
     }

@@ -9,7 +9,7 @@ use rustix::process::{ForeignRawFd, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_g
 use sandcrab_engine::{CommandSpec, InputError, MAX_TERMINAL_INPUT_BYTES, TerminalSpec};
 
 use super::job_control::has_terminal;
-use super::{Seen, create, whole_text};
+use super::{GRACE, Seen, create, whole_text};
 use crate::support::{Place, TEST_TIMEOUT, eventually, eventually_async, supervisor_of};
 
 /// A terminal in raw mode whose program does not read until it gets SIGUSR1, then reads as many bytes as it is told
@@ -179,4 +179,19 @@ async fn input_after_the_end_of_the_supervisor_finds_an_ended_terminal() {
         assert!(matches!(error, None | Some(InputError::Ended)), "{error:?}");
         terminal.execution().wait().await.unwrap();
     }
+}
+
+/// The engine asks for a number of reports of growth at a time, and asks again when it has got them.
+#[tokio::test]
+async fn every_line_is_reported_however_many_there_are() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let text = "stty -echo; echo ready; while read n; do echo \"line $n.\"; done";
+    let mut seen = Seen::new(create(&engine, TerminalSpec::command(CommandSpec::shell(text))).await);
+    seen.wait_for("ready").await;
+    // Three times as many as one request asks for.
+    for number in 0..100 {
+        seen.run(&number.to_string(), &format!("line {number}.")).await;
+    }
+    seen.terminal.delete(GRACE).await.unwrap();
 }
