@@ -398,7 +398,7 @@ async fn later_followers_get_late_output_before_the_end() {
 
 /// A supervisor without privileges may not signal what a command runs as another user. That survives a kill, and is told of.
 #[test]
-fn survivors_of_a_kill_are_leftovers() {
+fn root_survivors_of_a_kill_are_leftovers() {
     rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::KILL).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
