@@ -63,6 +63,7 @@ mod client;
 mod error;
 mod execute;
 mod file;
+mod git;
 mod key;
 #[cfg(test)]
 mod newer;

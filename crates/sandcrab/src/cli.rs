@@ -104,6 +104,7 @@ pub(crate) enum Command {
     Chmod(commands::chmod::ChmodArgs),
     Stat(commands::stat::StatArgs),
     // The workspace.
+    Git(commands::git::GitArgs),
     Ports(commands::ports::PortsArgs),
     // The server.
     Serve(Box<commands::serve::ServeArgs>),

@@ -122,6 +122,7 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         Command::Mkdir(args) => commands::mkdir::run(args, global, output).await,
         Command::Chmod(args) => commands::chmod::run(args, global, output).await,
         Command::Stat(args) => commands::stat::run(args, global, output).await,
+        Command::Git(args) => commands::git::run(args, global, output).await,
         Command::Ports(_) => commands::ports::run(global, output).await,
         Command::Events(_) => commands::events::run(global, output).await,
         Command::Completions(args) => commands::completions::run(&args, output),

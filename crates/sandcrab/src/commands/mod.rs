@@ -11,6 +11,7 @@ pub(crate) mod env;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod find;
+pub(crate) mod git;
 pub(crate) mod grep;
 pub(crate) mod health;
 pub(crate) mod inspect;

@@ -91,6 +91,15 @@ const COMMANDS: &[(&str, &str)] = &[
     ("copyFile", "cp"),
     ("createDirectory", "mkdir"),
     ("changeMode", "chmod"),
+    ("gitCheckout", "git clone"),
+    ("gitStatus", "git status"),
+    ("gitDiff", "git diff"),
+    ("gitLog", "git log"),
+    ("gitBranches", "git branches"),
+    ("gitAdd", "git add"),
+    ("gitCommit", "git commit"),
+    ("gitPull", "git pull"),
+    ("gitPush", "git push"),
     ("listPorts", "ports"),
     ("watchPort", "ports"),
     ("search", "grep"),
@@ -101,15 +110,6 @@ const COMMANDS: &[(&str, &str)] = &[
 /// Operations for programs, which have no command.
 const WITHOUT_COMMAND: &[&str] = &[
     "checkWatch",
-    "gitAdd",
-    "gitBranches",
-    "gitCheckout",
-    "gitCommit",
-    "gitDiff",
-    "gitLog",
-    "gitPull",
-    "gitPush",
-    "gitStatus",
     "replace",
 ];
 
