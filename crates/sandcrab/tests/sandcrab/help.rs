@@ -108,10 +108,7 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Operations for programs, which have no command.
-const WITHOUT_COMMAND: &[&str] = &[
-    "checkWatch",
-    "replace",
-];
+const WITHOUT_COMMAND: &[&str] = &["checkWatch", "replace"];
 
 /// A new operation fails this test until it has a command.
 #[test]
