@@ -41,9 +41,9 @@ pub struct PortWatchRequest {
     /// Id of the process whose end also ends the stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
-    /// Longest time between two attempts, in milliseconds. Default: 500. The first attempts follow each other faster.
+    /// Longest time between two attempts, in milliseconds. Default: 500. Values
+    /// outside of 10 to 10,000 become the nearest of these. The first attempts follow each other faster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 10, maximum = 10000)]
     pub interval: Option<u64>,
 }
 

@@ -48,7 +48,7 @@ const OF_SESSION: &[&str] =
 const IN_SESSION: &[&str] = &["deleteSession", "execute", "executeStream", "startProcess", "createTerminal"];
 
 /// Operations whose body is optional.
-const WITHOUT_BODY: [&str; 8] = [
+const WITHOUT_BODY: &[&str] = &[
     "createSession",
     "interruptSession",
     "forkSession",
@@ -57,6 +57,14 @@ const WITHOUT_BODY: [&str; 8] = [
     "cleanupProcesses",
     "createTerminal",
     "sendTerminalInput",
+    "listFiles",
+    "gitStatus",
+    "gitLog",
+    "gitBranches",
+    "gitDiff",
+    "gitAdd",
+    "gitPull",
+    "gitPush",
 ];
 
 /// Completes the document.

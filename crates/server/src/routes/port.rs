@@ -193,18 +193,23 @@ fn valid_port(port: u32) -> Result<u16, ApiError> {
 
 fn expected(request: &PortWatchRequest) -> Result<Expected, ApiError> {
     let PortWatchRequest { mode, path, status_min, status_max, .. } = request;
-    if mode.unwrap_or_default() == PortWatchMode::Tcp {
-        // The client of the Sandbox SDK sends path and statuses in both modes.
-        return Ok(Expected::Connection);
-    }
     let path = path.as_deref().unwrap_or("/");
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let path = PathAndQuery::try_from(path).map_err(|_| {
         ApiError::invalid("path", "not a valid path of a URL; encode special characters as %XX")
     })?;
     let (least, most) = (status_min.unwrap_or(200), status_max.unwrap_or(399));
+    for (field, status) in [("statusMin", least), ("statusMax", most)] {
+        if !(100..=599).contains(&status) {
+            return Err(ApiError::invalid(field, "expected a status from 100 to 599"));
+        }
+    }
     if least > most {
         return Err(ApiError::invalid("statusMin", format!("{least} is higher than statusMax, {most}")));
+    }
+    if mode.unwrap_or_default() == PortWatchMode::Tcp {
+        // The client of the Sandbox SDK sends path and statuses in both modes.
+        return Ok(Expected::Connection);
     }
     Ok(Expected::Response { path, statuses: least..=most })
 }
