@@ -79,7 +79,9 @@ impl NetworkArgs {
 #[derive(Debug, Args)]
 struct CloneArgs {
     /// URL or path of the repository.
-    url: String,
+    // Not `url`: an argument with the id of a global option takes its place.
+    #[arg(value_name = "URL")]
+    repository: String,
     /// Directory of the clone [default: the name of the repository, in the workspace].
     dir: Option<String>,
     /// Branch or tag to check out.
@@ -190,7 +192,7 @@ pub(crate) async fn run(args: GitArgs, global: &GlobalOptions, output: Output) -
             let request = GitCheckoutRequest {
                 credentials: args.network.credentials(),
                 timeout_ms: args.network.timeout_ms(),
-                repo_url: args.url,
+                repo_url: args.repository,
                 branch: args.branch,
                 target_dir: args.dir,
                 depth: args.depth,
