@@ -21,6 +21,7 @@ UNITLESS = {
     "processes", "queued", "restarts", "running", "sessions", "signal", "status", "to", "written", "lostSupervisors",
     "restoredSessions", "loggedFailures", "cols", "rows", "col", "row", "viewers", "code", "scrollbackLines", "outputCursor",
     "port", "interval", "statusMin", "statusMax", "statusCode", "size", "bytesRead", "bytesWritten", "uid", "gid", "links",
+    "index", "replacements", "filesSearched", "matches", "column", "line", "textColumn", "contextLines", "maxMatches", "moveId",
     "unreadable", "limit", "depth", "percent", "added", "removed", "ahead", "behind",
 }
 UNITS = ("Ms", "Bytes", "Seconds", "Count")

@@ -230,7 +230,7 @@ def living(path):
         # It may exist already, or may have been deleted meanwhile.
         ask("/api/session/create", {"id": name}, accepted=(200, 409))
         return name
-    if path == "/api/terminal/{id}/resize":
+    if path.startswith("/api/terminal/{id}"):
         # The same id gives the same terminal, or a new one if it has ended.
         return ask("/api/terminal/create", {"id": f"kept-terminal-{number(path) % 4}", "command": WAITING})["id"]
     return None

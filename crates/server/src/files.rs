@@ -14,7 +14,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use base64::Engine as _;
 use sandcrab_api::ErrorCode;
-use sandcrab_engine::{Session, User};
+use sandcrab_engine::{Session, StartError, User};
 use sandcrab_workspace::{Base, FileError, FileErrorKind, Identity, resolve};
 use tokio::sync::oneshot;
 
@@ -62,18 +62,30 @@ impl Files {
             Err(error) if self.implicit_sessions && error.code() == ErrorCode::SessionNotFound => None,
             found => found?,
         };
-        let cwd = match &session {
-            Some(session) => session.info().await?.cwd,
-            None => None,
-        };
         let place = Place::of_sandbox(sandbox);
-        let user = session.as_ref().and_then(Session::user).cloned();
+        let Some(session) = session else { return Ok(place) };
+        let user = session.user().cloned();
         Ok(Place {
-            cwd: cwd.unwrap_or(place.cwd),
+            cwd: working_directory(&session).await,
             identity: user.as_ref().map_or(place.identity, identity),
             user,
             ..place
         })
+    }
+}
+
+/// The working directory of a session. An error counts only if a path is relative to it: another directory would be
+/// wrong.
+async fn working_directory(session: &Session) -> Result<PathBuf, ApiError> {
+    let unknown = || {
+        let message = "the working directory of the session is not known";
+        ApiError::new(ErrorCode::ExecutionLost, message)
+            .suggest("run a command in the session, or give an absolute path")
+    };
+    match session.cwd().await {
+        Ok(cwd) => cwd.ok_or_else(unknown),
+        Err(StartError::SessionGone(id)) => Err(ApiError::from(StartError::SessionGone(id))),
+        Err(_) => Err(unknown()),
     }
 }
 
@@ -86,7 +98,7 @@ fn identity(user: &User) -> Identity {
 pub(crate) struct Place {
     pub(crate) sandbox: Sandbox,
     /// The directory of relative paths.
-    pub(crate) cwd: PathBuf,
+    cwd: Result<PathBuf, ApiError>,
     /// The user of the session, if one is named.
     pub(crate) user: Option<User>,
     identity: Identity,
@@ -98,13 +110,25 @@ impl Place {
     pub(crate) fn of_sandbox(sandbox: Sandbox) -> Self {
         let identity = sandbox.run_as.as_ref().map_or_else(Identity::own, identity);
         let has_workspace_directory = sandbox.has_workspace_directory();
-        Self { cwd: sandbox.workspace_path.clone(), user: None, identity, has_workspace_directory, sandbox }
+        Self {
+            cwd: Ok(sandbox.workspace_path.clone()),
+            user: None,
+            identity,
+            has_workspace_directory,
+            sandbox,
+        }
+    }
+
+    /// The directory of relative paths.
+    pub(crate) fn cwd(&self) -> Result<&PathBuf, ApiError> {
+        self.cwd.as_ref().map_err(Clone::clone)
     }
 
     /// Maps a path of the request to an absolute path.
     pub(crate) fn resolve(&self, path: &GivenPath) -> Result<PathBuf, ApiError> {
-        let Self { sandbox, cwd, has_workspace_directory, .. } = self;
+        let Self { sandbox, has_workspace_directory, .. } = self;
         let workspace = &sandbox.workspace_path;
+        let cwd = if path.bytes.starts_with(b"/") { workspace } else { self.cwd()? };
         let base = Base { cwd, workspace, has_workspace_directory: *has_workspace_directory };
         resolve(&path.bytes, &base).map_err(|error| match error.kind {
             FileErrorKind::InvalidPath => {

@@ -22,7 +22,19 @@ const MAX_NAME_BYTES: usize = 512;
 /// Maximum size of text that is parsed on the async thread. Parsing more would delay other connections.
 pub(crate) const INLINE_PARSE_BYTES: usize = 256 << 10;
 /// Fields whose values may be secret. Errors do not repeat these values.
-const SECRET_FIELDS: [&str; 6] = ["env", "vars", "stdin", "envVars", "text", "keys"];
+const SECRET_FIELDS: &[&str] = &[
+    "env",
+    "vars",
+    "stdin",
+    "envVars",
+    "text",
+    "keys",
+    "credentials",
+    "content",
+    "repoUrl",
+    "message",
+    "replacement",
+];
 
 /// Refuses a compressed body.
 pub(crate) fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -235,6 +247,10 @@ mod tests {
             let body = serde_json::json!({ name: 1 }).to_string();
             assert!(parse::<EmptyRequest>(body.as_bytes()).is_err());
         }
+        let secrets = r#"{"repoUrl": "x", "credentials": {"username": "a", "password": 1234567}}"#;
+        let error = parse::<sandcrab_api::git::GitCheckoutRequest>(secrets.as_bytes()).unwrap_err();
+        assert_eq!(error.field(), Some("credentials.password"));
+        assert!(!error.message().contains("1234567"), "{}", error.message());
         assert!(parse::<EmptyRequest>(b"").is_ok() && parse::<EmptyRequest>(b" {} ").is_ok());
     }
 }

@@ -51,6 +51,8 @@ const CONTROL: &[ErrorCode] = &[LimitExceeded, NotSupported];
 const SESSION: &[ErrorCode] = &[SessionNotFound, SessionDestroyed, LimitExceeded, ExecutionLost];
 /// Errors of every operation on a path.
 const PATH: &[ErrorCode] = &[
+    ExecutionLost,
+    SessionDestroyed,
     SessionNotFound,
     FileNotFound,
     NotDirectory,

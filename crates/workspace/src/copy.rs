@@ -145,11 +145,14 @@ fn keep(copy: &File, stat: &Stat, attributes: Attributes) -> Result<(), Errno> {
     if attributes == Attributes::WithOwner {
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
         match rustix::fs::fchown(copy, Some(uid), Some(gid)) {
-            Ok(()) => {}
-            // A program of another user must not run as this one.
-            Err(Errno::PERM | Errno::INVAL) => mode.remove(Mode::SUID | Mode::SGID),
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(e) => return Err(e),
         }
+    }
+    // A program of another user must not run as this one.
+    let copied = rustix::fs::fstat(copy)?;
+    if (copied.st_uid, copied.st_gid) != (stat.st_uid, stat.st_gid) {
+        mode.remove(Mode::SUID | Mode::SGID);
     }
     rustix::fs::fchmod(copy, mode)?;
     let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };

@@ -38,7 +38,7 @@ impl Identity {
     }
 }
 
-/// Gives the identity of the process back to the thread when it is dropped, also after a panic.
+/// The identity of a thread before a change.
 struct Restore {
     uid: Uid,
     gid: Gid,
@@ -46,18 +46,18 @@ struct Restore {
 }
 
 impl Restore {
-    fn take(to: &Credentials) -> io::Result<Self> {
+    fn take(to: &Credentials) -> io::Result<Given> {
         let before = Self {
             uid: rustix::process::geteuid(),
             gid: rustix::process::getegid(),
             groups: rustix::process::getgroups()?,
         };
+        set_thread_groups(&to.groups)?;
         // From here on, a failure restores what has been changed. The real and saved ids stay, so that the thread can
         // return, and commands of the user can neither signal nor trace it.
-        let restore = before;
-        set_thread_groups(&to.groups)?;
-        set_thread_res_gid(restore.gid, to.gid, restore.gid)?;
-        set_thread_res_uid(restore.uid, to.uid, restore.uid)?;
+        let restore = Given(before);
+        set_thread_res_gid(restore.0.gid, to.gid, restore.0.gid)?;
+        set_thread_res_uid(restore.0.uid, to.uid, restore.0.uid)?;
         Ok(restore)
     }
 
@@ -69,9 +69,12 @@ impl Restore {
     }
 }
 
-impl Drop for Restore {
+/// Gives the identity back to the thread when it is dropped, also after a panic.
+struct Given(Restore);
+
+impl Drop for Given {
     fn drop(&mut self) {
-        if self.give_back().is_err() {
+        if self.0.give_back().is_err() {
             // The thread would act as another user in later operations.
             std::process::abort();
         }

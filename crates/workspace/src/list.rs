@@ -81,7 +81,11 @@ pub fn list(path: &Path, options: &ListOptions) -> Result<Listed, FileError> {
         let Some(level) = levels.last() else { break };
         let stat = match rustix::fs::statat(&level.directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => continue,
+            Err(Errno::NOENT | Errno::SRCH) => continue,
+            Err(Errno::ACCESS | Errno::PERM) if depth > 1 => {
+                listed.unreadable += 1;
+                continue;
+            }
             Err(e) => return Err(FileError::of(&path.join(&relative).join(name), e)),
         };
         // The entries on the way to `after` itself have been listed before.
@@ -107,7 +111,7 @@ pub fn list(path: &Path, options: &ListOptions) -> Result<Listed, FileError> {
                 relative.push(name);
                 levels.push(next);
             }
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::SRCH) => {}
             Err(Errno::ACCESS | Errno::PERM) => listed.unreadable += 1,
             Err(e) => return Err(FileError::of(&path.join(&relative).join(name), e)),
         }

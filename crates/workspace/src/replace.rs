@@ -2,7 +2,6 @@
 
 mod diff;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +18,8 @@ pub use diff::MAX_DIFF_BYTES;
 
 /// Maximum size of a file in a replacement, before and after. A larger one is skipped.
 pub const MAX_REPLACED_FILE_BYTES: usize = 4 << 20;
+/// Maximum size of one replacement with its groups, before a file is refused as too large.
+const MAX_EXPANSION_BYTES: usize = 16 * MAX_REPLACED_FILE_BYTES;
 
 /// Maximum number of files that one replacement changes, and of files that it reports as skipped.
 pub const MAX_REPLACED_FILES: usize = 10_000;
@@ -94,7 +95,13 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
         if cancel.is_cancelled() {
             break;
         }
-        let Ok(entry) = entry else { continue };
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                result.skipped.extend(skipped(&root, &error));
+                continue;
+            }
+        };
         if !entry.file_type().is_some_and(|found| found.is_file()) {
             continue;
         }
@@ -117,6 +124,19 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
     Ok(result)
 }
 
+/// A directory or file that could not be visited. `None` if it has vanished.
+fn skipped(root: &Path, error: &ignore::Error) -> Option<SkippedFile> {
+    let path = match error {
+        ignore::Error::WithPath { path, .. } => path.clone(),
+        _ => root.to_owned(),
+    };
+    let kind = error.io_error().map_or(std::io::ErrorKind::Other, std::io::Error::kind);
+    let source =
+        error.io_error().and_then(std::io::Error::raw_os_error).map(std::io::Error::from_raw_os_error);
+    let error = FileError::of(&path, source.unwrap_or_else(|| kind.into()));
+    (error.kind != FileErrorKind::NotFound).then_some(SkippedFile { path, error })
+}
+
 /// Replaces in one file. `None` if it contains nothing to replace.
 fn replace_in(
     path: &Path,
@@ -125,6 +145,8 @@ fn replace_in(
     diff_bytes: usize,
 ) -> Result<Option<ReplacedFile>, FileError> {
     let mut file = open_regular(path).at(path)?;
+    // Before the content: a change after this moment is noticed.
+    let read = etag(&file.metadata().at(path)?);
     let mut old = Vec::new();
     (&mut file).take(MAX_REPLACED_FILE_BYTES as u64 + 1).read_to_end(&mut old).at(path)?;
     if old.len() > MAX_REPLACED_FILE_BYTES {
@@ -141,14 +163,13 @@ fn replace_in(
     }
     let (diff, is_diff_truncated) = diff::unified(path, &old, &new, diff_bytes.min(MAX_DIFF_BYTES));
     if !options.is_dry_run && old != new {
-        write(path, &file, &new)?;
+        write(path, read, &new)?;
     }
     Ok(Some(ReplacedFile { path: path.to_owned(), replacements, diff, is_diff_truncated }))
 }
 
 /// Replaces the content atomically, unless the file has changed since it was read.
-fn write(path: &Path, read: &File, content: &[u8]) -> Result<(), FileError> {
-    let read = etag(&read.metadata().at(path)?);
+fn write(path: &Path, read: String, content: &[u8]) -> Result<(), FileError> {
     let condition = Condition { if_match: Some(Tags::List(vec![read])), ..Condition::default() };
     let mut replacement = Replacement::begin(path, None, condition)?;
     replacement.write(content)?;
@@ -159,8 +180,14 @@ fn write(path: &Path, read: &File, content: &[u8]) -> Result<(), FileError> {
 fn replace_all(old: &[u8], regex: &Regex, options: &ReplaceOptions) -> Option<(Vec<u8>, u64)> {
     let (mut new, mut count, mut end) = (Vec::new(), 0, 0);
     let replacement = options.replacement.as_bytes();
+    let references = replacement.iter().filter(|byte| **byte == b'$').count();
     let mut put = |new: &mut Vec<u8>, range: std::ops::Range<usize>, groups: Option<&Captures<'_>>| {
         new.extend_from_slice(&old[end..range.start]);
+        // One expansion may be far larger than a file.
+        let most = references.saturating_mul(range.len()).saturating_add(replacement.len());
+        if groups.is_some() && most > MAX_EXPANSION_BYTES {
+            return false;
+        }
         match groups {
             Some(groups) => groups.expand(replacement, new),
             None => new.extend_from_slice(replacement),

@@ -173,3 +173,19 @@ async fn client_disconnects_while_it_writes() {
     assert_eq!((fs::read_to_string(&file).unwrap().as_str(), names(&folder)), ("old", vec!["file".into()]));
     server.stop().await;
 }
+
+/// Paths are relative to the directory of the session, also after its supervisor was killed.
+#[tokio::test]
+async fn killed_session_keeps_the_meaning_of_relative_paths() {
+    let server = ServerProcess::start(&[]).await;
+    let folder = server.folder().join("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("here"), "x").unwrap();
+    let session = server.target.make_session(json!({"cwd": folder})).await;
+    // The parent of the shell is the supervisor.
+    let killed = json!({"command": "kill -9 $PPID; sleep 100", "sessionId": session});
+    drop(server.target.post("/api/execute", killed).await);
+    let exists = server.target.post("/api/exists", json!({"path": "here", "sessionId": session})).await.ok();
+    assert_eq!(exists["exists"], true, "{exists}");
+    server.stop().await;
+}

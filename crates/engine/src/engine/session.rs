@@ -378,6 +378,14 @@ impl Session {
         self.ask(&Request::SetEnv(variables(changes))).await.map(drop)
     }
 
+    /// Its working directory. Restores a session whose supervisor was killed. `None` if its shell has ended.
+    pub async fn cwd(&self) -> Result<Option<PathBuf>, StartError> {
+        match self.ask(&Request::Inspect(u32::MAX)).await? {
+            Answer::Inspected(found) => Ok(found.cwd.map(|path| PathBuf::from(OsString::from(path)))),
+            _ => Ok(None),
+        }
+    }
+
     /// Returns information on it.
     pub async fn info(&self) -> Result<SessionInfo, SessionError> {
         let not_found = || SessionError::NotFound(self.state.id.clone());

@@ -35,13 +35,21 @@ pub(super) fn add(operation: &mut Value, id: &str) {
         raw["example"] = "hello\n".into();
     }
     // A response that is a stream if the client asks for one.
-    if id == "gitCheckout"
+    let time = "2026-01-31T12:00:00.000Z";
+    let event = match id {
+        "gitCheckout" => {
+            json!({ "type": "progress", "phase": "Receiving objects", "percent": 42, "timestamp": time })
+        }
+        "search" => json!({
+            "type": "match", "path": "/work/src/main.rs", "line": 12, "column": 8, "text": "    // TODO: handle errors",
+            "timestamp": time
+        }),
+        _ => Value::Null,
+    };
+    if let Some(name) = event["type"].as_str()
         && let Some(stream) = operation.pointer_mut("/responses/200/content/text~1event-stream")
     {
-        let event = json!({
-            "type": "progress", "phase": "Receiving objects", "percent": 42, "timestamp": "2026-01-31T12:00:00.000Z"
-        });
-        stream["examples"]["progress"] = json!({ "value": event });
+        stream["examples"][name] = json!({ "value": event });
     }
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         let example = match parameter["name"].as_str().unwrap_or_default() {

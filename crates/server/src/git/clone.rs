@@ -4,6 +4,7 @@
 //! clone and removes the directory.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -104,13 +105,13 @@ pub(crate) fn remove_interrupted(app: &App) {
     for execution in app.sandbox.engine.executions() {
         let info = execution.info();
         let Some(path) = note::read::<ExecutionNote>(info.note.as_deref()).clone else { continue };
-        let Some(path) = STANDARD.decode(path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
-            continue;
-        };
+        let Ok(path) = STANDARD.decode(path).map(OsString::from_vec) else { continue };
         let place = Place::of_sandbox(app.sandbox.clone());
         app.tasks.spawn(async move {
             if info.status.end().is_none() {
                 drop(execution.kill(SIGKILL, std::time::Duration::ZERO).await);
+                // Git writes nothing more.
+                drop(execution.wait().await);
             }
             if let Err(e) = place.run(move || discard(Path::new(&path))).await {
                 tracing::warn!(error = e.message(), "an interrupted clone could not be removed");

@@ -65,7 +65,7 @@ pub(crate) async fn checkout(
         Some(target) => place.resolve(&GivenPath::new("targetDir", Some(target), None)?)?,
         None => place.sandbox.workspace_path.join(url.directory_name()?),
     };
-    let mut git = Git::new(app.clone(), place.clone(), place.cwd.clone()).timeout(timeout);
+    let mut git = Git::new(app.clone(), place.clone(), place.cwd()?.clone()).timeout(timeout);
     if let Some(credentials) = request.credentials.or(in_url) {
         git = git.credentials(url.origin.clone(), credentials)?;
     }
@@ -167,6 +167,7 @@ pub(crate) async fn log(
     let git = local(&app, files, request.session_id, request.path).await?;
     let mut args = vec![
         "log".into(),
+        "--no-show-signature".into(),
         "-z".into(),
         LOG_FORMAT.into(),
         format!("--max-count={limit}"),
@@ -206,8 +207,14 @@ pub(crate) async fn diff(
     let paths = paths(request.paths)?;
     let git = local(&app, files, request.session_id, request.path).await?;
     let args = |format: &[&str]| {
-        let mut args: Vec<String> =
-            vec!["diff".into(), "--no-color".into(), "--no-ext-diff".into(), "--find-renames".into()];
+        let mut args: Vec<String> = vec![
+            "diff".into(),
+            "--no-color".into(),
+            "--no-ext-diff".into(),
+            "--no-textconv".into(),
+            "--submodule=short".into(),
+            "--find-renames".into(),
+        ];
         args.extend(format.iter().map(|arg| (*arg).to_owned()));
         args.extend((request.staged == Some(true)).then(|| "--cached".into()));
         args.extend(branch.clone());
@@ -307,6 +314,14 @@ async fn sync(
 ) -> Result<axum::Json<GitSyncResult>, ApiError> {
     let remote = name("remote", request.remote.unwrap_or_else(|| DEFAULT_REMOTE.into()))?;
     let branch = request.branch.map(|branch| name("branch", branch)).transpose()?;
+    // A remote with a colon is a URL, which may contain a password; a branch with one is a refspec, which may delete.
+    let is_plain = |name: &str| !name.contains(':') && !name.starts_with('+');
+    if !is_plain(&remote) {
+        return Err(ApiError::invalid("remote", "expected the name of a remote, not a URL"));
+    }
+    if branch.as_deref().is_some_and(|branch| !is_plain(branch)) {
+        return Err(ApiError::invalid("branch", "expected the name of a branch, not a refspec"));
+    }
     let timeout = timeout(request.timeout_ms)?;
     let git = local(app, files, request.session_id, request.path).await?;
     let branch = match branch {
@@ -355,7 +370,7 @@ async fn local(
     let place: Place = files.place(session).await?;
     let directory: PathBuf = match path {
         Some(path) => place.resolve(&GivenPath::new("path", Some(path), None)?)?,
-        None => place.cwd.clone(),
+        None => place.cwd()?.clone(),
     };
     let checked = directory.clone();
     place.run(move || sandcrab_workspace::check_directory(&checked)).await?;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -204,14 +205,20 @@ async fn streamed(
     let runtime = tokio::runtime::Handle::current();
     app.tasks.spawn(async move {
         let matches = sender.clone();
+        let is_cut_off = Arc::new(AtomicBool::new(false));
+        let cut_off = Arc::clone(&is_cut_off);
         let work = move || {
             sandcrab_workspace::search(&path, &options, &cancel, &|file| {
                 let sent = runtime.block_on(matches.send_timeout(Found::Matches(file), CLIENT_TIMEOUT));
+                cut_off.fetch_or(sent.is_err(), Ordering::Relaxed);
                 if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
         };
-        let outcome = place.run_search(work).await;
+        let mut outcome = place.run_search(work).await;
         drop(permit);
+        if is_cut_off.load(Ordering::Relaxed) {
+            outcome = Err(ApiError::too_many("unread matches; read them faster, or lower maxMatches"));
+        }
         // Without a receiver, the client has disconnected.
         drop(sender.send_timeout(Found::End(outcome), CLIENT_TIMEOUT).await);
     });

@@ -135,3 +135,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_huge_replacement_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, vec![b'a'; 1 << 20]).unwrap();
+    let replaced = run(directory.path(), &options(Pattern::regex("(?s).+"), &"$0".repeat(100_000)));
+    assert_eq!(replaced.skipped.len(), 1);
+    assert_eq!(replaced.skipped[0].error.kind, FileErrorKind::TooLarge);
+    assert_eq!(std::fs::read(&path).unwrap().len(), 1 << 20);
+}

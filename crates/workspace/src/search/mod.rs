@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
@@ -89,6 +90,7 @@ pub fn search(
     let mut walk = options.walk.walk(&root)?;
     let run = Run { options, cancel, deliver, totals: Totals::default() };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    check_threads(threads).map_err(|e| FileError::of(path, e))?;
     // The kernel gives a new thread the credentials of the thread that creates it.
     walk.threads(threads).build_parallel().run(|| {
         let matcher = matcher.clone();
@@ -97,6 +99,24 @@ pub fn search(
         Box::new(move |entry| run.visit(entry, &matcher, &mut searcher))
     });
     Ok(run.totals.summary())
+}
+
+/// Checks that threads can be created. The walk would wait forever for those that could not.
+fn check_threads(count: usize) -> std::io::Result<()> {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let threads: Vec<_> = (0..count)
+        .map(|_| {
+            let gate = Arc::clone(&gate);
+            // All of them exist at the same time.
+            std::thread::Builder::new().spawn(move || drop(gate.lock()))
+        })
+        .collect();
+    drop(closed);
+    for thread in threads {
+        drop(thread?.join());
+    }
+    Ok(())
 }
 
 /// Checks what a search can refuse before it begins.

@@ -186,7 +186,8 @@ impl Tree {
         let descriptor = match inotify::add_watch(&self.inotify, self.root.join(path), self.flags()) {
             Ok(descriptor) => descriptor,
             Err(Errno::NOSPC) => return Err(WatchError::NoWatchesLeft),
-            Err(_) => return Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::PERM | Errno::LOOP) => return Ok(None),
+            Err(e) => return Err(WatchError::File(FileError::of(&self.root.join(path), e))),
         };
         let name: Arc<OsStr> = name.into();
         self.children.insert((parent, Arc::clone(&name)), descriptor);
@@ -199,6 +200,10 @@ impl Tree {
         let mut names = Vec::new();
         let mut directory = self.directories.get(&descriptor)?;
         while let Some(parent) = directory.parent {
+            // Renames that were read too late may have made a cycle.
+            if names.len() > self.directories.len() {
+                return None;
+            }
             names.push(&directory.name);
             directory = self.directories.get(&parent)?;
         }
@@ -351,7 +356,9 @@ impl Tree {
     fn forget_below(&mut self, top: i32) {
         let is_below = |descriptor: &i32| {
             let mut at = Some(*descriptor);
-            while let Some(descriptor) = at {
+            // Bounded: renames that were read too late may have made a cycle.
+            for _ in 0..=self.directories.len() {
+                let Some(descriptor) = at else { return false };
                 if descriptor == top {
                     return true;
                 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Opens a file for writing. Its content stays.
@@ -13,9 +13,9 @@ pub(super) fn open(path: &Path) -> Result<File, Errno> {
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 
-/// Removes the content. Files of the kernel, such as those in /proc, have no length.
-pub(super) fn truncate(file: &File) -> io::Result<()> {
-    match rustix::fs::ftruncate(file, 0) {
+/// Removes the content after this length. Files of the kernel, such as those in /proc, have no length.
+fn truncate(file: &File, length: u64) -> io::Result<()> {
+    match rustix::fs::ftruncate(file, length) {
         Err(Errno::INVAL | Errno::PERM | Errno::ACCESS) => Ok(()),
         truncated => Ok(truncated?),
     }
@@ -29,11 +29,26 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
     }
 }
 
-/// Replaces the content with that of another file.
+/// Creates an unnamed file for content that is complete before the old content is touched.
+pub(super) fn stage() -> Result<File, Errno> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
+/// Replaces the content with that of another file. The old content stays if the disk has no space for the new one.
 pub(super) fn copy(from: &File, to: &File) -> io::Result<()> {
     let (mut from, mut to) = (from, to);
+    let length = from.metadata()?.len();
     from.seek(SeekFrom::Start(0))?;
-    truncate(to)?;
+    // Not every file system supports it.
+    let reserved = match length {
+        0 => Ok(()),
+        length => rustix::fs::fallocate(to, FallocateFlags::KEEP_SIZE, 0, length),
+    };
+    if let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
+        return Err(e.into());
+    }
     io::copy(&mut from, &mut to)?;
+    truncate(to, length)?;
     sync(to)
 }

@@ -63,8 +63,15 @@ pub struct Replacement {
 enum Destination {
     /// A temporary file beside the target.
     Temporary(Temporary),
-    /// The target itself, because no file can be created beside it.
-    Target(File),
+    /// The target itself, because no file can be created beside it. It is written when the content is complete.
+    Target { file: File, content: File },
+}
+
+impl Destination {
+    fn in_place(target: &Path, shown: &Path) -> Result<Self, FileError> {
+        let file = in_place::open(target).at(shown)?;
+        Ok(Self::Target { file, content: in_place::stage().at(shown)? })
+    }
 }
 
 impl Replacement {
@@ -92,7 +99,7 @@ impl Replacement {
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::ROFS | Errno::OPNOTSUPP)
                 if old.is_some() =>
             {
-                Destination::Target(in_place::open(&target).at(path)?)
+                Destination::in_place(&target, path)?
             }
             Err(e) => return Err(FileError::of(path, e)),
         };
@@ -102,10 +109,7 @@ impl Replacement {
             && !preserve::owner(&temporary.file, old).at(path)?
         {
             // The owner of the file would change.
-            new.destination = Destination::Target(in_place::open(&new.target).at(path)?);
-        }
-        if let Destination::Target(file) = &new.destination {
-            in_place::truncate(file).at(path)?;
+            new.destination = Destination::in_place(&new.target, path)?;
         }
         Ok(new)
     }
@@ -114,7 +118,7 @@ impl Replacement {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let file = match &mut self.destination {
             Destination::Temporary(temporary) => &mut temporary.file,
-            Destination::Target(file) => file,
+            Destination::Target { content, .. } => content,
         };
         file.write_all(bytes).at(&self.shown)
     }
@@ -129,9 +133,12 @@ impl Replacement {
         };
         let mut temporary = match destination {
             Destination::Temporary(temporary) => temporary,
-            Destination::Target(file) => {
+            Destination::Target { file, content } => {
+                let _lock = lock(&target);
+                let now = existing(&target)?;
+                condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
+                in_place::copy(&content, &file).at(&shown)?;
                 preserve::mode(&file, mode).at(&shown)?;
-                in_place::sync(&file).at(&shown)?;
                 return saved(&file, false);
             }
         };
