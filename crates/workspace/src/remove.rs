@@ -17,6 +17,8 @@ pub const MAX_DEPTH: usize = 512;
 /// Deletes a file, or a directory with its content if `recursive`. A symbolic link is deleted itself. Directories that
 /// are, or contain, one of `kept` are refused.
 pub fn remove(path: &Path, recursive: bool, kept: &[PathBuf]) -> Result<(), FileError> {
+    // Without a final `/` and `/.`, with which the kernel follows a symbolic link.
+    let path = path.components().as_path();
     let metadata = std::fs::symlink_metadata(path).at(path)?;
     if !metadata.is_dir() {
         return std::fs::remove_file(path).at(path);
@@ -98,7 +100,8 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) ->
         if rustix::fs::fstat(&next.directory).at(shown)?.st_dev != device {
             return Err(FileError::new(FileErrorKind::Busy, shown));
         }
-        if levels.len() >= MAX_DEPTH {
+        // One more than a copy may have made before it was refused.
+        if levels.len() > MAX_DEPTH {
             return Err(FileError::new(FileErrorKind::TooDeep, shown));
         }
         levels.push(next);
@@ -108,6 +111,19 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) ->
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn link_with_a_final_slash_is_deleted_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("target")).unwrap();
+        std::fs::write(at("target/file"), "x").unwrap();
+        for name in ["link/", "link//", "link/."] {
+            std::os::unix::fs::symlink(at("target"), at("link")).unwrap();
+            super::remove(&at(name), true, &[]).unwrap();
+            assert!(at("link").symlink_metadata().is_err() && at("target/file").exists(), "{name}");
+        }
+    }
+
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -42,6 +42,15 @@ impl RepositoryUrl {
         if helper.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')) {
             return Err(invalid("remote helpers (`transport::address`) are not supported"));
         }
+        let is_http =
+            given.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http")) && given.contains("://");
+        // Only http and https have a way to keep a password out of the arguments of git.
+        let user =
+            given.split_once("://").map_or(given, |(_, rest)| rest).split('/').next().unwrap_or_default();
+        if !is_http && given.contains('@') && user.split_once('@').is_some_and(|(user, _)| user.contains(':'))
+        {
+            return Err(invalid("a password is supported in http and https URLs only"));
+        }
         let Some((scheme, rest)) = given.split_once("://") else {
             return Ok((Self { text: given.to_owned(), origin: None }, None));
         };
@@ -137,9 +146,20 @@ mod tests {
 
     #[test]
     fn dangerous_urls_are_refused() {
-        for url in
-            ["", "-u", "--upload-pack=x", "ext::sh -c x", "fd::17", "a\nb", "https://", "ftp://x/y", "x://y"]
-        {
+        for url in [
+            "",
+            "-u",
+            "--upload-pack=x",
+            "ext::sh -c x",
+            "fd::17",
+            "a\nb",
+            "https://",
+            "ftp://x/y",
+            "x://y",
+            "ssh://u:p@h/x",
+            "u:p@h:/x",
+            "git://u:p@h/x",
+        ] {
             let code = RepositoryUrl::parse(url).unwrap_err().code();
             assert_eq!(code, ErrorCode::InvalidGitUrl, "{url}");
         }
