@@ -416,6 +416,11 @@ impl Tracked {
     pub(in crate::engine) fn reported(&self, position: u64, unrecorded: Option<bool>) {
         let fewer = |due: u32| due.checked_sub(1);
         let _ = self.reports_due.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        if position <= self.position() {
+            // The end has told the position before. A follower may have begun to wait since, and did not request another
+            // report, because this one was due: it must do so now.
+            self.position.send_modify(|_| ());
+        }
         self.grew(position);
         if let Some(unrecorded) = unrecorded {
             self.set_unrecorded(unrecorded);

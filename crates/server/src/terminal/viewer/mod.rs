@@ -384,9 +384,10 @@ impl Viewer {
             // The client confirms the close frame, and expects that the server closes the connection then.
             loop {
                 match incoming.next().await {
-                    Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) | None => return,
+                    Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) => return,
                     Some(Ok(_)) => {}
-                    Some(Err(_)) => break,
+                    // Nothing more is parsed after an error.
+                    Some(Err(_)) | None => break,
                 }
             }
             // After an error of the protocol, the reason must not be lost by closing a socket with unread data.
