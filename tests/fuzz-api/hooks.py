@@ -302,6 +302,8 @@ def before_call(context, case, kwargs):
             for name in CHANCY_HEADERS:
                 case.headers.pop(name, None)
         run_nothing(body)
+    if lucky and case.operation.path == "/api/terminal/{id}/wait":
+        body = {"idleMs": 10, "timeoutMs": 1000}
     if lucky and case.operation.path.startswith("/api/git/"):
         body = in_repository(case.operation.path)
     if lucky and case.operation.path == "/api/session/delete":
