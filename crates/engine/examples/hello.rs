@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     sandcrab_engine::init();
 
     tokio::runtime::Runtime::new()?.block_on(async {
-        let engine = Engine::open(EngineConfig::new("/tmp/sandcrab-state")).await?;
+        let engine = Engine::open(EngineConfig::new(std::env::temp_dir().join("sandcrab-state"))).await?;
 
         let outcome = engine.run(CommandSpec::shell("echo hello; echo oops >&2; exit 3")).await?;
         println!("{:?} {:?} {}", outcome.stdout(), outcome.stderr(), outcome.exit_code());

@@ -135,6 +135,7 @@
 //! signal the supervisors and read the state directory. Linux only; sessions require bash.
 
 mod command;
+mod descriptors;
 mod end;
 mod engine;
 mod id;
@@ -167,16 +168,17 @@ pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Stat
 pub use engine::{
     CgroupUse, ControlError, CreatedTerminal, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, DEFAULT_TERM, Engine,
     EngineConfig, EngineEvent, Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health,
-    InputError, Inspection, LOW_DISK_BYTES, ListeningPort, MAX_ENTRY_BYTES, MAX_OPEN_FILES,
+    InputError, Inspection, KeysGuard, LOW_DISK_BYTES, ListeningPort, MAX_ENTRY_BYTES, MAX_OPEN_FILES,
     MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output, OutputReader,
     Problem, ReadAt, ReadError, ReaderRole, Retention, SavedScreen, ScreenSource, Session, SessionError,
     SessionInfo, SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
-    SupervisorProgram, Terminal, TerminalError, TerminalSpec,
+    SupervisorProgram, Terminal, TerminalError, TerminalSpec, TreeMetrics,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;
 pub use layout::MAX_SAVED_SCREEN_BYTES;
 pub use peer::PeerSilence;
+pub use shell::quoted;
 pub use terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, MAX_TERMINAL_SIDE, TerminalSize};
 pub use user::{User, UserError};
 
@@ -194,10 +196,17 @@ pub fn release_memory() {
 }
 
 /// Returns to the system what only the start of a program needed: unused memory, and pages of its code. Code that runs
-/// later is mapped again, from the kernel's cache of the file.
+/// later is mapped again, from the kernel's cache of the file. From then on, large buffers are returned when they are
+/// freed.
 pub fn release_start() {
+    sys::return_large_buffers();
     sys::release_memory();
     sys::release_code();
+}
+
+/// Random bytes from the kernel, for secrets.
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    id::random()
 }
 
 /// Maximum number of open descriptors of this process.

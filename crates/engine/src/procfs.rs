@@ -12,8 +12,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys::Resource;
 
+mod metrics;
 mod sockets;
 
+pub(crate) use metrics::ProcessMetrics;
 pub(crate) use sockets::{ListeningSocket, listening_sockets, sockets_of};
 
 /// Reads the start of a file into the buffer, in one go where the kernel allows it.

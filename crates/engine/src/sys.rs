@@ -226,6 +226,16 @@ pub(crate) fn release_memory() {
     }
 }
 
+/// Makes the C library return every buffer from 256 KiB on to the system as soon as it is freed. By default it keeps such
+/// memory after the first one, and the fragments of several large responses add up.
+pub(crate) fn return_large_buffers() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, and the locks of the allocator make it thread-safe.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10);
+    }
+}
+
 /// Unmaps the code of this program. The kernel maps it again as it runs, from its cache of the file.
 pub(crate) fn release_code() {
     unsafe extern "C" fn release(

@@ -1,6 +1,10 @@
-//! [`TerminalSize`] and [`SizeEvent`]: the size of a terminal, and its record in a journal.
+//! What engine and supervisor share about terminals: [`TerminalSize`], its record in a journal ([`SizeEvent`]), and the
+//! characters that send a signal.
+
+use std::os::fd::BorrowedFd;
 
 use minicbor::{Decode, Encode};
+use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
 /// Maximum number of columns, and of rows, of a terminal.
 pub const MAX_TERMINAL_SIDE: u16 = 1_000;
@@ -48,4 +52,37 @@ pub(crate) struct SizeEvent {
     /// Number of earlier sizes of this terminal.
     #[n(1)]
     pub(crate) number: u64,
+}
+
+/// A character in the input of a terminal that sends a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SignalCharacter {
+    /// Its index in the input.
+    pub(crate) at: usize,
+    pub(crate) signal: i32,
+    /// Whether the terminal keeps its input then.
+    pub(crate) keeps_input: bool,
+}
+
+/// The last character that makes the terminal send a signal.
+pub(crate) fn last_signal_in(master: BorrowedFd<'_>, bytes: &[u8]) -> Option<SignalCharacter> {
+    let modes = tcgetattr(master).ok()?;
+    if !modes.local_modes.contains(LocalModes::ISIG) {
+        return None;
+    }
+    let codes = [
+        (SpecialCodeIndex::VINTR, libc::SIGINT),
+        (SpecialCodeIndex::VQUIT, libc::SIGQUIT),
+        (SpecialCodeIndex::VSUSP, libc::SIGTSTP),
+    ];
+    // 0 disables the character.
+    let signal_of = |byte: u8| {
+        let code = codes.iter().find(|(index, _)| byte != 0 && modes.special_codes[*index] == byte);
+        code.map(|(_, signal)| *signal)
+    };
+    let keeps_input = modes.local_modes.contains(LocalModes::NOFLSH);
+    bytes.iter().enumerate().rev().find_map(|(at, byte)| {
+        let signal = signal_of(*byte)?;
+        Some(SignalCharacter { at, signal, keeps_input })
+    })
 }

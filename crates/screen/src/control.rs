@@ -146,7 +146,7 @@ impl Screen {
             (0, b'm') => self.select_graphics(),
             (SECONDARY, b'm') => self.foreign_modes.modify_keys(first, second),
             (SECONDARY | LESS | EQUALS, b'u') => {
-                self.foreign_modes.keyboard(collected.to_le_bytes()[0], first, second);
+                self.change_keyboard(collected.to_le_bytes()[0], first, second);
             }
             (BANG, b'p') => self.soft_reset(),
             (SPACE, b'q') => self.set_cursor_style(first),

@@ -4,8 +4,8 @@ use crate::Screen;
 use crate::repaint::Output;
 
 /// The private modes (DECSET) that are kept: reverse video, mouse encodings, alternate scroll, meta and alt keys,
-/// reports of the colour scheme.
-const MODES: [i32; 10] = [5, 1005, 1007, 1015, 1034, 1035, 1036, 1039, 2027, 2031];
+/// reports of the colour scheme and of the size.
+const MODES: [i32; 11] = [5, 1005, 1007, 1015, 1034, 1035, 1036, 1039, 2027, 2031, 2048];
 /// Largest number of keyboard modes on the stack. The oldest are dropped.
 const KEYBOARD_LIMIT: usize = 16;
 /// Largest value of a keyboard mode.
@@ -18,8 +18,47 @@ pub(crate) struct ForeignModes {
     private: [bool; MODES.len()],
     /// XTMODKEYS for other keys (`CSI > 4 ; n m`).
     other_keys: u8,
-    /// The stack of keyboard modes (`CSI > n u`), as in kitty.
-    keyboard: Vec<u8>,
+    /// The keyboard modes of the normal and of the alternate buffer, as in kitty.
+    keyboards: [Keyboard; 2],
+}
+
+/// The keyboard modes of a buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Keyboard {
+    /// The modes without an entry on the stack (`CSI = n u`).
+    base: u8,
+    /// The stack (`CSI > n u`).
+    stack: Vec<u8>,
+}
+
+impl Keyboard {
+    /// Pushes, pops or changes modes.
+    fn change(&mut self, prefix: u8, first: i32, second: i32) {
+        let flags = u8::try_from(first & KEYBOARD_MASK).unwrap_or(0);
+        match prefix {
+            b'>' => {
+                if self.stack.len() == KEYBOARD_LIMIT {
+                    self.stack.remove(0);
+                }
+                self.stack.push(flags);
+            }
+            b'<' => {
+                let count = usize::try_from(first.max(1)).unwrap_or(1);
+                if count > self.stack.len() {
+                    self.base = 0;
+                }
+                self.stack.truncate(self.stack.len().saturating_sub(count));
+            }
+            _ => {
+                let present = self.stack.last_mut().unwrap_or(&mut self.base);
+                match second {
+                    2 => *present |= flags,
+                    3 => *present &= !flags,
+                    _ => *present = flags,
+                }
+            }
+        }
+    }
 }
 
 impl ForeignModes {
@@ -37,34 +76,14 @@ impl ForeignModes {
             _ => {}
         }
     }
-
-    /// Pushes, pops or changes keyboard modes.
-    pub(crate) fn keyboard(&mut self, prefix: u8, first: i32, second: i32) {
-        let flags = u8::try_from(first & KEYBOARD_MASK).unwrap_or(0);
-        match prefix {
-            b'>' => {
-                if self.keyboard.len() == KEYBOARD_LIMIT {
-                    self.keyboard.remove(0);
-                }
-                self.keyboard.push(flags);
-            }
-            b'<' => {
-                let count = usize::try_from(first.max(1)).unwrap_or(1);
-                self.keyboard.truncate(self.keyboard.len().saturating_sub(count));
-            }
-            _ => {
-                let old = self.keyboard.pop().unwrap_or(0);
-                self.keyboard.push(match second {
-                    2 => old | flags,
-                    3 => old & !flags,
-                    _ => flags,
-                });
-            }
-        }
-    }
 }
 
 impl Screen {
+    /// Changes the keyboard modes of the buffer that is shown.
+    pub(crate) fn change_keyboard(&mut self, prefix: u8, first: i32, second: i32) {
+        self.foreign_modes.keyboards[usize::from(self.is_alternate)].change(prefix, first, second);
+    }
+
     /// Sets the modes in a terminal that has been reset.
     pub(crate) fn write_foreign_modes(&self, out: &mut Output<'_>) {
         let modes = &self.foreign_modes;
@@ -74,7 +93,15 @@ impl Screen {
         if modes.other_keys > 0 {
             out.text(&format!("\x1b[>4;{}m", modes.other_keys));
         }
-        for flags in &modes.keyboard {
+    }
+
+    /// Sets the keyboard modes of a buffer while it is shown.
+    pub(crate) fn write_keyboard(&self, is_alternate: bool, out: &mut Output<'_>) {
+        let Keyboard { base, stack } = &self.foreign_modes.keyboards[usize::from(is_alternate)];
+        if *base != 0 {
+            out.text(&format!("\x1b[={base}u"));
+        }
+        for flags in stack {
             out.text(&format!("\x1b[>{flags}u"));
         }
     }

@@ -65,6 +65,7 @@ pub use screen::Screen;
 pub use size::Size;
 pub use style::{Color, Style, Underline};
 pub use view::{Cursor, RowView, Run};
+pub use width::columns;
 
 /// Default number of lines that a screen keeps above it.
 pub const SCROLLBACK_LINES: usize = 1000;

@@ -203,9 +203,15 @@ pub(crate) fn width(code: u32) -> u32 {
     }
 }
 
+/// Columns that a text takes on a screen. It is not the number that other terminals count for emoji.
+#[must_use]
+pub fn columns(text: &str) -> usize {
+    text.chars().map(|c| width(u32::from(c)) as usize).sum()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::width;
+    use super::{columns, width};
 
     #[test]
     fn widths_of_some_characters() {
@@ -213,5 +219,6 @@ mod tests {
             .split(' ')
             .map(|text| width(text.chars().last().map_or(0, u32::from)));
         assert_eq!(widths.collect::<Vec<_>>(), [1, 1, 0, 2, 1, 1, 0, 0, 2, 1, 0]);
+        assert_eq!(columns("e\u{301}漢😀"), 4);
     }
 }

@@ -19,7 +19,7 @@ use crate::end::End;
 use crate::id::SessionId;
 use crate::journal::{Claimed, JournalSummary, Position};
 use crate::layout::{SUPERVISORS, ScreenFile, SnapshotFile, log_failure, socket_name};
-use crate::protocol::{Answer, Refusal, Request, Role, Stage, StreamLengths, SupervisedExecution, VERSION};
+use crate::protocol::{Refusal, Request, Response, Role, Stage, StreamLengths, SupervisedExecution, VERSION};
 use crate::record::{Record, SessionRecord};
 use crate::supervisor::zygote::{continue_stopped, supervisors_of};
 use crate::wire;
@@ -194,6 +194,9 @@ impl Inner {
         }
         tracked.set_link(link);
         link.track(Arc::clone(tracked));
+        if tracked.fixed.terminal.as_ref().is_some_and(|terminal| terminal.direct.is_wanted()) {
+            link.request_master(tracked.slot());
+        }
         if let (Stage::Running, Some(pid)) = (held.stage, held.pid) {
             self.execution_started(tracked, pid);
         }
@@ -245,9 +248,9 @@ impl Inner {
         self: &Arc<Self>,
         link: &SupervisorLink,
         executions: Vec<Arc<Tracked>>,
-        answer: Result<Answer, LinkError>,
+        answer: Result<Response, LinkError>,
     ) {
-        let Ok(Answer::Welcome { held, .. }) = answer else { return };
+        let Ok(Response::Welcome { held, .. }) = answer else { return };
         for tracked in executions {
             let stage = held.iter().find(|held| held.slot == tracked.slot()).map(|held| held.stage);
             let ended = !matches!(stage, Some(Stage::Queued | Stage::Running));

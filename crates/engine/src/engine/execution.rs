@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::Inner;
 use super::error::ControlError;
 use super::follower::Follower;
-use super::life_cycle::{RecordGuard, State, Tracked};
+use super::life_cycle::{DirectInput, RecordGuard, State, Tracked};
 use super::link::{LinkError, SupervisorLink};
 use super::output::{Output, ReadAt, Stream};
 use super::reader::OutputReader;
@@ -17,7 +17,7 @@ use super::{ReadError, StartError};
 use crate::end::{End, EndReason, KillReceipt, Leftover, Usage};
 use crate::id::{ExecutionId, SessionId};
 use crate::journal::JournalReader;
-use crate::protocol::{Answer, Bytes, Request};
+use crate::protocol::{Bytes, Request, Response};
 
 /// Default grace period between the signal of a kill and SIGKILL.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
@@ -122,6 +122,11 @@ impl Execution {
         self.tracked.info()
     }
 
+    /// Number of output bytes; see [`ExecutionInfo::output_bytes`].
+    pub fn output_bytes(&self) -> u64 {
+        self.tracked.position()
+    }
+
     /// Its status.
     pub fn status(&self) -> Status {
         self.tracked.status()
@@ -166,7 +171,7 @@ impl Execution {
     }
 
     /// Sends a request that applies only while the execution runs.
-    async fn ask(&self, request: &Request) -> Result<Answer, ControlError> {
+    async fn ask(&self, request: &Request) -> Result<Response, ControlError> {
         if self.tracked.end().is_some() {
             return Err(ControlError::Ended);
         }
@@ -174,7 +179,7 @@ impl Execution {
     }
 
     /// Sends a request that also applies to leftovers.
-    async fn ask_of_any(&self, request: &Request) -> Result<Answer, ControlError> {
+    async fn ask_of_any(&self, request: &Request) -> Result<Response, ControlError> {
         let link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
         heard(link.ask(request).await)
     }
@@ -197,7 +202,7 @@ impl Execution {
             };
         }
         match heard(answer) {
-            Ok(Answer::Receipt(receipt)) => Ok(receipt),
+            Ok(Response::Receipt(receipt)) => Ok(receipt),
             Ok(_) | Err(ControlError::Ended) => Ok(KillReceipt::default()),
             Err(e) => Err(e),
         }
@@ -232,9 +237,13 @@ impl Execution {
             // In pieces, to keep frames small and to apply backpressure.
             let (now, later) = rest.split_at(rest.len().min(1 << 20));
             let close = close && later.is_empty();
-            let request =
-                Request::WriteStdin { slot: self.tracked.slot(), bytes: Bytes(now.to_vec()), close };
-            self.ask(&request).await?;
+            let direct = self.tracked.fixed.terminal.as_ref().map(|terminal| &terminal.direct);
+            let told = direct.and_then(DirectInput::begin_queueing);
+            let (slot, bytes) = (self.tracked.slot(), Bytes(now.to_vec()));
+            self.ask(&Request::WriteStdin { slot, bytes, close, direct: told }).await?;
+            if let Some(direct) = direct {
+                direct.queued(told, None);
+            }
             if later.is_empty() {
                 return Ok(());
             }
@@ -245,7 +254,7 @@ impl Execution {
     /// Returns information on its processes.
     pub async fn inspect(&self) -> Result<Inspection, ControlError> {
         match self.ask(&Request::Inspect(self.tracked.slot())).await? {
-            Answer::Inspected(found) => {
+            Response::Inspected(found) => {
                 let crate::protocol::Inspection { waiting_for_input, pids, usage, .. } = found;
                 Ok(Inspection { waiting_for_input, pids, usage })
             }
@@ -254,7 +263,7 @@ impl Execution {
     }
 
     /// Sends a request that has no effect if it is repeated. If the connection breaks, sends it again on the next one.
-    pub(super) async fn ask_again(&self, request: &Request) -> Result<Answer, ControlError> {
+    pub(super) async fn ask_again(&self, request: &Request) -> Result<Response, ControlError> {
         if self.tracked.end().is_some() {
             return Err(ControlError::Ended);
         }
@@ -271,7 +280,7 @@ impl Execution {
 
     /// Sends a request that must not be repeated. A request that could not be sent, because the connection is over, is sent
     /// on the next one. If the connection breaks after that, the request may have been carried out.
-    pub(super) async fn ask_once(&self, request: &Request) -> Result<Answer, LinkError> {
+    pub(super) async fn ask_once(&self, request: &Request) -> Result<Response, LinkError> {
         let mut link = self.tracked.sent_link().await.ok_or(LinkError::Gone)?;
         for _ in 0..SEND_ATTEMPTS {
             match link.request(request) {
@@ -300,7 +309,7 @@ impl Execution {
     /// Its processes, also after its end. Empty if its supervisor has ended.
     pub(super) async fn pids(&self) -> Vec<u32> {
         match self.ask_of_any(&Request::Inspect(self.tracked.slot())).await {
-            Ok(Answer::Inspected(found)) => found.pids,
+            Ok(Response::Inspected(found)) => found.pids,
             _ => Vec::new(),
         }
     }
@@ -312,7 +321,7 @@ impl Execution {
             return Default::default();
         }
         match self.ask_of_any(&Request::Inspect(self.tracked.slot())).await {
-            Ok(Answer::Inspected(found)) => (found.leftovers.unwrap_or_default(), found.pids.len()),
+            Ok(Response::Inspected(found)) => (found.leftovers.unwrap_or_default(), found.pids.len()),
             _ => Default::default(),
         }
     }
@@ -356,9 +365,9 @@ pub(super) fn check_signal(signal: i32) -> Result<(), ControlError> {
 }
 
 /// Converts a reply of a supervisor to a result for the caller.
-fn heard(answer: Result<Answer, LinkError>) -> Result<Answer, ControlError> {
+fn heard(answer: Result<Response, LinkError>) -> Result<Response, ControlError> {
     match answer {
-        Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
+        Ok(Response::Refused(why)) => Err(ControlError::refused(why)),
         Ok(answer) => Ok(answer),
         Err(LinkError::Gone) => Err(ControlError::Ended),
         Err(LinkError::Busy) => Err(ControlError::Busy),

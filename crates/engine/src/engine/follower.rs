@@ -224,6 +224,11 @@ impl Follower {
         Ok(None)
     }
 
+    /// Whether all output is returned that was reported so far. There may be more, or a size, or the end.
+    pub fn has_returned_reported(&self) -> bool {
+        self.reader.cursor() >= self.tracked.position()
+    }
+
     /// Waits for the next entry. `None` after the end and the output written by then; [`Follower::next_late`]
     /// continues with the output of leftovers.
     pub async fn next(&mut self) -> Result<Option<Entry>, ReadError> {

@@ -9,9 +9,8 @@
 
 mod events;
 
-use std::collections::HashMap;
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,8 +19,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
-    SocketType, connect, recv, send, sendmsg, shutdown, socket_with,
+    AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, connect, send, shutdown, socket_with,
 };
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -30,10 +28,11 @@ use tokio::sync::{Notify, oneshot};
 use super::Inner;
 use super::life_cycle::Tracked;
 use super::slow_replies::SlowReplies;
+use crate::descriptors::{receive_with_files, send_with_file};
 use crate::id;
 use crate::journal::NewJournal;
 use crate::layout::socket_address;
-use crate::protocol::{Answer, Bytes, Command, FrameBuffer, Request, VERSION, frame};
+use crate::protocol::{Bytes, Command, FrameBuffer, Request, Response, VERSION, frame};
 use crate::sys;
 
 /// Maximum number of unanswered requests with which a journal is sent: the kernel limits the descriptors in transit
@@ -63,6 +62,14 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Received data that is not complete yet.
+#[derive(Debug, Default)]
+struct Incoming {
+    frames: FrameBuffer,
+    /// Files that came before their message, in order; `None` for a file for which no descriptor was free.
+    files: VecDeque<Option<OwnedFd>>,
+}
+
 /// A connection to one supervisor.
 #[derive(Debug)]
 pub(super) struct SupervisorLink {
@@ -77,7 +84,7 @@ pub(super) struct SupervisorLink {
     /// Notified when there is data to send, or when the link must end.
     wake: Notify,
     next: AtomicU64,
-    pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    pending: Mutex<HashMap<u64, oneshot::Sender<Response>>>,
     executions: Mutex<HashMap<u32, Arc<Tracked>>>,
     over: AtomicBool,
     /// Whether it is the engine's connection to this supervisor, not only a probe; its end is then handled.
@@ -86,6 +93,8 @@ pub(super) struct SupervisorLink {
     takes_journals: AtomicBool,
     /// Whether the supervisor's version reports when the last leftover of an execution has ended.
     reports_leftovers: AtomicBool,
+    /// Whether the supervisor's version shares the master of a terminal.
+    shares_terminals: AtomicBool,
     renewing: AtomicBool,
     /// Set once its shell is ready.
     ready: AtomicBool,
@@ -131,6 +140,7 @@ impl SupervisorLink {
             serves: AtomicBool::new(false),
             takes_journals: AtomicBool::new(true),
             reports_leftovers: AtomicBool::new(true),
+            shares_terminals: AtomicBool::new(true),
             renewing: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             became_ready: Notify::new(),
@@ -171,7 +181,7 @@ impl SupervisorLink {
     }
 
     /// Sends a request; the reply arrives through the receiver.
-    pub(super) fn request(&self, request: &Request) -> Result<oneshot::Receiver<Answer>, LinkError> {
+    pub(super) fn request(&self, request: &Request) -> Result<oneshot::Receiver<Response>, LinkError> {
         self.answered(|number| self.send(&frame(number, request)))
     }
 
@@ -181,7 +191,7 @@ impl SupervisorLink {
         &self,
         command: Command,
         journal: NewJournal,
-    ) -> Result<oneshot::Receiver<Answer>, LinkError> {
+    ) -> Result<oneshot::Receiver<Response>, LinkError> {
         let NewJournal { file, key, .. } = journal;
         let takes = self.takes_journals.load(Ordering::Acquire) && lock(&self.pending).len() < MOST_FILES;
         let mut request = Request::Start(Box::new(Command { journal: takes.then_some(key), ..command }));
@@ -199,7 +209,7 @@ impl SupervisorLink {
     fn answered(
         &self,
         send: impl FnOnce(u64) -> Result<(), LinkError>,
-    ) -> Result<oneshot::Receiver<Answer>, LinkError> {
+    ) -> Result<oneshot::Receiver<Response>, LinkError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         lock(&self.pending).insert(number, sender);
@@ -216,12 +226,15 @@ impl SupervisorLink {
     }
 
     /// Sends a request and waits for its reply.
-    pub(super) async fn ask(&self, request: &Request) -> Result<Answer, LinkError> {
+    pub(super) async fn ask(&self, request: &Request) -> Result<Response, LinkError> {
         self.answer(&mut self.request(request)?).await
     }
 
     /// Waits for a reply. It may take long, but not because a command has stopped the supervisor.
-    pub(super) async fn answer(&self, answer: &mut oneshot::Receiver<Answer>) -> Result<Answer, LinkError> {
+    pub(super) async fn answer(
+        &self,
+        answer: &mut oneshot::Receiver<Response>,
+    ) -> Result<Response, LinkError> {
         let _waiting = self.slow_replies.wait_for(self.pid.load(Ordering::Acquire));
         answer.await.map_err(|_| LinkError::Gone)
     }
@@ -230,6 +243,15 @@ impl SupervisorLink {
     pub(super) fn is_version(&self, version: u16) {
         self.takes_journals.store(version >= 3, Ordering::Release);
         self.reports_leftovers.store(version >= 4, Ordering::Release);
+        self.shares_terminals.store(version >= 6, Ordering::Release);
+    }
+
+    /// Requests the master of a terminal, if the supervisor's version shares it.
+    pub(super) fn request_master(&self, slot: u32) {
+        if self.shares_terminals.load(Ordering::Acquire) {
+            // Without it, all input goes through the supervisor.
+            let _ = self.tell(&Request::ShareTerminal(slot));
+        }
     }
 
     pub(super) fn reports_leftovers(&self) -> bool {
@@ -267,13 +289,7 @@ impl SupervisorLink {
         if !unsent.is_empty() {
             return Ok(false);
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let files = [file.as_fd()];
-        ancillary.push(SendAncillaryMessage::ScmRights(&files));
-        let parts = [IoSlice::new(bytes)];
-        let flags = SendFlags::NOSIGNAL;
-        match rustix::io::retry_on_intr(|| sendmsg(self.socket.get_ref(), &parts, &mut ancillary, flags)) {
+        match send_with_file(self.socket.get_ref(), bytes, file.as_fd()) {
             // The file is sent with the first byte.
             Ok(sent) => self.send_in_turn(&bytes[sent..], unsent).map(|()| true),
             Err(Errno::PIPE | Errno::CONNRESET) => Err(self.give_up()),
@@ -358,12 +374,12 @@ impl SupervisorLink {
 
     /// Runs the link until the supervisor disconnects.
     pub(super) async fn run(self: Arc<Self>, engine: Weak<Inner>) {
-        let mut frames = FrameBuffer::default();
+        let mut incoming = Incoming::default();
         loop {
             let busy = !lock(&self.unsent).is_empty();
             tokio::select! {
                 readable = self.socket.readable() => {
-                    let received = readable.and_then(|ready| self.receive(ready, &mut frames, &engine));
+                    let received = readable.and_then(|ready| self.receive(ready, &mut incoming, &engine));
                     if received.is_err() {
                         break;
                     }
@@ -392,32 +408,31 @@ impl SupervisorLink {
     fn receive(
         self: &Arc<Self>,
         mut ready: AsyncFdReadyGuard<'_, OwnedFd>,
-        frames: &mut FrameBuffer,
+        incoming: &mut Incoming,
         engine: &Weak<Inner>,
     ) -> io::Result<()> {
         // Enough for all reports of a command. Only a link with more data allocates a buffer: ten thousand idle links
         // must not keep one each.
-        let mut small = [MaybeUninit::uninit(); SMALL_READ];
+        let mut small = [0; SMALL_READ];
         let mut large = Vec::new();
         loop {
             let chunk = if large.is_empty() { &mut small[..] } else { &mut large[..] };
             let most = chunk.len();
-            match recv(self.socket.get_ref(), chunk, RecvFlags::empty()) {
-                Ok(((received, _), _)) => {
-                    if received.is_empty() {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    let is_all = received.len() < most;
+            let files = incoming.files.len();
+            match receive_with_files(self.socket.get_ref(), chunk, &mut incoming.files) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(received) => {
+                    let is_all = received < most && incoming.files.len() == files;
                     if is_all {
                         // Everything was read; new data, or the end, makes it ready again.
                         ready.clear_ready();
                     }
-                    frames.extend(received);
-                    self.dispatch(frames, engine)?;
+                    incoming.frames.extend(&chunk[..received]);
+                    self.dispatch(incoming, engine)?;
                     if is_all {
                         break;
                     }
-                    large.resize(LARGE_READ, MaybeUninit::uninit());
+                    large.resize(LARGE_READ, 0);
                 }
                 Err(Errno::AGAIN) => {
                     ready.clear_ready();

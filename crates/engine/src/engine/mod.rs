@@ -9,6 +9,7 @@
 //!   `sweep.rs`: ending the processes of a killed supervisor; `stop.rs`: ending everything.
 //! - `life_cycle/`: the state of an execution from its claim to the removal of its record; `events.rs`: notifying
 //!   watchers.
+//! - `metrics.rs`, `ports.rs`: resource usage and ports of live processes.
 //! - `state_dir.rs`, `config.rs`, `error.rs`, `validate.rs`: the state directory, settings, errors and validation.
 
 mod adopt;
@@ -20,6 +21,7 @@ mod follower;
 mod health;
 mod life_cycle;
 mod link;
+mod metrics;
 mod outcome;
 mod output;
 mod pool;
@@ -55,6 +57,7 @@ pub use execution::{DEFAULT_GRACE, Execution, ExecutionInfo, Inspection, Status}
 pub use follower::{Entry, Event, Follower, MAX_ENTRY_BYTES};
 pub use health::{Health, LOW_DISK_BYTES, Problem};
 pub use life_cycle::ReaderRole;
+pub use metrics::TreeMetrics;
 pub use outcome::{OUTCOME_BYTES, Outcome};
 pub use output::{Output, ReadAt, Stream, StreamOutput};
 pub use ports::ListeningPort;
@@ -62,7 +65,7 @@ pub use reader::{OutputReader, StreamPlan};
 pub use saved_screen::{SavedScreen, ScreenSource};
 pub use session::{Session, SessionInfo, SessionSpec};
 pub use stop::StopSummary;
-pub use terminal::{CreatedTerminal, DEFAULT_TERM, Terminal, TerminalSpec};
+pub use terminal::{CreatedTerminal, DEFAULT_TERM, KeysGuard, Terminal, TerminalSpec};
 
 use crate::command::{CommandSpec, MAX_SHOWN_COMMAND_BYTES};
 use crate::id::{ExecutionId, SessionId};

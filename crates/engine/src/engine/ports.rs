@@ -17,6 +17,8 @@ use crate::procfs::{self, ListeningSocket};
 pub struct ListeningPort {
     /// Its address and port.
     pub address: SocketAddr,
+    /// The inode of the socket: identifies it while it is open.
+    pub socket: u64,
     /// A process that has the socket open: the one with the lowest id. `None` if the engine may not see it.
     pub pid: Option<u32>,
     /// The execution of this process, if it belongs to one.
@@ -31,7 +33,7 @@ struct Owned {
 
 impl Engine {
     /// Lists the TCP ports on which programs of this machine, or container, listen, by port and address. Reads the open
-    /// files of processes until each socket has an owner.
+    /// files of processes until each socket has an owner. Several sockets may share an address (`SO_REUSEPORT`).
     pub async fn listening_ports(&self) -> Vec<ListeningPort> {
         let (send, found) = tokio::sync::oneshot::channel();
         blocking(move || drop(send.send(sockets()))).await;
@@ -49,12 +51,17 @@ impl Engine {
             .map(|Owned { socket, owner }| {
                 let pid = owner.map(|(pid, _)| pid.as_raw_nonzero().get().unsigned_abs());
                 let execution = pid.and_then(|pid| of_pid.get(&pid).cloned());
-                ListeningPort { address: socket.address, pid, execution }
+                ListeningPort { address: socket.address, socket: socket.inode, pid, execution }
             })
             .collect();
         ports.sort_by_key(|port| (port.address.port(), port.address.ip(), port.pid));
-        ports.dedup();
         ports
+    }
+
+    /// Lists the listening TCP sockets by address and inode, without their owners. Blocks while the kernel writes its
+    /// table, which has a line per connection.
+    pub fn listening_sockets() -> Vec<(SocketAddr, u64)> {
+        procfs::listening_sockets().into_iter().map(|socket| (socket.address, socket.inode)).collect()
     }
 
     /// The executions of these supervisors that may have processes.

@@ -20,7 +20,7 @@ use super::link::{SupervisorLink, lock};
 use super::session::SessionState;
 use super::tasks::blocking;
 use crate::process_tree::Nonce;
-use crate::protocol::{Answer, OLDEST, Request, Role, Stage, SupervisedExecution, VERSION};
+use crate::protocol::{OLDEST, Request, Response, Role, Stage, SupervisedExecution, VERSION};
 use crate::supervisor::zygote::{continue_stopped, end_listeners, supervisors_of};
 
 /// Maximum time for a reply before the next attempt.
@@ -115,8 +115,8 @@ impl Inner {
     }
 
     /// Handles the reply to `Hello`.
-    pub(super) fn welcomed(link: Arc<SupervisorLink>, answer: Answer) -> Option<LiveSupervisor> {
-        let Answer::Welcome { version, pid, role, held } = answer else { return None };
+    pub(super) fn welcomed(link: Arc<SupervisorLink>, answer: Response) -> Option<LiveSupervisor> {
+        let Response::Welcome { version, pid, role, held } = answer else { return None };
         if version < OLDEST {
             return None;
         }
@@ -210,6 +210,7 @@ impl Inner {
         let tracked = link.tracked();
         let mut unfinished: Vec<_> =
             tracked.into_iter().filter(|tracked| link.untrack(tracked.slot())).collect();
+        unfinished.iter().for_each(|tracked| tracked.link_lost());
         let has_left = self.has_left(link.nonce);
         // A live supervisor may still write to the journal of an execution that has ended and is not closed, and
         // leftovers may still run; a supervisor of version 3 or older does not report that. So it is recovered,

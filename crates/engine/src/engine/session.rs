@@ -17,7 +17,7 @@ use crate::end::KillReceipt;
 use crate::id::SessionId;
 use crate::journal::Claimed;
 use crate::layout::SnapshotFile;
-use crate::protocol::{Answer, Bytes, Refusal, Request, variables};
+use crate::protocol::{Bytes, Refusal, Request, Response, variables};
 use crate::record::{SessionRecord, TerminalRecord};
 use crate::user::User;
 
@@ -173,15 +173,15 @@ impl Session {
         }
     }
 
-    async fn ask(&self, request: &Request) -> Result<Answer, StartError> {
+    async fn ask(&self, request: &Request) -> Result<Response, StartError> {
         let link = self.link().await?;
         let mut answer = link.ask(request).await;
-        if matches!(answer, Ok(Answer::Refused(Refusal::LimitsLowered))) {
+        if matches!(answer, Ok(Response::Refused(Refusal::LimitsLowered))) {
             self.replace(&link).await?;
             answer = self.link().await?.ask(request).await;
         }
         let answer = match answer {
-            Ok(Answer::Refused(why)) => {
+            Ok(Response::Refused(why)) => {
                 Err(StartError::refused(why, "", self.state.cwd_or(&self.engine.config.cwd)))
             }
             Ok(answer) => Ok(answer),
@@ -228,11 +228,11 @@ impl Session {
                 return Ok(());
             }
             let found = link.ask(&Request::Inspect(u32::MAX)).await;
-            if matches!(found, Ok(Answer::Inspected(found)) if found.busy) {
+            if matches!(found, Ok(Response::Inspected(found)) if found.busy) {
                 return Err(StartError::LimitsLowered);
             }
             engine.limits_lowered(link.nonce);
-            if let Ok(Answer::Snapshot(Some(Bytes(text)))) = link.ask(&Request::Snapshot).await {
+            if let Ok(Response::Snapshot(Some(Bytes(text)))) = link.ask(&Request::Snapshot).await {
                 let record = lock(&state.place).record;
                 let folder = &engine.state.folders.snapshots;
                 let mut file = SnapshotFile::resume(folder, record.slot.0, record.salt);
@@ -330,7 +330,7 @@ impl Session {
 
     async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
         match self.ask(&Request::Snapshot).await? {
-            Answer::Snapshot(Some(Bytes(text))) => Ok(text),
+            Response::Snapshot(Some(Bytes(text))) => Ok(text),
             _ => Err(self.unless_deleted(StartError::NoShell("the shell did not send its state".into()))),
         }
     }
@@ -345,8 +345,8 @@ impl Session {
             return Ok(KillReceipt::default());
         };
         match link.ask(&Request::Interrupt { signal, grace }).await {
-            Ok(Answer::Receipt(receipt)) => Ok(receipt),
-            Ok(Answer::Refused(why)) => Err(ControlError::refused(why)),
+            Ok(Response::Receipt(receipt)) => Ok(receipt),
+            Ok(Response::Refused(why)) => Err(ControlError::refused(why)),
             Err(LinkError::Busy) => Err(ControlError::Busy),
             Ok(_) | Err(LinkError::Gone) => Err(ControlError::Ended),
         }
@@ -381,7 +381,7 @@ impl Session {
     /// Its working directory. Restores a session whose supervisor was killed. `None` if its shell has ended.
     pub async fn cwd(&self) -> Result<Option<PathBuf>, StartError> {
         match self.ask(&Request::Inspect(u32::MAX)).await? {
-            Answer::Inspected(found) => Ok(found.cwd.map(|path| PathBuf::from(OsString::from(path)))),
+            Response::Inspected(found) => Ok(found.cwd.map(|path| PathBuf::from(OsString::from(path)))),
             _ => Ok(None),
         }
     }
@@ -402,7 +402,7 @@ impl Session {
         };
         // A session whose supervisor was killed has no such information until the next command restores it.
         if let Some(link) = self.live_link().map_err(|_| not_found())?
-            && let Ok(Answer::Inspected(found)) = link.ask(&Request::Inspect(u32::MAX)).await
+            && let Ok(Response::Inspected(found)) = link.ask(&Request::Inspect(u32::MAX)).await
         {
             info.cwd = found.cwd.map(|path| PathBuf::from(OsString::from(path)));
             info.busy = found.busy;

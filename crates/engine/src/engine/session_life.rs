@@ -17,7 +17,7 @@ use crate::end::KillReceipt;
 use crate::id::SessionId;
 use crate::journal::Claimed;
 use crate::layout::SnapshotFile;
-use crate::protocol::{Answer, Bytes, OpenSession, Request};
+use crate::protocol::{Bytes, OpenSession, Request, Response};
 use crate::record::{Record, SessionRecord};
 use crate::user::User;
 
@@ -120,8 +120,8 @@ impl Inner {
         };
         let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
         let (failed, living) = match link.ask(&Request::OpenSession(Box::new(open))).await {
-            Ok(Answer::Done) => return Ok(claimed),
-            Ok(Answer::Refused(why)) => (StartError::refused(why, "bash", cwd()), Some(Arc::clone(link))),
+            Ok(Response::Done) => return Ok(claimed),
+            Ok(Response::Refused(why)) => (StartError::refused(why, "bash", cwd()), Some(Arc::clone(link))),
             Err(LinkError::Busy) => (StartError::Lost, Some(Arc::clone(link))),
             // It may have become that session nevertheless, and write to the slot, which is released when it has
             // ended.
@@ -184,6 +184,8 @@ impl Inner {
             }
             let folder = &engine.state.folders.snapshots;
             let saved = SnapshotFile::read(folder, old.slot.0, Some(old.salt), state.created_at);
+            // The old copy is removed below, so a state that cannot be read now must not count as absent.
+            let saved = saved.map_err(|e| StartError::os("read the saved state of the session", e))?;
             let (snapshot, age) = saved.unzip();
             // Without a saved state it starts from its initial state, which is as old as the session.
             let age = age.unwrap_or_else(|| state.created_at.elapsed().unwrap_or_default());
@@ -217,7 +219,7 @@ impl Inner {
             let processes = engine.processes_of(&state.id);
             let mut receipt = KillReceipt::default();
             if let Some(link) = link
-                && let Ok(Answer::Receipt(own)) = link.ask(&Request::Quit).await
+                && let Ok(Response::Receipt(own)) = link.ask(&Request::Quit).await
             {
                 receipt = own;
             }

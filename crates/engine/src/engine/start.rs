@@ -15,8 +15,9 @@ use crate::command::CommandSpec;
 use crate::end::Leftover;
 use crate::id::SessionId;
 use crate::journal::{Claimed, NewJournal, Opening};
-use crate::protocol::{Answer, Bytes, Command, Refusal, Request, TerminalOptions, variables};
+use crate::protocol::{Bytes, Command, Refusal, Request, Response, TerminalOptions, WireProgram, variables};
 use crate::record::{Record, TerminalRecord};
+use crate::shell::quoted;
 use crate::wire;
 
 /// The circumstances of a start, besides the command.
@@ -48,11 +49,11 @@ struct PendingStart {
     engine: Weak<Inner>,
     link: Arc<SupervisorLink>,
     tracked: Arc<Tracked>,
-    answer: Option<oneshot::Receiver<Answer>>,
+    answer: Option<oneshot::Receiver<Response>>,
 }
 
 impl PendingStart {
-    async fn hear(&mut self) -> Result<Answer, LinkError> {
+    async fn hear(&mut self) -> Result<Response, LinkError> {
         match &mut self.answer {
             Some(answer) => self.link.answer(answer).await,
             None => Err(LinkError::Gone),
@@ -68,7 +69,7 @@ impl Drop for PendingStart {
         let (link, tracked) = (Arc::clone(&self.link), Arc::clone(&self.tracked));
         let weak = Weak::clone(&self.engine);
         engine.tasks.spawn(async move {
-            if let Ok(Answer::Refused(why)) = answer.await
+            if let Ok(Response::Refused(why)) = answer.await
                 && let Some(engine) = weak.upgrade()
             {
                 link.untrack(tracked.slot());
@@ -189,7 +190,11 @@ impl Inner {
             interactive_shell: terminal.interactive_shell,
         });
         command.prelude = prelude.map(|text| Bytes(text.to_vec()));
-        command.hurry = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
+        if let (Some(_), None, WireProgram::Argv(argv)) = (prelude, terminal, &command.program) {
+            // The shell that has the state must start it.
+            command.program = WireProgram::Shell(Bytes(quoted(argv.iter().map(|word| &word.0))));
+        }
+        command.is_urgent = (session.is_none() && self.is_short_of_supervisors()).then_some(true);
         let sent = tracked.send_start(link, || {
             link.track(Arc::clone(&tracked));
             link.start(command, journal)
@@ -208,8 +213,8 @@ impl Inner {
             Err(e) => Err(e),
         };
         match answer {
-            Ok(Answer::Accepted) => Ok(execution),
-            Ok(Answer::Refused(why)) => {
+            Ok(Response::Accepted) => Ok(execution),
+            Ok(Response::Refused(why)) => {
                 link.untrack(tracked.slot());
                 self.execution_refused(&tracked, why.clone());
                 Err(tracked.fixed.refused(why))
@@ -264,12 +269,12 @@ impl Inner {
                 link.track(Arc::clone(&tracked));
                 let request = Request::Adopt { slot: tracked.slot(), pid };
                 match link.ask(&request).await {
-                    Ok(Answer::Done) => {
+                    Ok(Response::Done) => {
                         tracked.adopting.store(false, Ordering::Release);
                         engine.execution_started(&tracked, pid);
                     }
                     // It has ended meanwhile, or nothing was sent.
-                    Ok(Answer::Refused(_)) | Err(LinkError::Busy) => {
+                    Ok(Response::Refused(_)) | Err(LinkError::Busy) => {
                         link.untrack(tracked.slot());
                         engine.execution_refused(&tracked, Refusal::NoSuchExecution);
                     }

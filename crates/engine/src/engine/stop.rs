@@ -12,7 +12,7 @@ use super::execution::Execution;
 use super::link::{SupervisorLink, lock};
 use crate::end::KillReceipt;
 use crate::id::ExecutionId;
-use crate::protocol::{Answer, Request};
+use crate::protocol::{Request, Response};
 
 /// Maximum time until an execution without processes has its end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ async fn ask_all(requests: impl Iterator<Item = (Arc<SupervisorLink>, Request)>)
     let answers = answers.join_all().await.into_iter();
     answers
         .filter_map(|answer| match answer {
-            Ok(Answer::Receipt(receipt)) => Some(receipt),
+            Ok(Response::Receipt(receipt)) => Some(receipt),
             _ => None,
         })
         .collect()

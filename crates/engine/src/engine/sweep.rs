@@ -14,7 +14,7 @@ use crate::process_tree::{CgroupChoice, Cgroups, Ending, Nonce, Scope, Step};
 use crate::supervisor::zygote::wait_for_orphans;
 
 /// Interval between two scans for killed processes.
-const AGAIN: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum time to remove its cgroups.
 const CGROUPS_LIMIT: Duration = Duration::from_secs(1);
 
@@ -49,7 +49,7 @@ fn remove_cgroups(choice: CgroupChoice, dead: &HashSet<Nonce>) {
     let (cgroups, begun) = (Cgroups::detect(choice), Instant::now());
     // A cgroup may be busy for a moment after its last process has ended.
     while cgroups.sweep(dead) > 0 && begun.elapsed() < CGROUPS_LIMIT {
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn sweep(folders: Arc<Folders>, cgroups: CgroupChoice, nonce: N
     blocking(move || {
         let mut ending = Ending::new(Scope::Nonce(nonce), Signal::KILL, Duration::ZERO, None);
         while let Step::Wait { until } = ending.step(Instant::now()) {
-            std::thread::sleep(until.saturating_duration_since(Instant::now()).min(AGAIN));
+            std::thread::sleep(until.saturating_duration_since(Instant::now()).min(POLL_INTERVAL));
         }
         remove_cgroups(cgroups, &HashSet::from([nonce]));
         let _ = unlinkat(&folders.supervisors, socket_name(nonce.value()), AtFlags::empty());

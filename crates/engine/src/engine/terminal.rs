@@ -17,7 +17,7 @@ use crate::command::CommandSpec;
 use crate::end::KillReceipt;
 use crate::id::{ExecutionId, SessionId};
 use crate::journal;
-use crate::protocol::{Answer, Bytes, Refusal, Request};
+use crate::protocol::{Bytes, Refusal, Request, Response};
 use crate::record::TerminalRecord;
 use crate::terminal::{MAX_TERM_BYTES, MAX_TERMINAL_INPUT_BYTES, TerminalSize};
 
@@ -305,18 +305,23 @@ impl Terminal {
     /// interleaved.
     pub async fn write(&self, bytes: &[u8]) -> Result<(), InputError> {
         let tracked = &self.execution.tracked;
-        let _alone = tracked.writing.lock().await;
-        let mut accepted = 0;
-        for piece in bytes.chunks(MAX_TERMINAL_INPUT_BYTES) {
+        let alone = tracked.writing.lock().await;
+        let state = self.state().ok_or(InputError::Control(ControlError::Unsupported))?;
+        let mut accepted = self.write_directly(bytes, &alone);
+        for piece in bytes[accepted..].chunks(MAX_TERMINAL_INPUT_BYTES) {
             if tracked.end().is_some() {
                 return Err(InputError::Ended);
             }
-            let request = Request::WriteTerminal { slot: tracked.slot(), bytes: Bytes(piece.to_vec()) };
+            let (slot, told) = (tracked.slot(), state.direct.begin_queueing());
+            let request = Request::WriteTerminal { slot, bytes: Bytes(piece.to_vec()), direct: told };
             let link = tracked.link();
             let queued = match self.execution.ask_once(&request).await {
-                Ok(Answer::Queued(queued)) => usize::try_from(queued).unwrap_or(0).min(piece.len()),
-                Ok(Answer::Refused(Refusal::NoSuchExecution)) => return Err(InputError::Ended),
-                Ok(Answer::Refused(why)) => return Err(InputError::Control(ControlError::refused(why))),
+                Ok(Response::Queued(queued, waiting)) => {
+                    state.direct.queued(told, waiting);
+                    usize::try_from(queued).unwrap_or(0).min(piece.len())
+                }
+                Ok(Response::Refused(Refusal::NoSuchExecution)) => return Err(InputError::Ended),
+                Ok(Response::Refused(why)) => return Err(InputError::Control(ControlError::refused(why))),
                 Ok(_) => return Err(InputError::Control(ControlError::Unsupported)),
                 Err(LinkError::Busy) => return Err(InputError::Full { accepted }),
                 // It may have been queued, so it is not sent again. A supervisor is gone when its terminal has ended.
@@ -324,14 +329,38 @@ impl Terminal {
                 Err(LinkError::Gone) => return Err(InputError::Control(ControlError::Disconnected)),
             };
             accepted += queued;
-            if let Some(state) = self.state() {
-                *lock(&state.last_input) = Some(SystemTime::now());
-            }
+            *lock(&state.last_input) = Some(SystemTime::now());
             if queued < piece.len() {
                 return Err(InputError::Full { accepted });
             }
         }
         Ok(())
+    }
+
+    /// Writes input, or the beginning of it, if that is possible at once; see [`Terminal::expect_keys`]. Returns the number of
+    /// bytes. The rest is for [`Terminal::write`].
+    pub fn write_now(&self, bytes: &[u8]) -> usize {
+        self.execution.tracked.writing.try_lock().map_or(0, |alone| self.write_directly(bytes, &alone))
+    }
+
+    fn write_directly(&self, bytes: &[u8], _alone: &tokio::sync::MutexGuard<'_, ()>) -> usize {
+        let Some(state) = self.state().filter(|_| self.execution.tracked.end().is_none()) else { return 0 };
+        let written = state.direct.write(bytes);
+        if written > 0 {
+            *lock(&state.last_input) = Some(SystemTime::now());
+        }
+        written
+    }
+
+    /// Makes keys take the shortest way for as long as the guard lives: [`Terminal::write`] writes them to the terminal itself
+    /// if nothing is queued before them. Has no effect on what is written and in which order. Costs a descriptor.
+    pub fn expect_keys(&self) -> KeysGuard {
+        if self.state().is_some_and(|state| state.direct.add_user())
+            && let Some(link) = self.execution.tracked.link()
+        {
+            link.request_master(self.execution.tracked.slot());
+        }
+        KeysGuard(self.clone())
     }
 
     /// Whether it has ended, after this connection was lost: the end is known as soon as the supervisor was looked for.
@@ -349,7 +378,7 @@ impl Terminal {
         let _alone = state.resizing.lock().await;
         let slot = self.execution.tracked.slot();
         match self.execution.ask_again(&Request::Resize { slot, size }).await? {
-            Answer::Done => {
+            Response::Done => {
                 state.sizes.send_if_modified(|known| std::mem::replace(known, size) != size);
                 Ok(())
             }
@@ -373,5 +402,17 @@ impl Terminal {
     pub fn incarnation(&self) -> String {
         let salt = &self.execution.tracked.journal.salt.0;
         salt.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A client that types; see [`Terminal::expect_keys`].
+#[derive(Debug)]
+pub struct KeysGuard(Terminal);
+
+impl Drop for KeysGuard {
+    fn drop(&mut self) {
+        if let Some(state) = self.0.state() {
+            state.direct.remove_user();
+        }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Position, Salt, Slot, Stream, kin
 pub(crate) use free::Opening;
 pub(crate) use inspect::JournalSummary;
 pub(crate) use reader::{Item, JournalPlace, JournalReader};
-pub(crate) use retention::{Excess, Expired, Finished, FinishedRecord, Retention};
+pub(crate) use retention::{Decision, Excess, Expired, Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
 pub(crate) use store::{Claimed, JournalStore};
 pub(crate) use usage::{disk_bytes, is_short_of_space, modified_at};

@@ -81,7 +81,7 @@ impl<T> Finished<T> {
         self.expiring.len() > policy.max_count + policy.max_count / 16 || self.bytes > policy.max_total_bytes
     }
 
-    /// Removes at most so many journals beyond the limits, the oldest first. Skips those for which `may_go` is false.
+    /// Removes at most so many journals beyond the limits, the oldest first, as far as `decide` allows.
     ///
     /// A journal that alone exceeds the total size is removed itself; its bytes do not cause the removal of others,
     /// since that would not help.
@@ -90,7 +90,7 @@ impl<T> Finished<T> {
         policy: &Retention,
         now: SystemTime,
         most: usize,
-        mut may_go: impl FnMut(&T, Excess) -> bool,
+        mut decide: impl FnMut(&T, Excess) -> Decision,
     ) -> Expired<T> {
         let is_oversized = |record: &FinishedRecord| record.bytes > policy.max_total_bytes;
         let mut bytes = self.bytes;
@@ -116,12 +116,17 @@ impl<T> Finished<T> {
                 continue;
             }
             oversized -= usize::from(is_oversized(record));
-            if may_go(value, Excess { count: count.saturating_sub(policy.max_count) }) {
-                count -= 1;
-                bytes -= if is_oversized(record) { 0 } else { record.bytes };
-                going.push(*journal);
-            } else {
-                expired.passed_over = true;
+            match decide(value, Excess { count: count.saturating_sub(policy.max_count) }) {
+                Decision::Remove => {
+                    count -= 1;
+                    bytes -= if is_oversized(record) { 0 } else { record.bytes };
+                    going.push(*journal);
+                }
+                Decision::Keep => expired.passed_over = true,
+                Decision::KeepRest => {
+                    expired.passed_over = true;
+                    break;
+                }
             }
         }
         expired.gone.extend(going.into_iter().filter_map(|journal| self.remove(journal)));
@@ -134,6 +139,17 @@ impl<T> Finished<T> {
 pub(crate) struct Excess {
     /// Number of journals beyond the limit.
     pub(crate) count: usize,
+}
+
+/// Whether a journal beyond the limits is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// It is removed.
+    Remove,
+    /// It is kept for now.
+    Keep,
+    /// It is kept for now, and so are all that ended later.
+    KeepRest,
 }
 
 /// Result of a clean-up.
@@ -168,7 +184,7 @@ mod tests {
         for (index, record) in (0..).zip(records) {
             finished.insert(journal(index), *record, index);
         }
-        let gone: Vec<u32> = finished.take_expired(&policy, now, usize::MAX, |_, _| true).gone;
+        let gone: Vec<u32> = finished.take_expired(&policy, now, usize::MAX, |_, _| Decision::Remove).gone;
         let left: u64 = (0..).zip(records).filter(|(i, _)| !gone.contains(i)).map(|(_, r)| r.bytes).sum();
         assert_eq!(finished.bytes(), left);
         gone
@@ -217,8 +233,8 @@ mod tests {
         assert_eq!(finished.remove(journal(1)), Some("one"));
         assert_eq!(finished.remove(journal(1)), None);
         assert_eq!(finished.bytes(), 600);
-        assert!(finished.take_expired(&ALL, at(20), usize::MAX, |_, _| true).gone.is_empty());
-        assert_eq!(finished.take_expired(&ALL, at(5000), usize::MAX, |_, _| true).gone, ["two"]);
+        assert!(finished.take_expired(&ALL, at(20), usize::MAX, |_, _| Decision::Remove).gone.is_empty());
+        assert_eq!(finished.take_expired(&ALL, at(5000), usize::MAX, |_, _| Decision::Remove).gone, ["two"]);
         assert_eq!((finished.bytes(), finished.oldest()), (0, None));
     }
 
@@ -228,10 +244,27 @@ mod tests {
         for (slot, bytes) in [(0, 600), (1, 600), (2, 600), (3, 300)] {
             finished.insert(journal(slot), record(10 + u64::from(slot), bytes), slot);
         }
-        let expired = finished.take_expired(&ALL, at(50), usize::MAX, |slot, _| *slot != 0);
+        let but_first = |slot: &u32, _| if *slot == 0 { Decision::Keep } else { Decision::Remove };
+        let expired = finished.take_expired(&ALL, at(50), usize::MAX, but_first);
         assert_eq!((expired.gone, expired.passed_over), (vec![1, 2], true));
-        let expired = finished.take_expired(&ALL, at(50), usize::MAX, |_, _| true);
+        let expired = finished.take_expired(&ALL, at(50), usize::MAX, |_, _| Decision::Remove);
         assert_eq!((expired.gone, expired.passed_over), (vec![], false));
+    }
+
+    #[test]
+    fn records_after_one_that_keeps_the_rest_are_not_looked_at() {
+        let mut finished = Finished::default();
+        for slot in 0..5 {
+            finished.insert(journal(slot), record(10 + u64::from(slot), 1), slot);
+        }
+        let policy = Retention { max_count: 0, ..ALL };
+        let mut asked = Vec::new();
+        let expired = finished.take_expired(&policy, at(50), usize::MAX, |slot, excess| {
+            asked.push((*slot, excess.count));
+            if *slot == 2 { Decision::KeepRest } else { Decision::Remove }
+        });
+        assert_eq!((expired.gone, expired.passed_over), (vec![0, 1], true));
+        assert_eq!(asked, [(0, 5), (1, 4), (2, 3)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, OFlags, fstat, unlinkat};
-use rustix::io::{pread, pwrite};
+use rustix::io::{Errno, pread, pwrite};
 
 use crate::journal::Salt;
 use crate::trusted::open_own;
@@ -58,7 +58,8 @@ impl SnapshotFile {
 
     /// For a session whose state another process has saved: the next state does not overwrite the newest one.
     pub(crate) fn resume(folder: &OwnedFd, slot: u32, salt: Salt) -> Self {
-        let number = |turn| read_one(folder, &name(slot, turn), Some(salt)).map(|found| found.number);
+        // One that cannot be read now is older than the next one, whose number is its time.
+        let number = |turn| Some(read_one(folder, &name(slot, turn), Some(salt)).ok()??.number);
         let newest = [0, 1].into_iter().filter_map(|turn| Some((number(turn)?, turn))).max();
         let (number, written) = newest.unwrap_or_default();
         Self { slot, salt: Some(salt), written, number }
@@ -98,22 +99,20 @@ impl SnapshotFile {
     }
 
     /// The newest complete state of a session, and its age. A state without a salt is accepted if it is younger than
-    /// the session.
+    /// the session. An error if this process lacks the resources to read one, which may exist.
     pub(crate) fn read(
         folder: &OwnedFd,
         slot: u32,
         salt: Option<Salt>,
         created: SystemTime,
-    ) -> Option<(Vec<u8>, Duration)> {
+    ) -> io::Result<Option<(Vec<u8>, Duration)>> {
         let created = micros(created.duration_since(UNIX_EPOCH).unwrap_or_default());
-        let newest = [0, 1]
-            .into_iter()
-            .filter_map(|turn| read_one(folder, &name(slot, turn), salt))
-            .filter(|state| state.is_salted || state.number >= created)
-            .max_by_key(|state| state.number)?;
+        let (first, second) =
+            (read_one(folder, &name(slot, 0), salt)?, read_one(folder, &name(slot, 1), salt)?);
+        let is_own = |state: &StoredState| state.is_salted || state.number >= created;
+        let newest = [first, second].into_iter().flatten().filter(is_own).max_by_key(|state| state.number);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let age = now.saturating_sub(Duration::from_micros(newest.number));
-        Some((newest.text, age))
+        Ok(newest.map(|state| (state.text, now.saturating_sub(Duration::from_micros(state.number)))))
     }
 
     /// Removes a session's state; its slot may be reused.
@@ -143,17 +142,30 @@ struct StoredState {
     text: Vec<u8>,
 }
 
-fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<StoredState> {
-    let file = open_own(folder.as_fd(), name, OFlags::RDONLY).ok()?;
-    let size = usize::try_from(fstat(file.as_fd()).ok()?.st_size).ok()?;
+/// Reads a file. `None` if it does not contain a complete state of this session.
+fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> io::Result<Option<StoredState>> {
+    match read_bytes(folder, name) {
+        Ok(bytes) => Ok(parse(&bytes, salt)),
+        Err(e @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(e.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn read_bytes(folder: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
+    let file = open_own(folder.as_fd(), name, OFlags::RDONLY)?;
+    let size = usize::try_from(fstat(file.as_fd())?.st_size).unwrap_or(usize::MAX);
     let mut bytes = vec![0; size.min(MAX_STATE + HEADER)];
     let mut done = 0;
     while done < bytes.len() {
-        match pread(&file, &mut bytes[done..], done as u64).ok()? {
+        match pread(&file, &mut bytes[done..], done as u64)? {
             0 => break,
             n => done += n,
         }
     }
+    Ok(bytes)
+}
+
+fn parse(bytes: &[u8], salt: Option<Salt>) -> Option<StoredState> {
     let (head, rest) = bytes.split_at_checked(HEADER)?;
     let number = u64::from_le_bytes(head[..8].try_into().ok()?);
     let length = usize::try_from(u64::from_le_bytes(head[8..16].try_into().ok()?)).ok()?;
@@ -166,26 +178,30 @@ fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> Option<StoredSt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::{self, Resource};
     use rustix::fs::{CWD, Mode, openat};
 
     #[test]
     fn the_newest_whole_state_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
-        assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).is_none());
+        assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().is_none());
         let mut file = SnapshotFile::new(7, Some(Salt([1; 16])));
         file.write(&folder, b"first", Duration::ZERO).unwrap();
         std::thread::sleep(Duration::from_millis(1));
         file.write(&folder, b"second, longer", Duration::ZERO).unwrap();
         assert_eq!(
-            SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().0,
+            SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().unwrap().0,
             b"second, longer"
         );
         // A torn write of the newer one: the older one stands.
         std::fs::write(dir.path().join("000007.a"), b"garbage that is longer than a header").unwrap();
-        assert_eq!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().0, b"first");
+        assert_eq!(
+            SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().unwrap().0,
+            b"first"
+        );
         SnapshotFile::remove(&folder, 7);
-        assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).is_none());
+        assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().is_none());
     }
 
     #[test]
@@ -193,7 +209,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         let salt = Salt([1; 16]);
-        let read = || SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH).unwrap().0;
+        let read = || SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH).unwrap().unwrap().0;
         let mut file = SnapshotFile::new(7, Some(salt));
         let back = Duration::from_secs(60);
         file.write(&folder, b"first", Duration::ZERO).unwrap();
@@ -220,7 +236,7 @@ mod tests {
             rustix::fs::mkfifoat(&folder, name, Mode::RUSR | Mode::WUSR).unwrap();
         }
         assert!(SnapshotFile::new(7, Some(Salt([1; 16]))).write(&folder, b"state", Duration::ZERO).is_err());
-        assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).is_none());
+        assert!(SnapshotFile::read(&folder, 7, Some(Salt([1; 16])), UNIX_EPOCH).unwrap().is_none());
     }
 
     #[test]
@@ -228,15 +244,37 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         SnapshotFile::new(7, Some(Salt([1; 16]))).write(&folder, b"another's", Duration::ZERO).unwrap();
-        assert!(SnapshotFile::read(&folder, 7, Some(Salt([2; 16])), UNIX_EPOCH).is_none());
-        assert!(SnapshotFile::read(&folder, 7, None, UNIX_EPOCH).is_none());
+        assert!(SnapshotFile::read(&folder, 7, Some(Salt([2; 16])), UNIX_EPOCH).unwrap().is_none());
+        assert!(SnapshotFile::read(&folder, 7, None, UNIX_EPOCH).unwrap().is_none());
         // What has no salt is from before this version: its time has to tell.
         SnapshotFile::new(7, None).write(&folder, b"old", Duration::from_secs(9)).unwrap();
         let now = SystemTime::now();
-        assert!(SnapshotFile::read(&folder, 7, Some(Salt([2; 16])), now - Duration::from_secs(5)).is_none());
+        assert!(
+            SnapshotFile::read(&folder, 7, Some(Salt([2; 16])), now - Duration::from_secs(5))
+                .unwrap()
+                .is_none()
+        );
         assert_eq!(
-            SnapshotFile::read(&folder, 7, Some(Salt([2; 16])), now - Duration::from_secs(60)).unwrap().0,
+            SnapshotFile::read(&folder, 7, Some(Salt([2; 16])), now - Duration::from_secs(60))
+                .unwrap()
+                .unwrap()
+                .0,
             b"old"
         );
+    }
+
+    /// Otherwise a session would continue without its state, and the state would be removed.
+    #[test]
+    fn a_state_that_cannot_be_read_now_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        let salt = Salt([1; 16]);
+        SnapshotFile::new(7, Some(salt)).write(&folder, b"state", Duration::ZERO).unwrap();
+        let (soft, hard) = sys::limit(None, Resource::OpenFiles).unwrap();
+        sys::set_limit(None, Resource::OpenFiles, 0, hard).unwrap();
+        let read = SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH);
+        sys::set_limit(None, Resource::OpenFiles, soft, hard).unwrap();
+        assert_eq!(Errno::from_io_error(&read.unwrap_err()), Some(Errno::MFILE));
+        assert_eq!(SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH).unwrap().unwrap().0, b"state");
     }
 }

@@ -96,7 +96,7 @@ pub(crate) struct Command {
     pub(crate) journal: Option<NewJournalKey>,
     /// Whether the supervisor is needed again soon because few others are ready.
     #[n(13)]
-    pub(crate) hurry: Option<bool>,
+    pub(crate) is_urgent: Option<bool>,
     /// Whether it waits for its reader instead of dropping unread output. Since version 4.
     #[n(14)]
     pub(crate) waits_for_reader: Option<bool>,
@@ -143,7 +143,7 @@ impl Command {
             prelude: None,
             record_taken: spec.digest.is_some().then_some(true),
             journal: None,
-            hurry: None,
+            is_urgent: None,
             waits_for_reader: (spec.overflow == Overflow::Wait).then_some(true),
             terminal: None,
             user: None,

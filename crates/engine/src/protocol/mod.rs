@@ -2,7 +2,7 @@
 //!
 //! Messages are frames over unix stream sockets: a little-endian `u32` length, then one CBOR value. Every field and
 //! variant has a number that is never reused. Fields are only added, and an older side skips unknown ones. A request
-//! that it cannot read is answered with [`Answer::Refused`]. `Hello` negotiates the version: the lower one of both
+//! that it cannot read is answered with [`Response::Refused`]. `Hello` negotiates the version: the lower one of both
 //! sides.
 
 mod command;
@@ -17,12 +17,12 @@ pub(crate) use command::{
 };
 pub(crate) use frames::{Envelope, FrameBuffer, FrameError, frame};
 pub(crate) use supervisor::{
-    Answer, Inspection, Refusal, Request, Role, STATE_TOO_LARGE, Stage, StreamLengths, SupervisedExecution,
+    Inspection, Refusal, Request, Response, Role, STATE_TOO_LARGE, Stage, StreamLengths, SupervisedExecution,
 };
 pub(crate) use zygote::{Capabilities, CgroupSetting, DriverChoice, Settings, ZygoteReply, ZygoteRequest};
 
 /// The version of this code.
-pub(crate) const VERSION: u16 = 5;
+pub(crate) const VERSION: u16 = 6;
 /// The oldest supported version of supervisors.
 pub(crate) const OLDEST: u16 = 1;
 /// Maximum length of a frame, in bytes: a command, its environment and its standard input at their limits.

@@ -50,6 +50,9 @@ pub(crate) enum Request {
         bytes: Bytes,
         #[n(2)]
         close: bool,
+        /// As in `WriteTerminal`. Since version 6.
+        #[n(3)]
+        direct: Option<u32>,
     },
     /// Send `Grew` when the journal goes beyond this position, and whenever it grows again, up to this number of times
     /// (since version 5; otherwise once).
@@ -106,7 +109,13 @@ pub(crate) enum Request {
         slot: u32,
         #[n(1)]
         bytes: Bytes,
+        /// Number of bytes that the engine has written to the terminal itself since it last told. Since version 6.
+        #[n(2)]
+        direct: Option<u32>,
     },
+    /// Send a copy of the terminal's master with `Shared`. No reply if the engine may not write to it. Since version 6.
+    #[n(82)]
+    ShareTerminal(#[n(0)] u32),
     /// Set the size of a terminal. Answered by `Done`. Since version 5.
     #[n(81)]
     Resize {
@@ -223,7 +232,7 @@ impl Refusal {
 
 /// From supervisor to engine: replies to requests, and events (with request number 0).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     #[n(0)]
     Welcome {
         #[n(0)]
@@ -308,9 +317,16 @@ pub(crate) enum Answer {
     /// The run is finished and no process of it is left; another shell is ready for another run. Since version 2.
     #[n(14)]
     Renewed,
-    /// Number of bytes of terminal input that were accepted. Since version 5.
+    /// Number of bytes of terminal input that were accepted (since version 5), and number of bytes that the kernel has not
+    /// accepted yet (since version 6).
     #[n(80)]
-    Queued(#[n(0)] u32),
+    Queued(#[n(0)] u32, #[n(1)] Option<u32>),
+    /// The master of a terminal comes with this. Since version 6.
+    #[n(81)]
+    Shared {
+        #[n(0)]
+        slot: u32,
+    },
     /// The last leftover of an execution has ended. It comes after `Closed`. Since version 4.
     #[n(70)]
     Gone {

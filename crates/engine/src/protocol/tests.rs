@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn frames_survive_any_split() {
-    let request = Request::WriteStdin { slot: 7, bytes: Bytes(vec![0, 255, 10]), close: true };
+    let request = Request::WriteStdin { slot: 7, bytes: Bytes(vec![0, 255, 10]), close: true, direct: None };
     let bytes = [frame(1, &request), frame(2, &Request::Snapshot)].concat();
     for cut in 0..bytes.len() {
         let mut buffer = FrameBuffer::default();

@@ -53,6 +53,7 @@ use crate::spawn::ProcessSetup;
 pub(crate) use environment::{is_name, is_plain, is_taken_at_start};
 pub(crate) use probe::{find_bash, probe};
 pub(crate) use quote::quote;
+pub use quote::quoted;
 pub(crate) use snapshot::{MAX_SNAPSHOT_BYTES, Snapshot, SnapshotError};
 
 /// The driver of a shell.

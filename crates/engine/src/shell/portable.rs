@@ -48,6 +48,8 @@ pub(super) struct PortableConnection {
     status: i32,
     /// The running command's status, if it was reported before the shell returned to its directory.
     kept: Option<i32>,
+    /// Whether bash has read the whole line of the running command.
+    has_begun: bool,
     /// Whether the running command has been interrupted.
     interrupted: bool,
     /// The lines after the running command's own.
@@ -70,6 +72,17 @@ enum LineKind {
     Snapshot,
 }
 
+/// What a report is about.
+#[derive(Debug, Clone, Copy)]
+enum Progress {
+    /// The command has returned, and the shell is not yet back in its directory.
+    Returned,
+    /// The shell is ready for the next line.
+    Over,
+    /// Bash has read the line.
+    Begun,
+}
+
 impl PortableConnection {
     pub(super) fn start(config: &ShellConfig<'_>) -> io::Result<(Pid, Self)> {
         let (stdin, lines) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -87,6 +100,7 @@ impl PortableConnection {
             pending: VecDeque::new(),
             status: 0,
             kept: None,
+            has_begun: true,
             interrupted: false,
             tail: Vec::new(),
         };
@@ -125,9 +139,11 @@ impl PortableConnection {
         }
         let redirections =
             format!(" 0<{} 1>{} 2>{}", path(held[1].as_fd()), path(held[2].as_fd()), path(held[3].as_fd()));
-        // Sets `$?` for the command. Any other value would need a command that the user can redefine. (These lines
-        // contain no word that could be an alias; and a status in front of `&&` or `||` does not trigger errexit.)
-        let mut line = if self.status == 0 { b"((1)); ".to_vec() } else { b"((0)) && ((1)); ".to_vec() };
+        // Reports that bash has read the line, and sets `$?` for the command. Any other value would need a command that
+        // the user can redefine. (These lines contain no word that could be an alias; and a status in front of `&&` or
+        // `||` does not trigger errexit.)
+        let mut line = self.report(self.sequence.wrapping_add(1), Progress::Begun).into_bytes();
+        line.extend_from_slice(if self.status == 0 { b"; " } else { b"; ((0)) && ((1)); " });
         if let Some(cwd) = job.cwd {
             line.extend_from_slice(b"\\builtin cd -- ");
             quote(&mut line, cwd.as_os_str().as_bytes());
@@ -154,7 +170,14 @@ impl PortableConnection {
             back.extend_from_slice(b"\\builtin cd -- ");
             quote(&mut back, &here);
         }
-        self.send_and(line, &back, what, held)
+        self.send_and(line, &back, what, held)?;
+        self.has_begun = false;
+        Ok(())
+    }
+
+    /// A command that reports `$?` and sets it to 0.
+    fn report(&self, sequence: u32, progress: Progress) -> String {
+        format!("(($?,{sequence},{}+)) 2>{} || ((1))", progress as u32, path(self.report_to.as_fd()))
     }
 
     pub(super) fn snapshot(&mut self, writer: OwnedFd) -> io::Result<()> {
@@ -178,14 +201,16 @@ impl PortableConnection {
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.interrupted = false;
-        let to = path(self.report_to.as_fd());
+        self.has_begun = true;
         self.tail = b"\n".to_vec();
         if !after.is_empty() {
-            self.tail.extend_from_slice(format!("(($?,{},0+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
+            self.tail.extend_from_slice(self.report(self.sequence, Progress::Returned).as_bytes());
+            self.tail.push(b'\n');
             self.tail.extend_from_slice(after);
             self.tail.push(b'\n');
         }
-        self.tail.extend_from_slice(format!("(($?,{},1+)) 2>{to} || ((1))\n", self.sequence).as_bytes());
+        self.tail.extend_from_slice(self.report(self.sequence, Progress::Over).as_bytes());
+        self.tail.push(b'\n');
         line.extend_from_slice(&self.tail);
         if line.len() > MAX_LINE_BYTES {
             return Err(io::Error::new(
@@ -227,8 +252,12 @@ impl PortableConnection {
         self.lines = None;
     }
 
-    /// Sends bash the signal that makes an interactive shell abandon a command.
+    /// Sends bash the signal that makes an interactive shell abandon a command. Before bash has read the whole line it
+    /// would abandon only a part of it, so the signal waits for the next call.
     pub(super) fn interrupt(&mut self, shell: Pid) -> io::Result<()> {
+        if !self.has_begun {
+            return Ok(());
+        }
         if self.interrupted
             && let Some(lines) = &self.lines
         {
@@ -248,10 +277,13 @@ impl PortableConnection {
             let mut numbers = str::from_utf8(numbers).ok()?.split(',').map(str::parse::<u32>);
             Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))
         });
-        let (status, sequence, last) = expression?;
-        let pending = self.pending.front().filter(|p| p.sequence == sequence)?;
-        let what = pending.what;
-        if last == 0 {
+        let (status, sequence, progress) = expression?;
+        let what = self.pending.front().filter(|p| p.sequence == sequence)?.what;
+        if progress == Progress::Begun as u32 {
+            self.has_begun = true;
+            return None;
+        }
+        if progress == Progress::Returned as u32 {
             self.kept = i32::try_from(status).ok();
             return None;
         }

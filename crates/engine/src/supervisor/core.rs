@@ -243,7 +243,7 @@ impl Core {
             prelude: None,
             record_taken: None,
             journal: None,
-            hurry: None,
+            is_urgent: None,
             waits_for_reader: None,
             terminal: None,
             user: None,

@@ -24,7 +24,7 @@ use crate::end::{EndReason, KillReceipt};
 use crate::journal::Stream;
 use crate::layout::{log_failure, socket_name};
 use crate::process_tree::{Nonce, Step};
-use crate::protocol::{Answer, Stage};
+use crate::protocol::{Response, Stage};
 use crate::shell::Shell;
 use crate::sys;
 
@@ -330,7 +330,7 @@ impl Supervisor {
                 // So that the engine first gets reports of executions without leftovers.
                 self.core.scan_leftovers_soon(now);
                 self.core.check_leftovers(&self.role, now);
-                self.core.link.send(request, &Answer::Receipt(receipt));
+                self.core.link.send(request, &Response::Receipt(receipt));
             }
             Purpose::Cause => self.reap(now),
             Purpose::Leftovers { slot } => self.core.end_now(slot),
@@ -340,7 +340,7 @@ impl Supervisor {
                 for slot in slots {
                     self.core.end_with_session(slot, now);
                 }
-                self.core.link.send(request, &Answer::Receipt(receipt));
+                self.core.link.send(request, &Response::Receipt(receipt));
                 self.leaving = true;
             }
         }
@@ -360,6 +360,9 @@ impl Supervisor {
     fn detach_readers(&mut self, now: Instant) {
         for job in &mut self.core.jobs {
             job.set_reader(None, now);
+            if let Some(terminal) = job.io.terminal_mut() {
+                terminal.engine_gone();
+            }
         }
     }
 
@@ -367,7 +370,7 @@ impl Supervisor {
         for job in &mut self.core.jobs {
             let unrecorded = job.unrecorded.take_report();
             if let Some(position) = job.take_growth().or(unrecorded.map(|_| job.position())) {
-                self.core.link.send(0, &Answer::Grew { slot: job.slot, position, unrecorded });
+                self.core.link.send(0, &Response::Grew { slot: job.slot, position, unrecorded });
             }
         }
     }
@@ -384,7 +387,7 @@ impl Supervisor {
                 continue;
             }
             let mut job = core.jobs.remove(index);
-            core.link.send(0, &Answer::Closed { slot: job.slot, position: job.position() });
+            core.link.send(0, &Response::Closed { slot: job.slot, position: job.position() });
             if job.has_left {
                 core.closed_leftovers.push(Leftovers::of(&job, now));
             }
@@ -457,7 +460,7 @@ impl Supervisor {
     }
 
     /// The reply to a newly connected engine.
-    pub(super) fn welcome(&mut self) -> Answer {
+    pub(super) fn welcome(&mut self) -> Response {
         self.core.jobs.iter_mut().for_each(|job| job.unrecorded.report_again());
         let held = self.core.jobs.iter().map(|job| crate::protocol::SupervisedExecution {
             slot: job.slot,
@@ -472,7 +475,7 @@ impl Supervisor {
             pid: None,
             size: None,
         });
-        Answer::Welcome {
+        Response::Welcome {
             version: crate::protocol::VERSION,
             pid: raw(rustix::process::getpid()),
             role: self.role.to_wire(),

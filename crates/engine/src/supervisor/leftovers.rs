@@ -14,7 +14,7 @@ use super::job::{Job, raw};
 use super::role::Role;
 use crate::end::{Leftover, MAX_LEFTOVERS};
 use crate::process_tree::{Scope, StartTime, Tag, one_of_each, walk};
-use crate::protocol::{Answer, Stage};
+use crate::protocol::{Response, Stage};
 
 /// Interval of scans for leftovers that cannot be watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -120,7 +120,7 @@ impl Core {
             let is_there = left.found(found.next().flatten(), role, watched < MAX_WATCHED, now);
             watched += usize::from(left.watched.is_some());
             if !is_there {
-                link.send(0, &Answer::Gone { slot: left.slot });
+                link.send(0, &Response::Gone { slot: left.slot });
             }
             is_there
         });

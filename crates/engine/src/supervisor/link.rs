@@ -1,20 +1,18 @@
 //! A supervisor's connection to the engine: at most one, replaced when a new engine connects.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, write};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags, accept_with, recvmsg,
-};
+use rustix::net::{SocketFlags, accept_with};
 use rustix::process::geteuid;
 
+use crate::descriptors::{receive_with_files, send_with_file};
 use crate::journal::NewJournal;
-use crate::protocol::{Answer, Bytes, Envelope, FrameBuffer, FrameError, Refusal, Request, frame};
+use crate::protocol::{Bytes, Envelope, FrameBuffer, FrameError, Refusal, Request, Response, frame};
 
 /// Maximum delay of the reports that a command was accepted and started, to send them together with its end.
 const NEWS_DELAY: Duration = Duration::from_micros(300);
@@ -183,7 +181,7 @@ impl EngineLink {
         let mut chunk = [0; 4 << 10];
         let (mut over, mut more) = (false, true);
         while more && let Some(engine) = &self.engine {
-            match receive_some(engine, &mut chunk, &mut self.files) {
+            match receive_with_files(engine, &mut chunk, &mut self.files) {
                 Ok(0) => over = true,
                 Ok(n) => {
                     self.frames.extend(&chunk[..n]);
@@ -216,7 +214,7 @@ impl EngineLink {
                 Ok(None) => return (requests, false),
                 Err(FrameError::Unknown(request)) => {
                     let request = self.number(request);
-                    self.send(request, &Answer::Refused(Refusal::Unsupported));
+                    self.send(request, &Response::Refused(Refusal::Unsupported));
                 }
                 Err(FrameError::TooLong(_) | FrameError::Malformed) => return (requests, true),
             }
@@ -263,18 +261,29 @@ impl EngineLink {
     /// Sends to the engine, if connected; request 0 is an event. A reply goes to the connection of its request, or is
     /// dropped. All messages of one iteration of the loop are sent together at its end, because each write wakes the
     /// engine.
-    pub(crate) fn send(&mut self, request: u64, answer: &Answer) {
+    pub(crate) fn send(&mut self, request: u64, answer: &Response) {
         // Most commands end before the report of their start is useful.
-        let can_wait = matches!(answer, Answer::Accepted | Answer::Started { .. });
+        let can_wait = matches!(answer, Response::Accepted | Response::Started { .. });
         self.send_within(request, answer, if can_wait { NEWS_DELAY } else { Duration::ZERO });
     }
 
     /// Sends a reply together with the next message, which is expected at once.
-    pub(crate) fn send_with_next(&mut self, request: u64, answer: &Answer) {
+    pub(crate) fn send_with_next(&mut self, request: u64, answer: &Response) {
         self.send_within(request, answer, NEWS_DELAY);
     }
 
-    fn send_within(&mut self, request: u64, answer: &Answer, delay: Duration) {
+    /// Sends an event with a file, unless earlier messages wait for room.
+    pub(crate) fn send_file(&mut self, event: &Response, file: BorrowedFd<'_>) {
+        self.flush();
+        let Some(engine) = self.engine.as_ref().filter(|_| self.unsent.is_empty()) else { return };
+        let bytes = frame(0, event);
+        // If there is no room for it, the engine gets none.
+        if let Ok(sent) = send_with_file(engine, &bytes, file) {
+            self.unsent.extend_from_slice(&bytes[sent..]);
+        }
+    }
+
+    fn send_within(&mut self, request: u64, answer: &Response, delay: Duration) {
         if self.engine.is_none() {
             return;
         }
@@ -371,7 +380,7 @@ impl Unauthenticated {
     fn read_hello(&mut self, key: &Bytes) -> HelloRead {
         // One read: a `Hello` is shorter, and an engine sends it in one piece.
         let mut chunk = [0; 4 << 10];
-        match receive_some(&self.socket, &mut chunk, &mut self.files) {
+        match receive_with_files(&self.socket, &mut chunk, &mut self.files) {
             Ok(0) => return HelloRead::Wrong,
             Ok(n) => self.frames.extend(&chunk[..n]),
             Err(Errno::AGAIN | Errno::INTR) => return HelloRead::Nothing,
@@ -395,26 +404,6 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 fn is_same_user(socket: &OwnedFd) -> bool {
     let user = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.uid);
     user.is_ok_and(|user| user == geteuid() || user.is_root())
-}
-
-/// Reads from the engine's socket. A file arrives with the first bytes of its request, and ends the read.
-fn receive_some(
-    engine: &OwnedFd,
-    chunk: &mut [u8],
-    files: &mut VecDeque<Option<OwnedFd>>,
-) -> Result<usize, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(engine, &mut [IoSliceMut::new(chunk)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(came) = message {
-            files.extend(came.map(Some));
-        }
-    }
-    if received.flags.contains(ReturnFlags::CTRUNC) {
-        files.push_back(None);
-    }
-    Ok(received.bytes)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rustix::process::Pid;
 use super::core::{Core, ShellEnv};
 use super::role::Next;
 use super::template::Template;
-use crate::protocol::Answer;
+use crate::protocol::Response;
 use crate::shell::{Driver, Report, Shell};
 
 /// A supervisor without work.
@@ -96,7 +96,7 @@ impl Ready {
 
     /// Tells the engine that it accepts a command.
     fn tell(&self, core: &mut Core) {
-        let ready = if self.runs == 0 { Answer::Ready } else { Answer::Renewed };
+        let ready = if self.runs == 0 { Response::Ready } else { Response::Renewed };
         core.link.send(0, &ready);
     }
 

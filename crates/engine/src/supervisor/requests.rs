@@ -13,7 +13,7 @@ use super::role::Role;
 use super::session::Session;
 use crate::end::{EndReason, KillReceipt, Usage};
 use crate::process_tree::{Ending, Waiting, usage_of, waits_for_file, waits_for_input};
-use crate::protocol::{Answer, Envelope, Inspection, Refusal, Request, Stage};
+use crate::protocol::{Envelope, Inspection, Refusal, Request, Response, Stage};
 
 /// Maximum number of concurrent kills: each scans every process below.
 const MAX_ENDINGS: usize = 64;
@@ -31,35 +31,39 @@ impl Supervisor {
             Request::Start(command) => self.role.start(&mut self.core, request, *command, journal, now),
             Request::OpenSession(open) => {
                 let opened = self.role.open_session(&mut self.core, request, *open, now);
-                opened.err().map(Answer::Refused)
+                opened.err().map(Response::Refused)
             }
             Request::Kill { slot, signal, grace } => self.kill(request, slot, signal, grace, now),
             Request::Interrupt { signal, grace } => match self.role.current_slot() {
                 Some(slot) => self.kill(request, slot, signal, grace, now),
-                None => Some(Answer::Receipt(KillReceipt::default())),
+                None => Some(Response::Receipt(KillReceipt::default())),
             },
             Request::Signal { slot, signal } => Some(self.signal(slot, signal)),
-            Request::WriteTerminal { slot, bytes } => {
-                let answer = self.write_terminal(slot, &bytes.0, now);
+            Request::WriteTerminal { slot, bytes, direct } => {
+                let answer = self.write_terminal(slot, &bytes.0, direct, now);
                 if bytes.0.len() <= KEY_BYTES {
                     self.core.link.send_with_next(request, &answer);
                     return;
                 }
                 Some(answer)
             }
-            Request::Resize { slot, size } => Some(self.resize(slot, size, now)),
-            Request::WriteStdin { slot, bytes, close } if self.is_terminal(slot) => {
-                Some(self.write_whole(slot, bytes.0, close, now))
+            Request::ShareTerminal(slot) => {
+                self.share_terminal(slot);
+                None
             }
-            Request::WriteStdin { slot, bytes, close } => {
+            Request::Resize { slot, size } => Some(self.resize(slot, size, now)),
+            Request::WriteStdin { slot, bytes, close, direct } if self.is_terminal(slot) => {
+                Some(self.write_whole(slot, bytes.0, close, direct, now))
+            }
+            Request::WriteStdin { slot, bytes, close, .. } => {
                 let taken = self.core.job(slot).map(|job| job.io.queue_stdin(request, &bytes.0, close));
                 match taken {
                     Ok(true) => {
                         self.write_stdin(slot);
                         None
                     }
-                    Ok(false) => Some(Answer::Refused(Refusal::StdinNotOpen)),
-                    Err(why) => Some(Answer::Refused(why)),
+                    Ok(false) => Some(Response::Refused(Refusal::StdinNotOpen)),
+                    Err(why) => Some(Response::Refused(why)),
                 }
             }
             Request::Follow { slot, position, times } => {
@@ -95,8 +99,8 @@ impl Supervisor {
                 self.in_session(|session, core| session.reset(core, request, restore, now))
             }
             Request::Adopt { slot, pid } => Some(match self.core.adopt_process(slot, pid, now) {
-                Ok(()) => Answer::Done,
-                Err(why) => Answer::Refused(why),
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused(why),
             }),
             Request::SetEnv(changes) => {
                 self.in_session(|session, core| session.queue_env(core, request, &changes))
@@ -111,9 +115,9 @@ impl Supervisor {
     fn in_session(
         &mut self,
         deal: impl FnOnce(&mut Session, &mut Core) -> Result<(), Refusal>,
-    ) -> Option<Answer> {
+    ) -> Option<Response> {
         let dealt = self.role.session().and_then(|session| deal(session, &mut self.core));
-        dealt.err().map(Answer::Refused)
+        dealt.err().map(Response::Refused)
     }
 
     fn kill(
@@ -123,13 +127,13 @@ impl Supervisor {
         signal: i32,
         grace: Duration,
         now: Instant,
-    ) -> Option<Answer> {
+    ) -> Option<Response> {
         let Some(signal) = Signal::from_named_raw(signal) else {
-            return Some(Answer::Refused(Refusal::Unsupported));
+            return Some(Response::Refused(Refusal::Unsupported));
         };
         if let Some(left) = self.core.left_by(slot) {
             if self.core.endings.len() >= MAX_ENDINGS {
-                return Some(Answer::Refused(Refusal::QueueFull));
+                return Some(Response::Refused(Refusal::QueueFull));
             }
             let ending = Ending::new(left.scope(&self.role), signal, grace, None);
             let purpose = Purpose::Kill { request };
@@ -137,13 +141,13 @@ impl Supervisor {
             return None;
         }
         let Some(job) = self.core.find(slot) else {
-            return Some(Answer::Receipt(KillReceipt::default()));
+            return Some(Response::Receipt(KillReceipt::default()));
         };
         match (job.stage, &mut self.role) {
             (Stage::Running, _) if self.core.endings.len() >= MAX_ENDINGS => {
-                Some(Answer::Refused(Refusal::QueueFull))
+                Some(Response::Refused(Refusal::QueueFull))
             }
-            (Stage::Ended | Stage::Left, _) => Some(Answer::Receipt(KillReceipt::default())),
+            (Stage::Ended | Stage::Left, _) => Some(Response::Receipt(KillReceipt::default())),
             (Stage::Queued, role) => {
                 match role {
                     Role::Session(session) => session.end_unstarted(&mut self.core, slot, signal, now),
@@ -151,7 +155,7 @@ impl Supervisor {
                     // A terminal starts at once.
                     Role::Ready(_) | Role::Terminal(_) => {}
                 }
-                Some(Answer::Receipt(KillReceipt::default()))
+                Some(Response::Receipt(KillReceipt::default()))
             }
             (Stage::Running, role) => {
                 let purpose = Purpose::Kill { request };
@@ -162,29 +166,29 @@ impl Supervisor {
         }
     }
 
-    fn signal(&self, slot: u32, signal: i32) -> Answer {
+    fn signal(&self, slot: u32, signal: i32) -> Response {
         let job = self.core.find(slot).filter(|job| job.stage == Stage::Running);
         let scope = match (job, self.core.left_by(slot)) {
             (Some(_), _) => self.role.scope_of(job),
             (None, Some(left)) => left.scope(&self.role),
-            (None, None) => return Answer::Refused(Refusal::NoSuchExecution),
+            (None, None) => return Response::Refused(Refusal::NoSuchExecution),
         };
         let Some(signal) = Signal::from_named_raw(signal) else {
-            return Answer::Refused(Refusal::Unsupported);
+            return Response::Refused(Refusal::Unsupported);
         };
         match scope.signal(signal) {
             // An ended execution may have no processes.
-            Ok(0) if job.is_none() => Answer::Refused(Refusal::NoSuchExecution),
+            Ok(0) if job.is_none() => Response::Refused(Refusal::NoSuchExecution),
             Ok(0) => {
                 self.role.signal_shell(slot, signal);
-                Answer::Done
+                Response::Done
             }
-            Ok(_) => Answer::Done,
-            Err(e) => Answer::Refused(Refusal::os(&e, "send the signal")),
+            Ok(_) => Response::Done,
+            Err(e) => Response::Refused(Refusal::os(&e, "send the signal")),
         }
     }
 
-    fn inspect(&self, slot: u32) -> Answer {
+    fn inspect(&self, slot: u32) -> Response {
         let mut inspection = Inspection::default();
         if let Role::Session(session) = &self.role {
             session.describe(&mut inspection);
@@ -211,17 +215,17 @@ impl Supervisor {
             inspection.usage = Some(usage_of(&members));
             inspection.leftovers = Some(named(&members));
         }
-        Answer::Inspected(inspection)
+        Response::Inspected(inspection)
     }
 
     pub(super) fn write_stdin(&mut self, slot: u32) {
         let Ok(job) = self.core.job(slot) else { return };
         let (done, failed) = job.io.write_stdin();
         for request in done {
-            self.core.link.send(request, &Answer::Done);
+            self.core.link.send(request, &Response::Done);
         }
         for request in failed {
-            self.core.link.send(request, &Answer::Refused(Refusal::StdinNotOpen));
+            self.core.link.send(request, &Response::Refused(Refusal::StdinNotOpen));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::session::Session;
 use super::terminal::Terminal;
 use crate::journal::NewJournal;
 use crate::process_tree::Scope;
-use crate::protocol::{self, Answer, Command, OpenSession, Refusal};
+use crate::protocol::{self, Command, OpenSession, Refusal, Response};
 use crate::shell::Shell;
 use crate::sys::Reaped;
 
@@ -127,7 +127,7 @@ impl Role {
         command: Command,
         journal: Option<NewJournal>,
         now: Instant,
-    ) -> Option<Answer> {
+    ) -> Option<Response> {
         match self {
             Self::Ready(ready) => {
                 // A shell that is already up does not inherit them; the job checks those that it needs.
@@ -135,10 +135,10 @@ impl Role {
                     && let Err(why) = core.check_limits()
                 {
                     ready.give_up();
-                    return Some(Answer::Refused(why));
+                    return Some(Response::Refused(why));
                 }
                 let ready = std::mem::take(&mut **ready);
-                core.link.send(request, &Answer::Accepted);
+                core.link.send(request, &Response::Accepted);
                 if command.terminal.is_some() {
                     *self = Self::Terminal(Box::new(Terminal::start(core, ready, command, journal, now)));
                     return None;
@@ -146,7 +146,7 @@ impl Role {
                 *self = Self::Run(Box::new(Run::start(core, ready, command, journal, now)));
                 None
             }
-            Self::Run(_) | Self::Terminal(_) => Some(Answer::Refused(Refusal::NotASession)),
+            Self::Run(_) | Self::Terminal(_) => Some(Response::Refused(Refusal::NotASession)),
             Self::Session(session) => Some(session.queue_command(core, command, journal, now)),
         }
     }

@@ -3,18 +3,6 @@
 use crate::protocol::{Bytes, Variable};
 use crate::shell::quote;
 
-/// An argv as shell text.
-pub(super) fn quoted(argv: &[Bytes]) -> Vec<u8> {
-    let mut text = Vec::new();
-    for word in argv {
-        if !text.is_empty() {
-            text.push(b' ');
-        }
-        quote(&mut text, &word.0);
-    }
-    text
-}
-
 /// Text that changes an environment and the working directory.
 pub(super) fn setup_text(env: &[Variable], cwd: Option<&Bytes>) -> Vec<u8> {
     let mut text = Vec::new();
@@ -54,15 +42,4 @@ fn push_options(text: &mut Vec<u8>, command: &[u8], name: &[u8], value: &[u8]) {
     }
     text.extend(b"\\builtin export ");
     text.extend(name);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quoting_keeps_every_byte() {
-        assert_eq!(quoted(&[Bytes(b"it's\n$x \xff".to_vec())]), b"'it'\\''s\n$x \xff'");
-        assert_eq!(quoted(&[Bytes(b"echo".to_vec()), Bytes(b"".to_vec())]), b"'echo' ''");
-    }
 }

@@ -29,6 +29,8 @@ use walk::{Last, WalkResult, is_owner_trusted, mode_of, walk};
 const OTHERS_WRITE: u32 = 0o022;
 /// Permission bits of other users that are refused for a secret.
 const OTHERS: u32 = 0o077;
+/// The end of the name of a file that is to replace another.
+const DRAFT: &str = ".new";
 /// The permissions of a new file.
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -73,6 +75,12 @@ impl TrustedDir {
     /// Its path, without symbolic links.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The names of the files in it that are UTF-8, without those of interrupted replacements.
+    pub fn file_names(&self) -> Result<Vec<String>, TrustError> {
+        let names = self.names()?.into_iter().filter_map(|name| name.into_string().ok());
+        Ok(names.filter(|name| !name.ends_with(DRAFT)).collect())
     }
 
     fn is_empty(&self) -> Result<bool, TrustError> {
@@ -150,7 +158,7 @@ impl TrustedDir {
 
     /// Replaces a file in it atomically.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<(), TrustError> {
-        let draft = format!("{name}.new");
+        let draft = format!("{name}{DRAFT}");
         let path = self.path.join(&draft);
         self.remove(&draft)?;
         let mut file = self.open_file(&draft, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;

@@ -307,6 +307,18 @@ async fn leftovers_are_listed_kept_and_ended_by_id() {
     }
 }
 
+/// Its leftovers also hold its output open, so its record is not closed; but to wait for its end would not help.
+#[tokio::test]
+async fn the_id_of_an_ended_command_is_refused_because_of_its_leftovers() {
+    let scene = Scene::open().await;
+    let ended = scene.engine.run(CommandSpec::shell("sleep 60 &").id(id("leaves"))).await.unwrap();
+    let again = scene.engine.start(CommandSpec::shell("true").id(id("leaves"))).await;
+    assert!(matches!(again, Err(StartError::HasLeftovers(_))), "{again:?}");
+    ended.execution.kill(9, Duration::ZERO).await.unwrap();
+    ended.execution.wait_closed().await;
+    scene.engine.run(CommandSpec::shell("true").id(id("leaves"))).await.unwrap();
+}
+
 #[tokio::test]
 async fn retention_keeps_executions_with_leftovers() {
     let place = Place::new();

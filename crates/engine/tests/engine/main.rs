@@ -11,6 +11,7 @@ mod ends;
 mod errors;
 mod events;
 mod full_disk;
+mod history;
 mod ids;
 mod kill;
 mod leftovers;

@@ -1,57 +1,19 @@
 //! This version's engine over the previous version's supervisors: built from the repository's history,
 //! started, and adopted.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Engine, Event, SessionSpec, Stdin, SupervisorProgram};
+use sandcrab_engine::{
+    CommandSpec, EndReason, Engine, Event, SessionSpec, Stdin, SupervisorProgram, TerminalSpec,
+};
 
+use crate::history::previous_program;
 use crate::support::Place;
-
-/// The last commit of protocol version 4. When the version goes up, this moves with it.
-const PREVIOUS: &str = "3d11ab4e8c584546bc565d1191e9dddec37ed430";
-
-fn run(command: &mut Command) {
-    let status = command.stdin(Stdio::null()).status().unwrap();
-    assert!(
-        status.success(),
-        "{command:?} failed; the test needs git, tar, cargo, and the repository's history"
-    );
-}
-
-/// The previous version's supervisor.
-fn previous_supervisor() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("previous-{PREVIOUS}"));
-    let source = place.join("source");
-    std::fs::create_dir_all(&source).unwrap();
-    let archive = place.join("source.tar");
-    run(Command::new("git").current_dir(root).args(["archive", "--output"]).arg(&archive).args([
-        PREVIOUS,
-        "Cargo.toml",
-        "Cargo.lock",
-        "crates",
-    ]));
-    run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&source));
-    run(Command::new(env!("CARGO"))
-        .current_dir(&source)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "sandcrab-engine",
-            "--bin",
-            "sandcrab-supervisor",
-            "--target-dir",
-        ])
-        .arg(place.join("target")));
-    place.join("target/debug/sandcrab-supervisor")
-}
+use crate::terminals::{GRACE, Seen, create};
 
 #[tokio::test]
 async fn supervisors_of_the_previous_version_are_adopted() {
-    let supervisor = previous_supervisor();
+    let supervisor = previous_program("sandcrab-engine", "sandcrab-supervisor");
     let place = Place::new();
     let mut old = place.config();
     old.supervisor = SupervisorProgram::At(supervisor);
@@ -62,8 +24,12 @@ async fn supervisors_of_the_previous_version_are_adopted() {
     let sleeper = engine.start(CommandSpec::shell("sleep 1000 & sleep 1000").background()).await.unwrap();
     let deadline = CommandSpec::shell("sleep 1000").timeout(Duration::from_millis(1500));
     let timed = engine.start(deadline).await.unwrap();
+    let cat = TerminalSpec::command(CommandSpec::shell("stty raw -echo; printf ready; exec cat"));
+    let terminal = create(&engine, cat).await;
+    Seen::new(terminal.clone()).wait_for("ready").await;
+    let terminal_id = terminal.id().clone();
     let ids = [&reader, &sleeper, &timed].map(|execution| execution.id().clone());
-    drop((session, reader, sleeper, timed));
+    drop((session, reader, sleeper, timed, terminal));
     drop(engine);
 
     let engine = place.open().await;
@@ -79,6 +45,16 @@ async fn supervisors_of_the_previous_version_are_adopted() {
         }
     }
     assert_eq!(output, b"before\nafter\n");
+
+    let mut seen = Seen::new(engine.terminal(&terminal_id).unwrap());
+    // Its supervisor does not share it, so keys go through the supervisor.
+    let keys = seen.terminal.expect_keys();
+    for key in ["1", "2", "3"] {
+        seen.press(key.as_bytes()).await;
+        seen.wait_for(key).await;
+    }
+    drop(keys);
+    seen.terminal.delete(GRACE).await.unwrap();
 
     let found = sleeper.inspect().await.unwrap();
     assert!(found.pids.len() >= 2, "{found:?}");

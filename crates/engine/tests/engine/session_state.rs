@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use sandcrab_engine::{CommandSpec, Engine, Outcome, Session, SessionSpec, ShellDriver, StateSource};
+use sandcrab_engine::{CommandSpec, Engine, Outcome, Session, SessionSpec, ShellDriver, StateSource, Stdin};
 
-use crate::support::{Place, Scene, TEST_TIMEOUT};
+use crate::support::{Place, Scene, Seen, TEST_TIMEOUT, eventually_async, eventually_blocking};
 
 const DRIVERS: [ShellDriver; 2] = [ShellDriver::Auto, ShellDriver::Portable];
 
@@ -98,6 +98,36 @@ async fn killed_shell_is_restored_from_its_saved_state() {
     }
 }
 
+/// The state is in memory and on disk, so one more death must not lose it.
+#[tokio::test]
+async fn shell_killed_again_while_it_is_restored_keeps_its_state() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    // Many variables, so that restoring them takes longer than finding the shell that does it.
+    let pids = said(&session, "x=5; for i in {1..10000}; do eval \"v$i=$i\"; done; echo $$ $PPID").await;
+    let pids: Vec<u32> = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    save(&session).await;
+    let first = Seen::of(pids[0]).unwrap();
+    first.kill();
+    let children = format!("/proc/{0}/task/{0}/children", pids[1]);
+    let next = || {
+        let children = std::fs::read_to_string(&children).unwrap();
+        let children = children.split_whitespace().filter_map(|pid| Seen::of(pid.parse().unwrap()));
+        children.into_iter().find(|seen| *seen != first)
+    };
+    let mut second = None;
+    eventually_blocking("another shell starts", || {
+        second = next();
+        second.is_some()
+    });
+    let second = second.unwrap();
+    second.kill();
+    eventually_blocking("it is dead", || !second.is_alive());
+    let after = run(&session, "echo $x $v10000").await;
+    assert_eq!(after.stdout(), "5 10000\n");
+    assert!(after.end.restored.is_some(), "{:?}", after.end);
+}
+
 #[tokio::test]
 async fn changes_are_saved_automatically() {
     let place = Place::new();
@@ -151,13 +181,16 @@ async fn forks_are_taken_in_the_order_of_the_queue() {
         let place = Place::new();
         let engine = open(&place, driver).await;
         let session = engine.create_session(SessionSpec::new()).await.unwrap();
-        session.start(CommandSpec::shell("sleep 0.2; x=1")).await.unwrap();
+        let running = CommandSpec::shell("read -r line; x=1").stdin(Stdin::Open);
+        let running = session.start(running).await.unwrap();
         let first = tokio::spawn({
             let session = session.clone();
             async move { session.fork(None).await.unwrap() }
         });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let is_queued = async || session.info().await.unwrap().queued == 1;
+        eventually_async("the fork is queued", is_queued).await;
         session.start(CommandSpec::shell("x=2")).await.unwrap();
+        running.write_stdin("go\n").await.unwrap();
         let second = session.fork(None).await.unwrap();
         assert_eq!(said(&first.await.unwrap(), "echo $x").await, "1\n", "{driver:?}");
         assert_eq!(said(&second, "echo $x").await, "2\n", "{driver:?}");

@@ -115,6 +115,18 @@ async fn a_process_has_the_sessions_state_and_does_not_change_it() {
 }
 
 #[tokio::test]
+async fn a_program_started_from_a_session_has_its_state() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    session.run(CommandSpec::shell("export x=\"it's\"; cd /usr")).await.unwrap();
+    let argv = ["sh", "-c", r#"echo "$x $PWD $1""#, "sh", "two  words"];
+    let process = session.start_process(CommandSpec::argv(argv)).await.unwrap();
+    assert_eq!(process.wait().await.unwrap().exit_code, Some(0));
+    assert_eq!(process.output(100).unwrap().stdout.bytes, b"it's /usr two  words\n");
+    assert!(process.info().argv, "it is listed as it was given");
+}
+
+#[tokio::test]
 async fn reset_ends_the_command_and_restores_the_state_on_request() {
     let scene = Scene::open().await;
     for (restore, expected) in [(true, "5 /usr\n"), (false, "none /\n")] {

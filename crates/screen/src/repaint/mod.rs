@@ -84,8 +84,10 @@ impl Screen {
         self.write_prologue(&mut painter.out);
         let normal = !(reduction.hidden && self.is_alternate);
         self.paint_normal(&mut painter, if normal { reduction.lines } else { self.normal.lines.len() });
+        self.write_keyboard(false, &mut painter.out);
         if self.is_alternate {
             self.enter_alternate(&mut painter);
+            self.write_keyboard(true, &mut painter.out);
             let saved = self.saved_at(&self.alternate, self.alternate.base);
             painter.lines(&self.alternate, self.alternate.base, saved);
         }

@@ -110,6 +110,29 @@ fn an_unfinished_sequence_continues_after_a_repaint() {
 fn modes_of_other_terminals_are_repainted() {
     let repaint = |output: &str| String::from_utf8(screen(output).repaint()).unwrap();
     let text = repaint("\x1b[?5;1007;9999h\x1b[>4;2m\x1b[>1u\x1b[=8;2u\x1b[>3u\x1b[<u");
-    assert!(text.contains("\x1b[?5h\x1b[?1007h\x1b[>4;2m\x1b[>9u") && !text.contains("9999"), "{text:?}");
+    assert!(text.contains("\x1b[?5h\x1b[?1007h\x1b[>4;2m") && !text.contains("9999"), "{text:?}");
+    assert!(text.contains("\x1b[>9u") && !text.contains("\x1b[>3u"), "{text:?}");
     assert!(!repaint("\x1b[?5h\x1b[>4;2m\x1b[>1u\x1bc").contains("\x1b[>"));
+}
+
+/// As in kitty. xterm.js ignores them, so it cannot judge them.
+#[test]
+fn each_buffer_has_its_keyboard_modes() {
+    let mut original = screen("\x1b[?1007;2031;2048h\x1b[>4;2m\x1b[=1u\x1b[>5u");
+    // The alternate screen has its own keyboard modes.
+    original.feed(b"\x1b[?1049h\x1b[>3u\x1b[>7u\x1b[<u\x1b[=8;2u");
+    let repaint = String::from_utf8(original.repaint()).unwrap();
+    for mode in ["\x1b[?1007h", "\x1b[?2031h", "\x1b[?2048h", "\x1b[>4;2m"] {
+        assert!(repaint.contains(mode), "no {mode:?} in {repaint:?}");
+    }
+    let (normal, alternate) = repaint.split_once("\x1b[?1049h").unwrap();
+    assert!(normal.contains("\x1b[=1u\x1b[>5u"), "{normal:?}");
+    assert!(alternate.contains("\x1b[>11u") && !alternate.contains("\x1b[>5u"), "{alternate:?}");
+    let mut copy = screen("");
+    copy.feed(repaint.as_bytes());
+    assert_eq!(copy.repaint().escape_ascii().to_string(), repaint.as_bytes().escape_ascii().to_string());
+    copy.feed(b"\x1b[<u\x1b[?1049l\x1b[<u\x1b[=0u");
+    assert!(!copy.repaint().windows(3).any(|part| part == b"\x1b[=" || part == b"\x1b[<"), "{copy:?}");
+    original.feed(b"\x1bc");
+    assert_eq!(original.repaint(), screen("").repaint());
 }

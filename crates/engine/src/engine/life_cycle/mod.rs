@@ -16,11 +16,13 @@
 //! change has no effect, so callers need not know what others have reported. Changes are made under the lock of the
 //! table: a caller that was notified of an end finds it counted.
 //!
-//! - `tracked.rs`, `terminal_state.rs`: the engine's state of an execution, and of a terminal.
+//! - `tracked.rs`, `terminal_state.rs`: the engine's state of an execution, and of a terminal; `direct_input.rs`: keys that
+//!   need no supervisor.
 //! - `table.rs`: all of them, by id.
 //! - `readers.rs`: the readers for which an execution waits.
 //! - `retention.rs`: removal of finished executions.
 
+mod direct_input;
 mod readers;
 mod retention;
 mod table;
@@ -30,6 +32,7 @@ mod tracked;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub(super) use direct_input::DirectInput;
 pub(super) use readers::AttachedReader;
 pub use readers::ReaderRole;
 pub(super) use retention::Cleanup;

@@ -8,7 +8,7 @@ use super::Tracked;
 use crate::command::CommandSpec;
 use crate::engine::{MAX_RECORDS_IN_GRACE, StartError};
 use crate::id::ExecutionId;
-use crate::journal::{Excess, Expired, Finished, FinishedRecord, Retention};
+use crate::journal::{Decision, Excess, Expired, Finished, FinishedRecord, Retention};
 
 /// The part of a digest that tells whether two requests are related; see [`CommandSpec::digest`].
 const KEY_DIGEST_BYTES: usize = 32;
@@ -74,8 +74,8 @@ impl Table {
         match (&spec.digest, &tracked.fixed.digest) {
             (Some(new), Some(old)) if new == old => Ok(Some(tracked)),
             (Some(new), Some(old)) if !is_unrelated(new, old) => Err(StartError::Conflict(id.clone())),
-            _ if tracked.is_closed() && !tracked.has_leftovers() => Ok(None),
-            _ if tracked.is_closed() => Err(StartError::HasLeftovers(id.clone())),
+            _ if tracked.has_leftovers() => Err(StartError::HasLeftovers(id.clone())),
+            _ if tracked.is_closed() => Ok(None),
             _ => Err(StartError::AlreadyExists(id.clone())),
         }
     }
@@ -131,12 +131,20 @@ impl Table {
         // Many at a time: under steady use, each command adds one.
         let is_over = self.finished.expiring() > policy.max_count.saturating_add(MAX_RECORDS_IN_GRACE);
         let in_grace = if is_over { MAX_RECORDS_IN_GRACE - REMOVED_FROM_GRACE } else { MAX_RECORDS_IN_GRACE };
-        let now = Instant::now();
-        let may_go = |tracked: &Arc<Tracked>, excess: Excess| {
-            let is_in_grace = excess.count <= in_grace && tracked.was_used_within(grace, now);
-            !is_in_grace && tracked.begin_removal()
+        let (now, today) = (Instant::now(), SystemTime::now());
+        let has_just_ended = |tracked: &Tracked| {
+            let age = tracked.ended_at().map(|at| today.duration_since(at).unwrap_or_default());
+            age.is_some_and(|age| age < grace)
         };
-        let expired = self.finished.take_expired(policy, SystemTime::now(), most, may_go);
+        let decide = |tracked: &Arc<Tracked>, excess: Excess| {
+            if excess.count <= in_grace && tracked.was_used_within(grace, now) {
+                // Those that ended later are in their grace period, too: under steady use they are nearly all of the
+                // records, and the table is locked.
+                return if has_just_ended(tracked) { Decision::KeepRest } else { Decision::Keep };
+            }
+            if tracked.begin_removal() { Decision::Remove } else { Decision::Keep }
+        };
+        let expired = self.finished.take_expired(policy, today, most, decide);
         for tracked in &expired.gone {
             self.remove(tracked);
         }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use tokio::sync::watch;
 
+use super::direct_input::DirectInput;
 use crate::record::TerminalRecord;
 use crate::terminal::TerminalSize;
 
@@ -21,6 +22,7 @@ pub(in crate::engine) struct TerminalState {
     pub(in crate::engine) resizing: tokio::sync::Mutex<()>,
     /// Time of the last input.
     pub(in crate::engine) last_input: Mutex<Option<SystemTime>>,
+    pub(in crate::engine) direct: DirectInput,
 }
 
 impl TerminalState {
@@ -32,6 +34,7 @@ impl TerminalState {
             unrecorded: watch::Sender::new(false),
             resizing: tokio::sync::Mutex::default(),
             last_input: Mutex::default(),
+            direct: DirectInput::default(),
         }
     }
 }

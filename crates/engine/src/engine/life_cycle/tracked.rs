@@ -285,6 +285,9 @@ impl Tracked {
         self.grew(position);
         // What is missing at the end stays missing, as the saved screen says.
         self.set_unrecorded(false);
+        if let Some(terminal) = &self.fixed.terminal {
+            terminal.direct.ended();
+        }
         self.state.send_if_modified(|state| {
             let first = state.is_unfinished();
             if first {
@@ -384,6 +387,13 @@ impl Tracked {
         lock(&self.link).clone()
     }
 
+    /// Its connection is over. Its supervisor may be dead: nothing would record what a key causes.
+    pub(in crate::engine) fn link_lost(&self) {
+        if let Some(terminal) = &self.fixed.terminal {
+            terminal.direct.reconnected();
+        }
+    }
+
     /// Sets its connection. Requests of followers on an earlier connection are forgotten: they are sent again.
     pub(in crate::engine) fn set_link(&self, link: &Arc<SupervisorLink>) {
         *lock(&self.link) = Some(Arc::clone(link));
@@ -391,6 +401,7 @@ impl Tracked {
         self.adopting.store(false, Ordering::Release);
         self.reports_due.store(0, Ordering::Release);
         self.set_unrecorded(false);
+        self.link_lost();
         self.position.send_modify(|_| ());
     }
 

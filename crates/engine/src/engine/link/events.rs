@@ -1,22 +1,28 @@
 //! Dispatches what a supervisor sends: replies to their callers, events to the engine.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::super::Inner;
-use super::{SupervisorLink, lock};
+use super::{Incoming, SupervisorLink, lock};
 use crate::end::EndReason;
-use crate::protocol::{Answer, FrameBuffer, FrameError, Request};
+use crate::protocol::{Envelope, FrameError, Request, Response};
 
 impl SupervisorLink {
     pub(super) fn dispatch(
         self: &Arc<Self>,
-        frames: &mut FrameBuffer,
+        incoming: &mut Incoming,
         engine: &Weak<Inner>,
     ) -> io::Result<()> {
         loop {
-            match frames.next::<Answer>() {
+            match incoming.frames.next::<Response>() {
+                Ok(Some(Envelope { body: Response::Shared { slot }, .. })) => {
+                    if let Some(master) = incoming.files.pop_front().flatten() {
+                        self.shared(slot, master);
+                    }
+                }
                 Ok(Some(envelope)) if envelope.request == 0 => self.event(envelope.body, engine),
                 Ok(Some(envelope)) => {
                     if let Some(sender) = lock(&self.pending).remove(&envelope.request) {
@@ -39,30 +45,38 @@ impl SupervisorLink {
         }
     }
 
-    fn event(self: &Arc<Self>, event: Answer, engine: &Weak<Inner>) {
+    /// The master of a terminal has come.
+    fn shared(&self, slot: u32, master: OwnedFd) {
+        let execution = lock(&self.executions).get(&slot).cloned();
+        if let Some(terminal) = execution.as_ref().and_then(|execution| execution.fixed.terminal.as_ref()) {
+            terminal.direct.set_master(master);
+        }
+    }
+
+    fn event(self: &Arc<Self>, event: Response, engine: &Weak<Inner>) {
         let find = |slot: u32| lock(&self.executions).get(&slot).cloned();
         match event {
-            Answer::Ready => {
+            Response::Ready => {
                 self.ready.store(true, Ordering::Release);
                 self.became_ready.notify_waiters();
             }
-            Answer::Renewed => {
+            Response::Renewed => {
                 if let Some(engine) = engine.upgrade() {
                     engine.renewed(self);
                 }
             }
-            Answer::Started { slot, pid } => {
+            Response::Started { slot, pid } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     engine.execution_started(&execution, pid);
                 }
             }
-            Answer::NotStarted { slot, why } => {
+            Response::NotStarted { slot, why } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     self.untrack(slot);
                     engine.execution_refused(&execution, why);
                 }
             }
-            Answer::Ended { slot, end, position, unrecorded, stderr_bytes } => {
+            Response::Ended { slot, end, position, unrecorded, stderr_bytes } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     execution.set_stderr_bytes(stderr_bytes.unwrap_or(0));
                     if let Some(lengths) = unrecorded
@@ -74,7 +88,7 @@ impl SupervisorLink {
                     engine.execution_ended(&execution, end, position);
                 }
             }
-            Answer::Closed { slot, position } => {
+            Response::Closed { slot, position } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     if !execution.has_leftovers() {
                         self.untrack(slot);
@@ -93,18 +107,18 @@ impl SupervisorLink {
                     }
                 }
             }
-            Answer::Gone { slot } => {
+            Response::Gone { slot } => {
                 if let (Some(execution), Some(engine)) = (find(slot), engine.upgrade()) {
                     self.untrack(slot);
                     engine.execution_leftovers_gone(&execution);
                 }
             }
-            Answer::Restarted(_) => {
+            Response::Restarted(_) => {
                 if let Some(engine) = engine.upgrade() {
                     engine.session_restarted(self);
                 }
             }
-            Answer::Grew { slot, position, unrecorded } => {
+            Response::Grew { slot, position, unrecorded } => {
                 if let Some(execution) = find(slot) {
                     execution.reported(position, unrecorded);
                 }

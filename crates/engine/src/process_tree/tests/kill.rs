@@ -56,7 +56,8 @@ fn one_command(
 
 fn check(receipt: &KillReceipt, how: How, name: &str) {
     assert_eq!(receipt.survivors, [], "{name} {how:?}");
-    assert!(!receipt.killed.is_empty(), "{name} {how:?} {:?}", commands());
+    // All processes of a fork chain that were listed may have exited by themselves before they could be named.
+    assert!(!receipt.killed.is_empty() || is_busy(), "{name} {how:?} {:?}", commands());
     for killed in &receipt.killed {
         assert!(killed.signal == 9 || killed.signal == how.0.as_raw(), "{killed:?}");
         assert!(!killed.command.is_empty());

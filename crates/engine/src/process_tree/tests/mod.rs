@@ -100,7 +100,7 @@ fn commands() -> Vec<String> {
 
 /// Whether many children have come and gone since the last start.
 fn is_busy() -> bool {
-    REAPED.load(Ordering::Relaxed) > 200
+    REAPED.load(Ordering::Relaxed) > 50
 }
 
 /// Starts a bash with some text, tagged and in a cgroup as a command of a supervisor would be.

@@ -1,5 +1,6 @@
 //! The supervisor's part: pipes, polling, reaping.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -228,7 +229,7 @@ impl Session {
             took: Duration::ZERO,
             done: None,
         };
-        let mut interrupts = 0;
+        let mut asked = HashMap::new();
         let mut interrupt_at = how.interrupt.map(|after| started + after);
         let deadline = started + how.timeout;
         loop {
@@ -263,8 +264,7 @@ impl Session {
             }
             if interrupt_at.is_some_and(|at| now >= at) && outcome.stdout.len() >= how.interrupt_after {
                 this.shell.interrupt().unwrap();
-                this.signal_children(if interrupts == 0 { libc::SIGINT } else { libc::SIGKILL });
-                interrupts += 1;
+                this.end_children(&mut asked);
                 interrupt_at = Some(now + Duration::from_millis(20));
             }
             let tick = interrupt_at.map_or(deadline, |at| at.min(deadline)).saturating_duration_since(now);
@@ -321,15 +321,21 @@ impl Session {
         found
     }
 
-    fn signal_children(&self, signal: i32) {
+    /// Sends SIGINT to each child, and SIGKILL to those that survived several. A child that has just been forked may
+    /// lose one, and bash continues with the text if its child dies of SIGKILL.
+    fn end_children(&self, asked: &mut HashMap<Pid, u32>) {
         for child in self.children() {
-            drop(sys::send_signal(child, signal));
+            let times = asked.entry(child).or_default();
+            *times += 1;
+            drop(sys::send_signal(child, if *times <= 5 { libc::SIGINT } else { libc::SIGKILL }));
         }
     }
 
     fn kill(&mut self) {
         if self.reaped.is_none() {
-            self.signal_children(libc::SIGKILL);
+            for child in self.children() {
+                drop(sys::send_signal(child, libc::SIGKILL));
+            }
             drop(sys::send_signal(self.shell.pid(), libc::SIGKILL));
             let _ = rustix::process::waitpid(Some(self.shell.pid()), WaitOptions::empty());
             self.reaped = Some(-9);

@@ -10,7 +10,7 @@ use crate::command::LeftoverPolicy;
 use crate::end::{End, EndReason, Leftover, MAX_LEFTOVERS, Usage};
 use crate::process_tree::{Cgroup, Ending, Scope, StartTime, walk};
 use crate::procfs::{self, Stat};
-use crate::protocol::{Answer, Refusal, Stage};
+use crate::protocol::{Refusal, Response, Stage};
 use crate::shell::Driver;
 use crate::supervisor::job::{Exit, Job, raw};
 
@@ -79,12 +79,12 @@ impl Core {
             let exit = Exit { code: Some(code), ..Exit::default() };
             let end = job.end_of(exit, Vec::new(), now);
             for request in job.io.close_stdin() {
-                self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+                self.link.send(request, &Response::Refused(Refusal::NoSuchExecution));
             }
             job.finish(&End { usage: Usage::default(), ..end });
             self.old_cgroups.extend(job.cgroup.take());
         }
-        self.link.send(0, &Answer::NotStarted { slot, why });
+        self.link.send(0, &Response::NotStarted { slot, why });
     }
 
     /// Ends a command that has no process yet.
@@ -181,7 +181,7 @@ impl Core {
         job.finish(&end);
         self.tell_end(slot, end);
         for request in unanswered {
-            self.link.send(request, &Answer::Refused(Refusal::NoSuchExecution));
+            self.link.send(request, &Response::Refused(Refusal::NoSuchExecution));
         }
     }
 
@@ -194,7 +194,7 @@ impl Core {
             job.retry_end() || !job.is_handed_over() && (!has_engine || self.own_limits.restore_file_size());
         let unrecorded = (!is_kept).then(|| job.hand_over_end());
         let (position, stderr_bytes) = (job.position(), Some(job.stderr_bytes()));
-        self.link.send(0, &Answer::Ended { slot, end, position, unrecorded, stderr_bytes });
+        self.link.send(0, &Response::Ended { slot, end, position, unrecorded, stderr_bytes });
     }
 
     /// Repeats the ends that the engine must record and has not confirmed.

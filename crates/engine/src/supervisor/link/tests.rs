@@ -1,10 +1,9 @@
 //! What a supervisor hears and says on its connections.
 
 use std::fs::File;
-use std::io::{IoSlice, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
@@ -41,11 +40,7 @@ impl Stage {
 }
 
 fn send_with(engine: &UnixStream, bytes: &[u8], file: &OwnedFd) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let files = [file.as_fd()];
-    ancillary.push(SendAncillaryMessage::ScmRights(&files));
-    let sent = sendmsg(engine, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+    let sent = send_with_file(engine, bytes, file.as_fd()).unwrap();
     assert_eq!(sent, bytes.len());
 }
 
@@ -122,17 +117,17 @@ fn replies_are_sent_only_to_the_connection_of_their_request() {
     let (earlier, taken, asked) = (numbers(&earlier), numbers(&taken), numbers(&asked));
     assert_eq!((earlier.len(), taken.len(), asked.len()), (1, 1, 1));
     // The old engine's request and its unread command are answered late; an event is for any engine.
-    stage.link.send(earlier[0], &Answer::Done);
-    stage.link.send(taken[0], &Answer::Accepted);
-    stage.link.send(0, &Answer::Ready);
-    stage.link.send(asked[0], &Answer::Done);
+    stage.link.send(earlier[0], &Response::Done);
+    stage.link.send(taken[0], &Response::Accepted);
+    stage.link.send(0, &Response::Ready);
+    stage.link.send(asked[0], &Response::Done);
     // A second answer to the same request has no one to go to.
-    stage.link.send(asked[0], &Answer::Accepted);
+    stage.link.send(asked[0], &Response::Accepted);
     stage.link.flush();
     drop(stage);
     let mut bytes = Vec::new();
     new.read_to_end(&mut bytes).unwrap();
-    assert_eq!(bytes, [frame(0, &Answer::Ready), frame(1, &Answer::Done)].concat());
+    assert_eq!(bytes, [frame(0, &Response::Ready), frame(1, &Response::Done)].concat());
 }
 
 #[test]
@@ -159,7 +154,7 @@ fn an_engine_that_does_not_read_does_not_hold_up_the_end() {
     let _engine = stage.connect();
     assert!(stage.link.accept().is_empty());
     for _ in 0..200_000 {
-        stage.link.send(0, &Answer::Grew { slot: 1, position: u64::MAX, unrecorded: None });
+        stage.link.send(0, &Response::Grew { slot: 1, position: u64::MAX, unrecorded: None });
     }
     let begun = Instant::now();
     stage.link.finish().unwrap();
@@ -215,7 +210,7 @@ fn a_journal_that_there_was_no_descriptor_for_is_not_replaced_by_the_next() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
     let mut chunk = [0; 4 << 10];
     let socket = stage.link.engine.take().unwrap();
-    let got = receive_some(&socket, &mut chunk, &mut stage.link.files).unwrap();
+    let got = receive_with_files(&socket, &mut chunk, &mut stage.link.files).unwrap();
     setrlimit(Resource::Nofile, before).unwrap();
     stage.link.frames.extend(&chunk[..got]);
     stage.link.engine = Some(socket);

@@ -19,7 +19,7 @@ use super::template::Template;
 use crate::end::EndReason;
 use crate::journal::NewJournal;
 use crate::process_tree::{Plan, Scope, limits};
-use crate::protocol::{Answer, Command, Refusal, Stage, WireProgram};
+use crate::protocol::{Command, Refusal, Response, Stage, WireProgram};
 use crate::shell::{self, Done, Driver, Report, Shell, Snapshot, Urgency};
 use crate::spawn;
 use crate::sys::{self, Reaped};
@@ -410,13 +410,13 @@ fn started(core: &mut Core, slot: u32, pid: Pid, stdio: Stdio, now: Instant) {
         job.io.hold(stdio);
         job.record_start(pid);
         job.started(pid, now);
-        core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+        core.link.send(0, &Response::Started { slot, pid: raw(pid) });
     }
 }
 
 /// Whether the shell of a single command should exit right after it.
 fn exit_urgency(job: &Job) -> Urgency {
-    if job.command.hurry == Some(true) { Urgency::High } else { Urgency::Low }
+    if job.command.is_urgent == Some(true) { Urgency::High } else { Urgency::Low }
 }
 
 fn run_once(shell: &mut Shell, job: &Job, stdio: &Stdio) -> io::Result<()> {

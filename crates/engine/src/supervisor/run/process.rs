@@ -12,7 +12,7 @@ use super::super::shell_input::path_of;
 use super::super::terminal::{STATE_FD, ShellFromState};
 use crate::memory_file::memory_file;
 use crate::process_tree::Plan;
-use crate::protocol::{Answer, Refusal, WireProgram};
+use crate::protocol::{Refusal, Response, WireProgram};
 use crate::shell::Snapshot;
 use crate::spawn::{self, ProcessSetup, Spawn, environment, find_program};
 use crate::sys::{StartFailure, StartStep};
@@ -122,7 +122,7 @@ pub(in crate::supervisor) fn start(
     let pid = spawn.start().map_err(|failure| refusal_of(&failure))?;
     core.jobs[index].record_start(pid);
     core.jobs[index].started(pid, now);
-    core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+    core.link.send(0, &Response::Started { slot, pid: raw(pid) });
     Ok(())
 }
 

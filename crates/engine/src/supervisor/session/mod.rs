@@ -21,7 +21,7 @@ use crate::journal::NewJournal;
 use crate::layout::SnapshotFile;
 use crate::process_tree::Scope;
 use crate::procfs;
-use crate::protocol::{Answer, Bytes, Command, Inspection, OpenSession, Refusal, Stage, Variable};
+use crate::protocol::{Bytes, Command, Inspection, OpenSession, Refusal, Response, Stage, Variable};
 use crate::shell::{Driver, Shell, Snapshot};
 use crate::sys::Reaped;
 use saved::Saved;
@@ -338,18 +338,18 @@ impl Session {
         command: Command,
         journal: Option<NewJournal>,
         now: Instant,
-    ) -> Answer {
+    ) -> Response {
         if let Err(why) = self.check_room(core, command.bytes()) {
-            return Answer::Refused(why);
+            return Response::Refused(why);
         }
         let slot = command.slot;
         match core.new_job(command, journal, now) {
             Ok(job) => {
                 core.jobs.push(job);
                 self.queue.push_back(Queued::Command(slot));
-                Answer::Accepted
+                Response::Accepted
             }
-            Err(why) => Answer::Refused(why),
+            Err(why) => Response::Refused(why),
         }
     }
 

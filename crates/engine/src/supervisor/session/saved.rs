@@ -277,7 +277,10 @@ mod tests {
         let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
         let now = Instant::now();
         let mut saved = Saved::new(SnapshotFile::new(1, None), None, now);
-        let read = || SnapshotFile::read(&folder, 1, None, SystemTime::UNIX_EPOCH).map(|(text, _)| text);
+        let read = || {
+            let read = SnapshotFile::read(&folder, 1, None, SystemTime::UNIX_EPOCH).unwrap();
+            read.map(|(text, _)| text)
+        };
         saved.replace(&folder, snapshot("a"), now);
         // In place of the file of the next write.
         std::fs::create_dir(dir.path().join("000001.a")).unwrap();

@@ -15,11 +15,14 @@ use super::super::shell_input::takes_changes;
 use super::{Activity, Queued, STATE_TIMEOUT, Session};
 use crate::end::StateSource;
 use crate::process_tree::{Tag, walk};
-use crate::protocol::{Answer, Bytes, Refusal, STATE_TOO_LARGE, Variable};
+use crate::protocol::{Bytes, Refusal, Response, STATE_TOO_LARGE, Variable};
 use crate::shell::{Driver, Shell, Snapshot, SnapshotError, Urgency};
 
 /// Maximum number of consecutive deaths of a shell while it starts.
 const MAX_FAILED_STARTS: u32 = 3;
+/// Number of attempts with the saved state: another process may have killed the shell. A state with which every shell
+/// dies is dropped, so that the session can start again.
+const MAX_RESTORES: u32 = 2;
 
 impl Session {
     /// Requests the current state from the shell.
@@ -96,7 +99,7 @@ impl Session {
     pub(super) fn answer_wanted(&mut self, core: &mut Core) {
         let text = self.saved.snapshot().map(|snapshot| Bytes(snapshot.as_bytes().to_vec()));
         for request in std::mem::take(&mut self.wanted) {
-            core.link.send(request, &Answer::Snapshot(text.clone()));
+            core.link.send(request, &Response::Snapshot(text.clone()));
         }
     }
 
@@ -115,7 +118,7 @@ impl Session {
         let reset = self.reset.take_if(|reset| reset.restore);
         let resets = reset.into_iter().flat_map(|reset| reset.requests);
         for request in std::mem::take(&mut self.wanted).into_iter().chain(resets) {
-            core.link.send(request, &Answer::Refused(why.clone()));
+            core.link.send(request, &Response::Refused(why.clone()));
         }
     }
 
@@ -156,11 +159,13 @@ impl Session {
             }
             Activity::State { .. } => {
                 self.failed_starts += 1;
-                self.saved.drop_state();
+                if self.failed_starts >= MAX_RESTORES {
+                    self.saved.drop_state();
+                }
             }
             Activity::Env { request, .. } => {
                 let why = Refusal::NoShell("the shell ended while its environment was changed".into());
-                core.link.send(request, &Answer::Refused(why));
+                core.link.send(request, &Response::Refused(why));
             }
             _ => {}
         }
@@ -223,7 +228,7 @@ impl Session {
                 self.restored =
                     Some(Restored { age: now.saturating_duration_since(self.saved.taken()), from });
             }
-            core.link.send(0, &Answer::Restarted(self.restarts));
+            core.link.send(0, &Response::Restarted(self.restarts));
         }
         self.saved.restart();
         self.warm_until = None;
@@ -263,12 +268,13 @@ impl Session {
     /// The shell is ready and has its state.
     pub(super) fn shell_up(&mut self, core: &mut Core) {
         self.activity = Activity::Idle;
+        self.failed_starts = 0;
         let reset = self.reset.take();
         // A requested reset does not count as a lost shell.
         self.shell_ended &= reset.is_none();
         let resets = reset.into_iter().flat_map(|reset| reset.requests);
         for request in self.opening.take().into_iter().chain(resets) {
-            core.link.send(request, &Answer::Done);
+            core.link.send(request, &Response::Done);
         }
     }
 
@@ -287,7 +293,7 @@ impl Session {
             }
         }
         for request in requests {
-            core.link.send(request, &Answer::Refused(why.clone()));
+            core.link.send(request, &Response::Refused(why.clone()));
         }
     }
 }

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::super::core::Core;
 use super::super::job::{Exit, Restored, raw};
-use super::super::setup::quoted;
 use super::super::shell_input::{check_folder, path_of, shell_env};
 use super::{Activity, Queued, STATE_TIMEOUT, Session, Unwinding};
 use crate::command::Limits;
 use crate::end::StateSource;
 use crate::process_tree::{StartTime, limits};
-use crate::protocol::{Answer, Refusal, WireProgram};
+use crate::protocol::{Refusal, Response, WireProgram};
 use crate::shell::{self, CommandEnd, Done, Report, Shell, SnapshotError, Urgency};
 
 /// Time after a command in which the next one may follow at once.
@@ -171,7 +170,7 @@ impl Session {
         job.since = Some(StartTime::now());
         let text = match &job.command.program {
             WireProgram::Shell(text) => text.0.clone(),
-            WireProgram::Argv(argv) => quoted(argv),
+            WireProgram::Argv(argv) => shell::quoted(argv.iter().map(|word| &word.0)),
         };
         let env = shell_env(&job.command.env);
         let cwd = job.command.cwd.clone().map(path_of);
@@ -204,7 +203,7 @@ impl Session {
         job.record_start(pid);
         job.io.hold(stdio);
         job.started(pid, now);
-        core.link.send(0, &Answer::Started { slot, pid: raw(pid) });
+        core.link.send(0, &Response::Started { slot, pid: raw(pid) });
         Ok(())
     }
 
@@ -279,7 +278,7 @@ impl Session {
             }
             Activity::Env { request, .. } => {
                 self.saved.changed(now);
-                core.link.send(request, &Answer::Done);
+                core.link.send(request, &Response::Done);
             }
             Activity::Dying => self.activity = Activity::Dying,
             Activity::Idle
@@ -293,7 +292,7 @@ impl Session {
     fn shell_went_on(&mut self, core: &mut Core) {
         self.restarts += 1;
         self.restored = Some(Restored { age: Duration::ZERO, from: StateSource::Exit });
-        core.link.send(0, &Answer::Restarted(self.restarts));
+        core.link.send(0, &Response::Restarted(self.restarts));
     }
 
     pub(super) fn complete_command(&mut self, core: &mut Core, slot: u32, mut exit: Exit, now: Instant) {

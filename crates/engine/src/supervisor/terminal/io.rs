@@ -4,13 +4,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, ioctl_fionread, read, write};
-use rustix::termios::{LocalModes, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr};
+use rustix::termios::{QueueSelector, SpecialCodeIndex, tcflush, tcgetattr};
 
 use super::pty::{Pty, open_slave, set_size};
 use crate::process_tree::InputFile;
 use crate::supervisor::job_io::{ReadResult, SMALL_READ};
 use crate::sys;
-use crate::terminal::{MAX_TERMINAL_INPUT_BYTES, TerminalSize};
+use crate::terminal::{MAX_TERMINAL_INPUT_BYTES, SignalCharacter, TerminalSize, last_signal_in};
 
 /// Maximum size of a read. The kernel returns at most 4 KiB at a time, and several reads make one record.
 pub(crate) const TERMINAL_READ: usize = 64 << 10;
@@ -46,6 +46,8 @@ pub(crate) struct TerminalIo {
     unread: usize,
     /// Time at which the kernel last accepted input.
     written: Instant,
+    /// Whether an engine has a copy of the master, and may have written more than it has told.
+    is_shared: bool,
     unopened: Option<Unopened>,
     /// Whether the program has ended, so that an unopened terminal stays so.
     is_over: bool,
@@ -62,6 +64,7 @@ impl TerminalIo {
             unwritten: Vec::new(),
             unread: 0,
             written: Instant::now(),
+            is_shared: false,
             unopened: None,
             is_over: false,
             size,
@@ -165,7 +168,8 @@ impl TerminalIo {
         self.write();
         let mut done = 0;
         if self.may_be_full()
-            && let Some((at, signal, keeps_input)) = self.last_signal_in(bytes)
+            && let Some(master) = &self.master
+            && let Some(SignalCharacter { at, signal, keeps_input }) = last_signal_in(master.as_fd(), bytes)
             && self.is_full()
         {
             // The character would wait until the program reads what is before it.
@@ -203,6 +207,26 @@ impl TerminalIo {
         is_unread
     }
 
+    /// The engine has written this much to the terminal itself.
+    pub(crate) fn written_directly(&mut self, bytes: Option<u32>) {
+        if let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
+            (self.unread, self.written) = (self.unread.saturating_add(bytes), Instant::now());
+        }
+    }
+
+    /// The master, for another process that writes to it.
+    pub(crate) fn share(&mut self) -> Option<BorrowedFd<'_>> {
+        self.is_shared = self.master.is_some();
+        self.master.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The engine has gone. It is unknown how much it has written since it last told.
+    pub(crate) fn engine_gone(&mut self) {
+        if std::mem::take(&mut self.is_shared) {
+            (self.unread, self.written) = (self.unread.max(LINE_DISCIPLINE_BYTES), Instant::now());
+        }
+    }
+
     /// Number of bytes that can be queued.
     pub(crate) fn room(&self) -> usize {
         MAX_TERMINAL_INPUT_BYTES - self.unwritten.len()
@@ -212,27 +236,6 @@ impl TerminalIo {
     pub(crate) fn eof_character(&self) -> u8 {
         let modes = self.master.as_ref().and_then(|master| tcgetattr(master).ok());
         modes.map_or(4, |modes| modes.special_codes[SpecialCodeIndex::VEOF])
-    }
-
-    /// The last character that makes the terminal send a signal: its index, the signal, and whether the terminal
-    /// keeps its input then.
-    fn last_signal_in(&self, bytes: &[u8]) -> Option<(usize, i32, bool)> {
-        let modes: Termios = tcgetattr(self.master.as_ref()?).ok()?;
-        if !modes.local_modes.contains(LocalModes::ISIG) {
-            return None;
-        }
-        let codes = [
-            (SpecialCodeIndex::VINTR, libc::SIGINT),
-            (SpecialCodeIndex::VQUIT, libc::SIGQUIT),
-            (SpecialCodeIndex::VSUSP, libc::SIGTSTP),
-        ];
-        // 0 disables the character.
-        let signal_of = |byte: u8| {
-            let code = codes.iter().find(|(index, _)| byte != 0 && modes.special_codes[*index] == byte);
-            code.map(|(_, signal)| *signal)
-        };
-        let found = bytes.iter().enumerate().rev().find_map(|(at, byte)| Some((at, signal_of(*byte)?)))?;
-        Some((found.0, found.1, modes.local_modes.contains(LocalModes::NOFLSH)))
     }
 
     /// Discards all input that the program has not read, as the kernel does on a signal.

@@ -29,14 +29,14 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest time that [`with_enough_time`] allows.
 const LONGEST: Duration = Duration::from_secs(40);
-const AGAIN: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Waits until a condition is met; fails the test if it takes too long.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn eventually_async(what: &str, mut condition: impl AsyncFnMut(
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition().await {
         assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -71,6 +71,6 @@ pub(crate) fn eventually_blocking(what: &str, mut condition: impl FnMut() -> boo
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use sandcrab_engine::{Engine, EngineConfig, OpenError, SupervisorProgram};
 
 use super::processes::{self, Seen};
-use super::{AGAIN, TEST_TIMEOUT, cgroups};
+use super::{POLL_INTERVAL, TEST_TIMEOUT, cgroups};
 
 /// A state directory. When it goes, everything that was started in it goes first, whether the test
 /// has passed or not: processes, and the cgroups of supervisors.
@@ -59,7 +59,9 @@ impl Place {
         loop {
             match Engine::open(config.clone()).await {
                 Ok(engine) => return engine,
-                Err(OpenError::InUse { .. }) if Instant::now() < deadline => tokio::time::sleep(AGAIN).await,
+                Err(OpenError::InUse { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
                 Err(e) => panic!("{e}"),
             }
         }
@@ -135,7 +137,7 @@ fn remove(directory: &Path) {
         if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
             return;
         }
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -163,7 +165,7 @@ impl Drop for Place {
                 assert!(std::thread::panicking(), "these cannot be removed: {known:?} {left:?}");
                 return;
             }
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -96,6 +96,7 @@ async fn input_is_activity() {
     spec.command.idle_timeout = Some(Duration::from_secs(2));
     let mut seen = Seen::new(create(&engine, spec).await);
     seen.wait_for("ready").await;
+    // Twice as long as the timeout, with pauses that are much shorter.
     for _ in 0..40 {
         seen.type_line("x").await;
         tokio::time::sleep(Duration::from_millis(100)).await;

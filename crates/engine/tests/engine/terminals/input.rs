@@ -14,7 +14,7 @@ use crate::support::{Place, TEST_TIMEOUT, eventually, eventually_async, supervis
 
 /// A terminal in raw mode whose program does not read until it gets SIGUSR1, then reads as many bytes as it is told
 /// and prints their checksum.
-const LAZY_READER: &str = "
+pub(super) const LAZY_READER: &str = "
 import os, signal, sys, tty, zlib
 tty.setraw(0)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])

@@ -2,6 +2,7 @@
 
 mod cost;
 mod creation;
+mod direct_input;
 mod ends;
 mod input;
 mod job_control;
