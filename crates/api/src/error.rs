@@ -69,8 +69,14 @@ codes! {
     InvalidCommand = "INVALID_COMMAND", 400;
     /// The URL of the repository is invalid.
     InvalidGitUrl = "INVALID_GIT_URL", 400;
-    /// The port is not between 1 and 65535.
+    /// The port is not between 1 and 65535, or it is the port of the server itself.
     InvalidPort = "INVALID_PORT", 400;
+    /// An option of the backup is invalid.
+    InvalidBackupConfig = "INVALID_BACKUP_CONFIG", 400;
+    /// The backup has expired.
+    BackupExpired = "BACKUP_EXPIRED", 400;
+    /// The archive is damaged, incomplete, or contains what is not allowed. Nothing was changed.
+    InvalidArchive = "INVALID_ARCHIVE", 400;
     /// The path is not a directory.
     NotDirectory = "NOT_DIRECTORY", 400;
     /// The path is a directory.
@@ -97,6 +103,8 @@ codes! {
     GitBranchNotFound = "GIT_BRANCH_NOT_FOUND", 404;
     /// The file or directory does not exist.
     FileNotFound = "FILE_NOT_FOUND", 404;
+    /// The backup does not exist, or was deleted.
+    BackupNotFound = "BACKUP_NOT_FOUND", 404;
     /// The route does not exist.
     RouteNotFound = "ROUTE_NOT_FOUND", 404;
     /// The program does not exist.
@@ -107,9 +115,13 @@ codes! {
     SessionNotFound = "SESSION_NOT_FOUND", 404;
     /// The terminal does not exist, or its record was removed.
     TerminalNotFound = "TERMINAL_NOT_FOUND", 404;
+    /// The port is not exposed, or the address of the preview is wrong.
+    PortNotExposed = "PORT_NOT_EXPOSED", 404;
+    /// The service does not exist, or was deleted.
+    ServiceNotFound = "SERVICE_NOT_FOUND", 404;
     /// The route does not support this method.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405;
-    /// The timeout of the request passed before the process ended.
+    /// The timeout of the request passed before the process ended, or before the service was ready.
     WaitTimeout = "PROCESS_READY_TIMEOUT", 408;
     /// The file or directory exists.
     FileExists = "FILE_EXISTS", 409;
@@ -117,6 +129,8 @@ codes! {
     DirectoryNotEmpty = "DIRECTORY_NOT_EMPTY", 409;
     /// The file is in use: it is a mount point, or a program that runs.
     ResourceBusy = "RESOURCE_BUSY", 409;
+    /// The port is exposed.
+    PortAlreadyExposed = "PORT_ALREADY_EXPOSED", 409;
     /// Another request has used this id or idempotency key.
     ExecutionConflict = "EXECUTION_CONFLICT", 409;
     /// Git refused the operation. The message says why.
@@ -125,6 +139,8 @@ codes! {
     ProcessAlreadyExists = "PROCESS_ALREADY_EXISTS", 409;
     /// A session with this id exists.
     SessionAlreadyExists = "SESSION_ALREADY_EXISTS", 409;
+    /// A service with this id exists, and was neither stopped nor has it failed.
+    ServiceAlreadyExists = "SERVICE_ALREADY_EXISTS", 409;
     /// Standard input is closed or was never open.
     StdinNotOpen = "STDIN_NOT_OPEN", 409;
     /// The program of the terminal does not read, and its input queue is full. `context.written` is the number of accepted bytes.
@@ -157,8 +173,12 @@ codes! {
     ExecutionLost = "EXECUTION_LOST", 502;
     /// The file system failed, for example with an I/O error of its disk. The message has the reason.
     FileSystemError = "FILESYSTEM_ERROR", 502;
+    /// The other server cannot be reached, or refused the archive.
+    BackupTransferFailed = "BACKUP_TRANSFER_FAILED", 502;
     /// The host of the repository cannot be reached, or the transfer was too slow.
     GitNetworkError = "GIT_NETWORK_ERROR", 502;
+    /// No program listens on the port, or it does not answer.
+    ServiceNotResponding = "SERVICE_NOT_RESPONDING", 502;
     /// The server is stopping.
     ShuttingDown = "SHUTTING_DOWN", 503;
     /// The state directory was removed while the server was running.
@@ -167,6 +187,8 @@ codes! {
     NotSupported = "NOT_SUPPORTED", 501;
     /// The machine has no usable shell.
     NoShell = "NO_SHELL", 501;
+    /// A request passed a preview and came back to the server.
+    PreviewLoop = "PREVIEW_LOOP", 508;
     /// The disk of the file or of the state directory is full, or a quota is exceeded.
     NoSpace = "NO_SPACE", 507;
 }

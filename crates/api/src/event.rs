@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::execute::{End, ProcessName, Replaced, RestoredFrom, Usage};
+use crate::port::Port;
 use crate::process::{Process, ProcessStatus};
+use crate::service::{ServiceChangeEvent, ServiceRemovedEvent};
 use crate::{ErrorCode, Timestamp};
 
 /// The command has started.
@@ -245,6 +247,27 @@ pub struct SessionChangeEvent {
     pub timestamp: Timestamp,
 }
 
+/// A program has begun or ceased to listen on a port.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct PortChangeEvent {
+    /// The port, with its owner as last seen.
+    pub port: Port,
+    /// Time of the event.
+    pub timestamp: Timestamp,
+}
+
+/// A port was exposed, or is no longer exposed.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct PortExposureEvent {
+    /// The port.
+    pub port: u16,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Time of the event.
+    pub timestamp: Timestamp,
+}
+
 /// The client read too slowly and missed events. List processes and sessions again to get the current state.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct MissedEvent {
@@ -286,6 +309,18 @@ pub enum ServerEvent {
     SessionRestarted(SessionChangeEvent),
     /// A session was deleted.
     SessionDeleted(SessionChangeEvent),
+    /// A program listens on a port.
+    PortOpened(PortChangeEvent),
+    /// A program does not listen on a port any more.
+    PortClosed(PortChangeEvent),
+    /// A port was exposed.
+    PortExposed(PortExposureEvent),
+    /// A port is no longer exposed.
+    PortUnexposed(PortExposureEvent),
+    /// A service has changed its state, or its current execution.
+    ServiceChanged(Box<ServiceChangeEvent>),
+    /// A service was deleted.
+    ServiceRemoved(ServiceRemovedEvent),
     /// The client read too slowly and missed events.
     Missed(MissedEvent),
     /// The server is stopping. Last event of the stream.

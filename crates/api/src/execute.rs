@@ -94,9 +94,11 @@ pub struct Limits {
 pub const MAX_ARGS: usize = 65_536;
 
 /// Reads arguments, and stops with an error at more than [`MAX_ARGS`].
-pub(crate) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    struct Few;
-    impl<'de> Visitor<'de> for Few {
+pub(crate) fn bounded_args<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    struct ArgsVisitor;
+    impl<'de> Visitor<'de> for ArgsVisitor {
         type Value = Vec<String>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +121,7 @@ pub(crate) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<V
         type Value = Option<Vec<String>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            Few.expecting(f)
+            ArgsVisitor.expecting(f)
         }
 
         fn visit_none<E>(self) -> Result<Self::Value, E> {
@@ -131,7 +133,7 @@ pub(crate) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<V
         }
 
         fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-            deserializer.deserialize_seq(Few).map(Some)
+            deserializer.deserialize_seq(ArgsVisitor).map(Some)
         }
     }
     deserializer.deserialize_option(Optional)
@@ -145,7 +147,7 @@ pub struct CommandRequest {
     pub command: String,
     /// Arguments. Without a session, the program runs without a shell. In a session, the shell runs it with
     /// each argument quoted.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "few")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounded_args")]
     #[schema(max_items = 65536)]
     pub args: Option<Vec<String>>,
     /// Session to run the command in. Without one, the command is stateless.
@@ -390,6 +392,13 @@ pub struct ExecuteResult {
     pub replaced: Option<Replaced>,
     /// Cursor after the last byte of output.
     pub cursor: u64,
+}
+
+impl ExecuteResult {
+    /// Whether the timeout or the idle timeout ended the command.
+    pub fn timed_out(&self) -> bool {
+        matches!(self.end.reason, EndReason::Timeout | EndReason::IdleTimeout)
+    }
 }
 
 wire_enum! {

@@ -8,8 +8,9 @@
 //! - [`execute`]: running a command; [`process`]: started executions; [`session`]: persistent shells.
 //! - [`terminal`]: programs with a screen; [`file`](mod@file): files of the sandbox; [`search`]: search in them; [`watch`]: their
 //!   changes.
+//! - [`backup`]: backups of folders.
 //! - [`event`]: stream events; [`frame`]: the frames of the multiplexed WebSocket.
-//! - [`service`]: the server itself.
+//! - [`service`]: programs that are kept running; [`server`]: the server itself.
 //! - [`error`]: the [`ErrorCode`]s, each with one HTTP status.
 //!
 //! # Conventions
@@ -18,6 +19,7 @@
 //! Requests are read strictly: an unknown field or value is refused, and the error names it. Responses are
 //! read leniently: a client ignores unknown fields, and reads unknown enum values as `Unknown`.
 
+pub mod backup;
 pub mod error;
 pub mod event;
 pub mod execute;
@@ -29,8 +31,10 @@ mod object;
 pub mod port;
 pub mod process;
 pub mod search;
+pub mod server;
 pub mod service;
 pub mod session;
+mod shorthand;
 pub mod signal;
 pub mod terminal;
 mod time;

@@ -1,4 +1,4 @@
-//! Ports: the TCP ports on which programs listen, and waiting for one.
+//! Ports: the TCP ports on which programs listen, waiting for one, and previews.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,6 +14,16 @@ wire_enum! {
         Http = "http",
         /// A connection is accepted.
         Tcp = "tcp",
+    }
+}
+
+wire_enum! {
+    /// Whether a program listens on an exposed port.
+    pub enum ExposedPortStatus = Active {
+        /// A program listens.
+        Active = "active",
+        /// No program listens.
+        Inactive = "inactive",
     }
 }
 
@@ -115,6 +125,9 @@ pub struct Port {
     /// The same, if the execution is a background process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
+    /// Address of its preview, if the port is exposed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exposed: Option<String>,
 }
 
 /// The ports on which programs listen.
@@ -124,6 +137,107 @@ pub struct PortList {
     pub success: bool,
     /// The ports, by number and address.
     pub ports: Vec<Port>,
+    /// Time of the response.
+    pub timestamp: Timestamp,
+}
+
+/// A request to expose a port.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExposePortRequest {
+    /// The port on this machine.
+    #[schema(minimum = 1, maximum = 65535)]
+    pub port: u32,
+    /// Name for people. 1 to 64 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 64)]
+    pub name: Option<String>,
+    /// Secret part of the address: 1 to 24 lowercase letters, digits and underscores. Default: 16 random characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 24, pattern = "^[a-z0-9_]*$")]
+    pub token: Option<String>,
+    /// Id of the process whose end also ends the exposure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_id: Option<String>,
+}
+
+/// An exposed port.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExposedPort {
+    /// Address of the preview.
+    pub url: String,
+    /// The port.
+    pub port: u16,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Secret part of the address.
+    pub token: String,
+    /// Id of the process whose end also ends the exposure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_id: Option<String>,
+    /// Whether a program listens.
+    pub status: ExposedPortStatus,
+    /// Time at which the port was exposed.
+    pub exposed_at: Timestamp,
+}
+
+/// The port is exposed.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExposePortResponse {
+    /// Always true.
+    pub success: bool,
+    /// Address of the preview.
+    pub url: String,
+    /// The port.
+    pub port: u16,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Secret part of the address.
+    pub token: String,
+    /// Id of the process whose end also ends the exposure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_id: Option<String>,
+    /// Whether a program listens.
+    pub status: ExposedPortStatus,
+    /// Time at which the port was exposed.
+    pub exposed_at: Timestamp,
+    /// Time of the response.
+    pub timestamp: Timestamp,
+}
+
+/// A request to end the exposure of a port.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UnexposePortRequest {
+    /// The port.
+    #[schema(minimum = 1, maximum = 65535)]
+    pub port: u32,
+}
+
+/// The port is no longer exposed.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct UnexposePortResponse {
+    /// Always true.
+    pub success: bool,
+    /// The port.
+    pub port: u16,
+    /// Time of the response.
+    pub timestamp: Timestamp,
+}
+
+/// The exposed ports.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ExposedPortList {
+    /// Always true.
+    pub success: bool,
+    /// The ports, by number.
+    pub ports: Vec<ExposedPort>,
+    /// Number of ports.
+    pub count: usize,
     /// Time of the response.
     pub timestamp: Timestamp,
 }

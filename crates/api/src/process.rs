@@ -35,6 +35,31 @@ wire_enum! {
     }
 }
 
+/// Resource usage of all live processes of an execution at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessMetrics {
+    /// Number of processes.
+    pub processes: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// Number of open descriptors.
+    pub open_files: u64,
+    /// CPU time in user mode, with that of children that were waited for, in milliseconds.
+    pub user_ms: f64,
+    /// CPU time in the kernel, with that of children that were waited for, in milliseconds.
+    pub system_ms: f64,
+    /// Sum of the resident set sizes, in bytes. Shared pages count once for each process.
+    pub resident_bytes: u64,
+    /// Number of bytes read from disks.
+    pub read_bytes: u64,
+    /// Number of bytes written to disks.
+    pub written_bytes: u64,
+    /// Number of processes whose I/O and descriptors are not counted, because the server may not see them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<u64>,
+}
+
 /// A process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -77,6 +102,9 @@ pub struct Process {
     /// Number of processes that this one left when it ended and that are still running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftover_count: Option<u32>,
+    /// Resource usage of all its live processes, daemons and leftovers included. Only with `metrics=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<ProcessMetrics>,
 }
 
 wire_enum! {

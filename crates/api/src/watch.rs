@@ -66,7 +66,7 @@ wire_enum! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WatchRequest {
-    /// The directory.
+    /// The directory or file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The path in base64, instead of `path`.
@@ -97,7 +97,7 @@ pub struct WatchRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WatchCheckRequest {
-    /// The directory.
+    /// The directory or file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The path in base64, instead of `path`.

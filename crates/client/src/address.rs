@@ -81,7 +81,9 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let wrong = |why: String| AddressError::NoAddress { text: text.to_owned(), why };
+        let wrong = |why: String| AddressError::NoAddress { text: without_password(text), why };
+        let has_password =
+            || wrong("it contains a user name or a password; give the token separately".into());
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             return if path.is_empty() {
@@ -93,21 +95,30 @@ impl FromStr for Address {
         if text.starts_with(['/', '.']) {
             return Ok(Self::unix(text));
         }
+        // Such as `http:/user:password@host`, where a slash is missing.
+        if !text.contains("://") && text.contains('@') {
+            return Err(has_password());
+        }
         let url = if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("http://{text}")) };
         let mut url = url.map_err(|e| wrong(e.to_string()))?;
         match url.scheme() {
             "http" => (),
             "https" if cfg!(feature = "https") => (),
-            "https" => return Err(AddressError::NoHttps(text.to_owned())),
+            "https" => return Err(AddressError::NoHttps(without_password(text))),
             other => return Err(wrong(format!("the scheme {other} is not supported"))),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("it contains a user name or a password; give the token separately".into()));
+            return Err(has_password());
         }
         url.set_query(None);
         url.set_fragment(None);
         Ok(Self(Location::Http(url)))
     }
+}
+
+/// An address for a message: without what may be a password.
+fn without_password(text: &str) -> String {
+    text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, host)| format!("…@{host}"))
 }
 
 impl fmt::Display for Address {
@@ -142,8 +153,12 @@ mod tests {
         assert_eq!(shown("unix:a/b").unwrap(), "unix:a/b");
         assert_eq!(shown("unix:///run/s").unwrap(), "unix:/run/s");
         assert_eq!(shown("/run/s").unwrap(), "unix:/run/s");
-        for wrong in ["", "unix:", "ftp://h", "http://", "http://user:secret@h"] {
-            assert!(matches!(shown(wrong), Err(AddressError::NoAddress { .. })), "{wrong}");
+        let with_password =
+            ["http://user:secret@h", "http:/user:secret@h", "user:secret@h", "ftp://user:secret@h"];
+        for wrong in ["", "unix:", "ftp://h", "http://"].into_iter().chain(with_password) {
+            let error = shown(wrong).unwrap_err();
+            assert!(matches!(error, AddressError::NoAddress { .. }), "{wrong}");
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
         assert_eq!(shown("https://h").is_ok(), cfg!(feature = "https"));
     }

@@ -1,17 +1,20 @@
 //! [`Client`]: a connection pool to one server, and how requests are sent.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{ClientBuilder, Method, RequestBuilder, Response, Url};
-use sandcrab_api::ErrorBody;
+use sandcrab_api::{ErrorBody, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::connections::{Answer, MAX_CONNECTIONS, Turns, Urgency};
 use crate::error::innermost;
+use crate::retry::Retry;
 use crate::{Address, ClientError};
 
 /// Timeout of a connection attempt.
@@ -37,6 +40,7 @@ const SHOWN_CHARS: usize = 120;
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    repeats_reads: bool,
 }
 
 struct Inner {
@@ -46,6 +50,9 @@ struct Inner {
     headers: HeaderMap,
     base: Url,
     address: Address,
+    turns: Turns,
+    /// Whether the server has answered once. If not, the address may be wrong.
+    was_reached: AtomicBool,
 }
 
 impl Client {
@@ -57,6 +64,15 @@ impl Client {
 
     /// The same for a parsed address.
     pub fn connect_to(address: Address, token: Option<&str>) -> Result<Self, ClientError> {
+        Self::with_max_connections(address, token, MAX_CONNECTIONS)
+    }
+
+    /// The same with another bound than [`MAX_CONNECTIONS`]. WebSockets are not counted.
+    pub fn with_max_connections(
+        address: Address,
+        token: Option<&str>,
+        max_connections: usize,
+    ) -> Result<Self, ClientError> {
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
             let mut value =
@@ -64,9 +80,20 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let http = build(builder(&address, &headers), &address)?;
+        let pool = builder(&address, &headers).pool_max_idle_per_host(max_connections);
+        let http = build(pool, &address)?;
         let base = address.base();
-        Ok(Self { inner: Arc::new(Inner { http, http1: OnceLock::new(), headers, base, address }) })
+        let turns = Turns::new(max_connections);
+        let was_reached = AtomicBool::new(false);
+        let inner = Inner { http, http1: OnceLock::new(), headers, base, address, turns, was_reached };
+        Ok(Self { inner: Arc::new(inner), repeats_reads: false })
+    }
+
+    /// The same client, which sends requests that change nothing again after a lost connection, for
+    /// [`crate::RESUME_WINDOW`]. A [`crate::Sandbox`] does so.
+    #[must_use]
+    pub fn repeating_reads(self) -> Self {
+        Self { repeats_reads: true, ..self }
     }
 
     /// The address of the server.
@@ -122,9 +149,52 @@ impl Client {
         Ok(url)
     }
 
-    /// Sends a request without a body.
+    /// Sends a request without a body, which changes nothing.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
-        self.ask(self.request(Method::GET, path)?).await
+        self.ask_read(self.request(Method::GET, path)?).await
+    }
+
+    /// Sends a request with a JSON body, which changes nothing.
+    pub(crate) async fn post_read<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, ClientError> {
+        self.ask_read(self.request(Method::POST, path)?.json(body)).await
+    }
+
+    /// Sends a request that changes nothing, and reads the response.
+    pub(crate) async fn ask_read<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        if self.repeats_reads { self.ask_until_answered(request).await } else { self.ask(request).await }
+    }
+
+    /// Sends a request that has the same effect twice, again after a lost connection.
+    pub(crate) async fn ask_until_answered<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let mut retry = Retry::default();
+        loop {
+            let attempt = request.try_clone();
+            let attempt = attempt.ok_or_else(|| self.invalid_response("the request cannot be repeated"))?;
+            match self.ask(attempt).await {
+                Err(error) if self.may_repeat(&error) => retry.failed(error)?,
+                result => return result,
+            }
+            retry.pause().await;
+        }
+    }
+
+    /// Whether the same request may succeed a moment later, because the server is restarting.
+    fn may_repeat(&self, error: &ClientError) -> bool {
+        match error {
+            ClientError::Unreachable { .. } => self.inner.was_reached.load(Ordering::Relaxed),
+            ClientError::ConnectionLost { .. } => true,
+            error => error.code() == Some(ErrorCode::ShuttingDown),
+        }
     }
 
     /// Sends a request with a JSON body.
@@ -136,26 +206,60 @@ impl Client {
         self.ask(self.request(Method::POST, path)?.json(body)).await
     }
 
-    /// Sends a request and reads the response.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
-        let response = self.send(request).await?;
-        let body = self.read(response).await?;
-        serde_json::from_slice(&body).map_err(|e| self.invalid_response(e))
+    /// The same for a request that must not wait behind streams.
+    pub(crate) async fn post_urgent<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, ClientError> {
+        self.ask_urgent(self.request(Method::POST, path)?.json(body)).await
     }
 
-    /// Sends a request; an error status is an error.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+    /// Sends a request and reads the response.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let mut answer = self.send(request).await?;
+        self.parsed(&self.read(&mut answer).await?)
+    }
+
+    /// The same for a request that must not wait behind streams.
+    pub(crate) async fn ask_urgent<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let mut answer = self.send_as(request, Urgency::Urgent).await?;
+        self.parsed(&self.read(&mut answer).await?)
+    }
+
+    /// Sends a request and reads the response as text.
+    pub(crate) async fn ask_text(&self, request: RequestBuilder) -> Result<String, ClientError> {
+        let mut answer = self.send(request).await?;
+        let body = self.read(&mut answer).await?;
+        String::from_utf8(body.into()).map_err(|e| self.invalid_response(e))
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
+        serde_json::from_slice(body).map_err(|e| self.invalid_response(e))
+    }
+
+    /// Sends a request when a connection is free; an error status is an error.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Answer, ClientError> {
+        self.send_as(request, Urgency::Normal).await
+    }
+
+    async fn send_as(&self, request: RequestBuilder, urgency: Urgency) -> Result<Answer, ClientError> {
+        let turn = self.inner.turns.take(urgency).await;
         let response = request.send().await.map_err(|e| self.failed(&e))?;
-        self.checked(response).await
+        self.inner.was_reached.store(true, Ordering::Relaxed);
+        Ok(Answer::new(self.checked(response).await?, turn))
     }
 
     /// A response; an error status is an error.
-    pub(crate) async fn checked(&self, response: Response) -> Result<Response, ClientError> {
+    pub(crate) async fn checked(&self, mut response: Response) -> Result<Response, ClientError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let body = self.read(response).await?;
+        let body = self.read(&mut response).await?;
         Err(match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => ClientError::Api(Box::new(body)),
             Err(_) => {
@@ -165,7 +269,7 @@ impl Client {
         })
     }
 
-    async fn read(&self, mut response: Response) -> Result<BytesMut, ClientError> {
+    async fn read(&self, response: &mut Response) -> Result<BytesMut, ClientError> {
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e))? {
             if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
@@ -182,6 +286,8 @@ impl Client {
         if error.is_connect() {
             ClientError::Unreachable { address, source: innermost(error) }
         } else {
+            // The request may have arrived.
+            self.inner.was_reached.store(true, Ordering::Relaxed);
             ClientError::ConnectionLost { address, source: innermost(error) }
         }
     }

@@ -1,6 +1,7 @@
 //! [`ClientError`]: why a call failed.
 
-use sandcrab_api::{ErrorBody, ErrorCode};
+use sandcrab_api::event::ErrorEvent;
+use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
 
 use crate::AddressError;
 
@@ -77,6 +78,21 @@ impl ClientError {
         }
     }
 
+    /// The [`hint`](Self::hint), unless it names a route of the API: for programs whose users do not send requests.
+    pub fn hint_without_routes(&self) -> Option<String> {
+        self.hint().filter(|hint| !hint.contains("/api/") && !hint.contains("/openapi.json"))
+    }
+
+    /// An error that a stream reports.
+    pub(crate) fn of_event(event: &ErrorEvent) -> Self {
+        Self::local(event.code, event.error.clone())
+    }
+
+    /// An error that this client has found, with the code that the server would use.
+    pub(crate) fn local(code: ErrorCode, message: String) -> Self {
+        Self::Api(Box::new(body_without_response(code, message)))
+    }
+
     /// Whether the same request may succeed a moment later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
@@ -84,6 +100,20 @@ impl ClientError {
             Self::Api(body) => matches!(body.code, ErrorCode::ShuttingDown | ErrorCode::LimitExceeded),
             _ => false,
         }
+    }
+}
+
+/// The body of an error that did not come as a response.
+pub(crate) fn body_without_response(code: ErrorCode, message: String) -> ErrorBody {
+    ErrorBody {
+        code,
+        message,
+        context: serde_json::Map::new(),
+        http_status: code.status(),
+        timestamp: Timestamp::now(),
+        request_id: String::new(),
+        operation: None,
+        suggestion: None,
     }
 }
 

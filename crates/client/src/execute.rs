@@ -16,6 +16,11 @@ impl Client {
         self.post(&["api", "execute"], request).await
     }
 
+    /// The same, and repeats the request after a lost connection. The command is started once.
+    pub async fn execute_once(&self, request: &CommandRequest) -> Result<ExecuteResult, ClientError> {
+        self.start_once(&["api", "execute"], request).await
+    }
+
     /// Runs a command and streams its output. The command is started once, however often the connection is lost.
     pub async fn execute_stream(
         &self,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::Method;
 use reqwest::header::RANGE;
-use reqwest::{Method, Response};
 use sandcrab_api::IDEMPOTENCY_HEADER;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::{CommandRequest, Encoding};
@@ -13,6 +13,10 @@ use sandcrab_api::process::{
     ProcessStatus, SignalRequest, StdinResponse, SuccessResponse,
 };
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::connections::Answer;
 use crate::key::new_key;
 use crate::retry::Retry;
 use crate::{Client, ClientError, Events};
@@ -75,12 +79,18 @@ pub enum OutputStream {
 #[derive(Debug)]
 pub struct RawOutput {
     client: Client,
-    response: Response,
+    response: Answer,
 }
 
 impl RawOutput {
-    pub(crate) fn new(client: Client, response: Response) -> Self {
+    pub(crate) fn new(client: Client, response: Answer) -> Self {
         Self { client, response }
+    }
+
+    /// The entity tag, if the server sent one: of a file.
+    pub fn etag(&self) -> Option<String> {
+        let tag = self.response.headers().get(reqwest::header::ETAG)?;
+        tag.to_str().ok().map(ToOwned::to_owned)
     }
 
     /// The next bytes; `None` after the last.
@@ -93,7 +103,7 @@ pub(crate) fn checked(id: &str) -> Result<&str, ClientError> {
     if RESERVED.contains(&id) { Err(ClientError::Id(id.to_owned())) } else { Ok(id) }
 }
 
-fn milliseconds(duration: Duration) -> String {
+pub(crate) fn milliseconds(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
@@ -106,20 +116,17 @@ impl Client {
     /// Starts a process in the background; returns when its program runs. The process is started once, also if the
     /// connection is lost and the request is repeated.
     pub async fn start_process(&self, request: &CommandRequest) -> Result<ProcessStarted, ClientError> {
-        let key = new_key();
-        let mut retry = Retry::default();
-        // Only retry after the server has been reached.
-        let mut was_reached = false;
-        loop {
-            let start = self.request(Method::POST, &["api", "process", "start"])?;
-            match self.ask(start.header(IDEMPOTENCY_HEADER, &key).json(request)).await {
-                Err(error @ ClientError::ConnectionLost { .. }) => retry.failed(error)?,
-                Err(error @ ClientError::Unreachable { .. }) if was_reached => retry.failed(error)?,
-                result => return result,
-            }
-            was_reached = true;
-            retry.pause().await;
-        }
+        self.start_once(&["api", "process", "start"], request).await
+    }
+
+    /// Sends a request with an idempotency key until the server has answered.
+    pub(crate) async fn start_once<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        request: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let start = self.request(Method::POST, path)?.header(IDEMPOTENCY_HEADER, new_key());
+        self.ask_until_answered(start.json(request)).await
     }
 
     /// Lists processes, the oldest first.
@@ -129,7 +136,7 @@ impl Client {
             ("status", filter.status.and_then(word)),
             ("sessionId", filter.session_id.clone()),
         ];
-        self.ask(self.query(Method::GET, &["api", "process", "list"], &query)?).await
+        self.ask_read(self.query(Method::GET, &["api", "process", "list"], &query)?).await
     }
 
     /// One process.
@@ -138,16 +145,23 @@ impl Client {
         Ok(answer.process)
     }
 
+    /// One process, with the resource usage of all its live processes.
+    pub async fn process_with_metrics(&self, id: &str) -> Result<Process, ClientError> {
+        let query = [("metrics", Some("true".to_owned()))];
+        let request = self.query(Method::GET, &["api", "process", checked(id)?], &query)?;
+        Ok(self.ask_read::<ProcessResponse>(request).await?.process)
+    }
+
     /// Ends a process and everything it started; returns the processes that were ended.
     pub async fn kill(&self, id: &str, options: &KillOptions) -> Result<KillResponse, ClientError> {
         let query = [("signal", options.signal.clone()), ("graceMs", options.grace.map(milliseconds))];
-        self.ask(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
+        self.ask_urgent(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
     }
 
     /// Ends every process, or those of a session.
     pub async fn kill_all(&self, session_id: Option<&str>) -> Result<CleanupResponse, ClientError> {
         let query = [("sessionId", session_id.map(str::to_owned))];
-        self.ask(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
+        self.ask_urgent(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
     }
 
     /// Removes the records of finished processes.
@@ -158,7 +172,7 @@ impl Client {
     /// Sends a signal, by name or number.
     pub async fn signal(&self, id: &str, signal: &str) -> Result<SuccessResponse, ClientError> {
         let body = SignalRequest { signal: signal.into() };
-        self.post(&["api", "process", checked(id)?, "signal"], &body).await
+        self.post_urgent(&["api", "process", checked(id)?, "signal"], &body).await
     }
 
     /// Writes to standard input, and closes it afterwards if asked to. Returns when the process can read the bytes.
@@ -170,7 +184,7 @@ impl Client {
     ) -> Result<StdinResponse, ClientError> {
         let query = [("close", close.then(|| "true".to_owned()))];
         let request = self.query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
-        self.ask(request.body(bytes.into())).await
+        self.ask_urgent(request.body(bytes.into())).await
     }
 
     /// Waits for a process to end, also across a restart of the server. After `timeout` the error
@@ -201,7 +215,7 @@ impl Client {
             ("tail", options.tail.map(|tail| tail.to_string())),
             ("since", options.since.clone()),
         ];
-        self.ask(self.query(Method::GET, &["api", "process", checked(id)?, "logs"], &query)?).await
+        self.ask_read(self.query(Method::GET, &["api", "process", checked(id)?, "logs"], &query)?).await
     }
 
     /// The exact bytes of one stream, from an offset of that stream on.

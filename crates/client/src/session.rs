@@ -33,12 +33,12 @@ impl Client {
     /// Deletes a session, with everything that runs in it.
     pub async fn delete_session(&self, id: &str) -> Result<SessionEnded, ClientError> {
         let body = DeleteSessionRequest { session_id: id.to_owned() };
-        self.post(&["api", "session", "delete"], &body).await
+        self.post_urgent(&["api", "session", "delete"], &body).await
     }
 
     /// Ends the command that runs in a session; the shell and its state stay.
     pub async fn interrupt(&self, id: &str, request: &InterruptRequest) -> Result<SessionEnded, ClientError> {
-        self.post(&["api", "session", id, "interrupt"], request).await
+        self.post_urgent(&["api", "session", id, "interrupt"], request).await
     }
 
     /// Creates a session with the same state.
@@ -51,7 +51,7 @@ impl Client {
     /// Replaces the shell of a session, with or without its state.
     pub async fn reset_session(&self, id: &str, restore: bool) -> Result<SuccessResponse, ClientError> {
         let body = ResetRequest { restore: Some(restore) };
-        self.post(&["api", "session", id, "reset"], &body).await
+        self.post_urgent(&["api", "session", id, "reset"], &body).await
     }
 
     /// Changes the variables of a session's shell.

@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use reqwest::{RequestBuilder, Response};
+use reqwest::RequestBuilder;
 use sandcrab_api::ErrorCode;
 use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::file::FileEvent;
+use sandcrab_api::git::GitEvent;
 use sandcrab_api::port::PortWatchEvent;
+use sandcrab_api::search::SearchEvent;
+use sandcrab_api::service::ServiceEvent;
 use sandcrab_api::watch::WatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::connections::Answer;
 use crate::retry::Retry;
 use crate::sse::{Event, Parser};
 use crate::{Client, ClientError};
@@ -27,6 +32,8 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub trait StreamEvent: DeserializeOwned {
     /// The known types. Events of other types come from a newer server, and are skipped.
     const TYPES: &[&str];
+    /// Whether a stream continues on another connection. If not, a lost connection is an error.
+    const RESUMES: bool = true;
 
     /// Whether it is the first event of a stream. It is skipped after a resume.
     fn is_opening(&self) -> bool;
@@ -74,6 +81,23 @@ impl StreamEvent for ProcessEvent {
     }
 }
 
+/// An `execution` event is sent once for each execution, also after a resume.
+impl StreamEvent for ServiceEvent {
+    const TYPES: &[&str] = &["execution", "stdout", "stderr", "gap", "exit", "end", "caught_up", "error"];
+
+    fn is_opening(&self) -> bool {
+        false
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::End(_) | Self::CaughtUp(_) | Self::Error(_))
+    }
+
+    fn is_server_stop(&self) -> bool {
+        matches!(self, Self::Error(error) if is_stop_error(error))
+    }
+}
+
 /// A watch begins again after a lost connection.
 impl StreamEvent for PortWatchEvent {
     const TYPES: &[&str] = &["watching", "ready", "process_exited", "error"];
@@ -101,6 +125,8 @@ impl StreamEvent for ServerEvent {
         "session_created",
         "session_restarted",
         "session_deleted",
+        "service_changed",
+        "service_removed",
         "missed",
     ];
 
@@ -134,6 +160,34 @@ impl StreamEvent for WatchEvent {
     }
 }
 
+/// A result that is sent in pieces, once.
+macro_rules! sent_once {
+    ($($event:ident $types:expr, last: $($last:ident)|+;)+) => {
+        $(impl StreamEvent for $event {
+            const TYPES: &[&str] = &$types;
+            const RESUMES: bool = false;
+
+            fn is_opening(&self) -> bool {
+                false
+            }
+
+            fn is_last(&self) -> bool {
+                matches!(self, $(Self::$last(_))|+)
+            }
+
+            fn is_server_stop(&self) -> bool {
+                false
+            }
+        })+
+    };
+}
+
+sent_once! {
+    FileEvent ["metadata", "chunk", "complete", "error"], last: Complete | Error;
+    SearchEvent ["match", "complete", "error"], last: Complete | Error;
+    GitEvent ["progress", "complete", "error"], last: Complete | Error;
+}
+
 /// A stream of events. After a lost connection it reconnects and resumes after the last event, without gaps or duplicates.
 /// It fails when the server is unreachable for [`crate::RESUME_WINDOW`].
 ///
@@ -157,7 +211,7 @@ pub struct Events<T> {
     client: Client,
     /// Sent for every connection. The idempotency key of a start makes it happen once.
     request: RequestBuilder,
-    response: Option<Response>,
+    response: Option<Answer>,
     parser: Parser,
     ready: VecDeque<Event>,
     cursor: Option<String>,
@@ -189,7 +243,7 @@ impl<T: StreamEvent> Events<T> {
         match events.connect().await {
             Ok(()) => (),
             // The request may have arrived.
-            Err(error @ ClientError::ConnectionLost { .. }) => events.retry.failed(error)?,
+            Err(error @ ClientError::ConnectionLost { .. }) if T::RESUMES => events.retry.failed(error)?,
             Err(error) => return Err(error),
         }
         Ok(events)
@@ -212,6 +266,10 @@ impl<T: StreamEvent> Events<T> {
             };
             if let Err(error) = worked {
                 self.response = None;
+                if !T::RESUMES {
+                    self.has_ended = true;
+                    return Err(error);
+                }
                 self.retry.failed(error)?;
             }
         }

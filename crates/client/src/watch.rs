@@ -15,6 +15,6 @@ impl Client {
 
     /// Tells whether a directory has changed since a version.
     pub async fn check_watch(&self, request: &WatchCheckRequest) -> Result<WatchCheckResponse, ClientError> {
-        self.post(&["api", "watch", "check"], request).await
+        self.post_read(&["api", "watch", "check"], request).await
     }
 }

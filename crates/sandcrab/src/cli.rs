@@ -80,6 +80,11 @@ pub(crate) enum Command {
     Signal(commands::signal::SignalArgs),
     Stdin(commands::stdin::StdinArgs),
     Cleanup(commands::cleanup::CleanupArgs),
+    // Sessions and the environment.
+    Session(commands::session::SessionArgs),
+    Env(commands::env::EnvArgs),
+    // Services.
+    Service(commands::service::ServiceArgs),
     // Terminals.
     Shell(commands::shell::ShellArgs),
     Attach(commands::attach::AttachArgs),
@@ -87,25 +92,28 @@ pub(crate) enum Command {
     Record(commands::record::RecordArgs),
     Play(commands::play::PlayArgs),
     // Files.
-    Grep(commands::grep::GrepArgs),
-    Find(commands::find::FindArgs),
-    Watch(commands::watch::WatchArgs),
-    // Sessions and the environment.
-    Session(commands::session::SessionArgs),
-    Env(commands::env::EnvArgs),
-    // Files.
     Ls(commands::ls::LsArgs),
     Cat(commands::cat::CatArgs),
     Write(commands::write::WriteArgs),
+    Edit(commands::edit::EditArgs),
     Cp(commands::cp::CpArgs),
     Mv(commands::mv::MvArgs),
     Rm(commands::rm::RmArgs),
     Mkdir(commands::mkdir::MkdirArgs),
     Chmod(commands::chmod::ChmodArgs),
     Stat(commands::stat::StatArgs),
+    Grep(commands::grep::GrepArgs),
+    Find(commands::find::FindArgs),
+    Replace(commands::replace::ReplaceArgs),
+    Watch(commands::watch::WatchArgs),
     // The workspace.
     Git(commands::git::GitArgs),
+    Backup(commands::backup::BackupArgs),
     Ports(commands::ports::PortsArgs),
+    Expose(commands::expose::ExposeArgs),
+    // Language models.
+    Mcp(commands::mcp::McpArgs),
+    Tools(commands::tools::ToolsArgs),
     // The server.
     Serve(Box<commands::serve::ServeArgs>),
     Health(commands::health::HealthArgs),
@@ -116,7 +124,7 @@ pub(crate) enum Command {
 }
 
 /// Commands that use no server, and so reject the global options.
-const WITHOUT_SERVER: [&str; 4] = ["serve", "play", "completions", "man"];
+const WITHOUT_SERVER: [&str; 5] = ["serve", "play", "tools", "completions", "man"];
 const GLOBAL_OPTIONS: [(&str, &str); 3] =
     [("url", "--url"), ("token_file", "--token-file"), ("json", "--json")];
 

@@ -4,6 +4,10 @@ use sandcrab_api::ErrorCode;
 
 /// Some processes could not be ended.
 pub(crate) const SURVIVORS: u8 = 1;
+/// A service is not healthy.
+pub(crate) const NOT_HEALTHY: u8 = 1;
+/// A process has ended before its port was ready.
+pub(crate) const NOT_READY: u8 = 1;
 /// Invalid usage.
 pub(crate) const USAGE: u8 = 2;
 /// Standard input or output failed, or output of the command is missing.
@@ -27,7 +31,8 @@ Exit codes:
   run, exec, session exec, shell, attach, record and wait exit with the exit code of the command:
   its own, or 128 + n if signal n ended it. In addition:
     0    also: detached from a terminal, which continues
-    1    some processes could not be ended (kill, session interrupt, session delete, terminal delete), or grep found nothing
+    1    no error, but a negative result: some processes could not be ended, nothing was found or
+         replaced, a service is not healthy, a process ended before its port was ready
     2    invalid usage
     74   I/O error, or output of the command is missing
     75   temporary failure, such as a timeout of wait or a limit of the server: try again later
@@ -52,6 +57,11 @@ pub(crate) fn of_error(code: ErrorCode, is_program: bool) -> u8 {
         | ErrorCode::RequestCancelled => TEMPORARY,
         _ => FAILED,
     }
+}
+
+/// The exit code after a signal.
+pub(crate) fn of_signal(signal: u8) -> u8 {
+    128_u8.saturating_add(signal)
 }
 
 /// The exit code that a command's exit code becomes.
@@ -90,7 +100,9 @@ mod tests {
 
     #[test]
     fn the_document_has_every_code_of_the_help() {
-        for line in HELP.lines().filter_map(|line| line.strip_prefix("    ")) {
+        let lines = HELP.lines().filter_map(|line| line.strip_prefix("    "));
+        // Others continue the line before.
+        for line in lines.filter(|line| !line.starts_with(' ')) {
             let code: u8 = line.split(' ').next().and_then(|code| code.parse().ok()).expect("a number");
             drop(documented(code));
         }

@@ -59,6 +59,12 @@ impl Failure {
         Self::local(message, "start a server with `sandcrab serve`")
     }
 
+    /// The service of `sandcrab mcp` failed.
+    pub(crate) fn mcp(error: impl std::fmt::Display) -> Self {
+        let hint = "an MCP client must start this command; see docs/agents.md";
+        Self::local(error.to_string(), hint)
+    }
+
     /// This program cannot start a thread.
     pub(crate) fn no_thread() -> Self {
         Self::local(NO_THREAD.to_owned(), "")
@@ -121,6 +127,13 @@ impl Failure {
         Self::io(format!("failed to {what} {}: {error}", path.display()))
     }
 
+    /// A signal to this program ended what it did. Nothing is left of it.
+    pub(crate) fn interrupted(signal: u8, effect: &str) -> Self {
+        let name = sandcrab_api::signal::name(signal.into());
+        let message = format!("interrupted by {name}; {effect}");
+        Self::Local { code: "INTERRUPTED", message, hint: None, exit_code: exit_code::of_signal(signal) }
+    }
+
     /// The local terminal cannot be used.
     pub(crate) fn terminal(error: &io::Error) -> Self {
         Self::io(format!("failed to use the terminal: {error}"))
@@ -150,6 +163,16 @@ impl Failure {
         Self::Local { code, message, hint: Some(hint), exit_code }
     }
 
+    /// The same failure, with a message that names what it is about.
+    pub(crate) fn about(self, id: &str) -> Self {
+        let message = self.message();
+        if message.contains(id) {
+            return self;
+        }
+        let (code, hint, exit_code) = (self.code(), self.hint(), self.exit_code());
+        Self::Local { code, message: format!("{id}: {message}"), hint, exit_code }
+    }
+
     /// The exit code of this program.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
@@ -177,8 +200,15 @@ impl Failure {
     /// What to do, in a sentence.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
+            Self::Client(ClientError::Api(body))
+                if body.context.contains_key("serviceId") && body.code == ErrorCode::WaitTimeout =>
+            {
+                Some("the service continues; `sandcrab service stop` ends it".to_owned())
+            }
             // The server's own suggestions are about requests, not about commands of this program.
-            Self::Client(error @ ClientError::Api(body)) => hint_of(body.code).or_else(|| error.hint()),
+            Self::Client(error @ ClientError::Api(body)) => {
+                hint_of(body.code).or_else(|| error.hint_without_routes())
+            }
             Self::Client(ClientError::Unreachable { .. }) => Some(
                 "start a server with `sandcrab serve`, or give the address of one with --url or SANDCRAB_URL"
                     .to_owned(),
@@ -213,6 +243,16 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::TerminalNotFound => "`sandcrab terminal list` lists all terminals",
         ErrorCode::TerminalInputFull => "the program does not read its input; try again later",
         ErrorCode::WaitTimeout => "the process is still running; `sandcrab kill` ends it",
+        ErrorCode::ServiceNotFound => "`sandcrab service list` lists all services",
+        ErrorCode::ServiceAlreadyExists => "stop it with `sandcrab service stop`, or choose another --id",
+        ErrorCode::BackupNotFound => "`sandcrab backup list` lists all backups",
+        ErrorCode::PortAlreadyExposed => {
+            "`sandcrab expose list` shows its address, and `sandcrab expose remove` ends the exposure"
+        }
+        ErrorCode::PortNotExposed => "`sandcrab expose list` lists the exposed ports",
+        ErrorCode::GitBranchNotFound => {
+            "check the name of the branch; `sandcrab git branches` lists those of a clone"
+        }
         ErrorCode::StdinNotOpen => {
             "start the process with `sandcrab start -i` to keep its standard input open"
         }

@@ -23,11 +23,14 @@ mod connection;
 mod default_paths;
 mod embedded;
 mod end;
+mod end_signals;
 mod exit_code;
 mod failure;
+mod folder;
 mod interactive;
 mod limit;
 mod output;
+mod progress;
 mod quantity;
 mod relay;
 mod runtime;
@@ -103,19 +106,25 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         Command::Session(args) => commands::session::run(args, global, output).await,
         Command::Shell(args) => commands::shell::run(args, global, output).await,
         Command::Attach(args) => commands::attach::run(args, global, output).await,
+        Command::Service(args) => commands::service::run(args, global, output).await,
         Command::Terminal(args) => commands::terminal::run(args, global, output).await,
         Command::Record(args) => commands::record::run(args, global, output).await,
         Command::Play(args) => commands::play::run(args, output).await,
         Command::Grep(args) => commands::grep::run(args, global, output).await,
+        Command::Replace(args) => commands::replace::run(args, global, output).await,
+        Command::Edit(args) => commands::edit::run(args, global, output).await,
         Command::Find(args) => commands::find::run(args, global, output).await,
         Command::Watch(args) => commands::watch::run(args, global, output).await,
         Command::Env(args) => commands::env::run(args, global, output).await,
+        Command::Mcp(_) => commands::mcp::run(global).await,
+        Command::Tools(args) => commands::tools::run(&args, output),
         // Handled before.
         Command::Serve(_) => Ok(0),
         Command::Health(_) => commands::health::run(global, output).await,
         Command::Ls(args) => commands::ls::run(args, global, output).await,
         Command::Cat(args) => commands::cat::run(args, global, output).await,
         Command::Write(args) => commands::write::run(args, global, output).await,
+        Command::Backup(args) => commands::backup::run(args, global, output).await,
         Command::Cp(args) => commands::cp::run(args, global, output).await,
         Command::Mv(args) => commands::mv::run(args, global, output).await,
         Command::Rm(args) => commands::rm::run(args, global, output).await,
@@ -123,7 +132,8 @@ async fn dispatch(command: Command, global: &GlobalOptions, output: Output) -> R
         Command::Chmod(args) => commands::chmod::run(args, global, output).await,
         Command::Stat(args) => commands::stat::run(args, global, output).await,
         Command::Git(args) => commands::git::run(args, global, output).await,
-        Command::Ports(_) => commands::ports::run(global, output).await,
+        Command::Ports(args) => commands::ports::run(args, global, output).await,
+        Command::Expose(args) => commands::expose::run(args, global, output).await,
         Command::Events(_) => commands::events::run(global, output).await,
         Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),

@@ -19,13 +19,17 @@ impl Several {
         Self { output, is_one: ids.len() == 1, exit_code: 0 }
     }
 
-    /// The result for one id. An error is returned for a single id, and printed for one of several.
-    pub(crate) fn check<T>(&mut self, result: Result<T, ClientError>) -> Result<Option<T>, Failure> {
+    /// The result for one id or path. An error is returned for a single one, and printed for one of several.
+    pub(crate) fn check<T>(
+        &mut self,
+        id: &str,
+        result: Result<T, ClientError>,
+    ) -> Result<Option<T>, Failure> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(error) if self.is_one => Err(error.into()),
             Err(error) => {
-                let failure = Failure::from(error);
+                let failure = Failure::from(error).about(id);
                 self.output.failure(&failure);
                 self.note_exit_code(failure.exit_code());
                 Ok(None)

@@ -1,8 +1,8 @@
 //! Local files that are copied to and from the sandbox.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -51,33 +51,72 @@ pub(crate) fn open(path: &Path) -> Result<(File, String), Failure> {
     Ok((file, format!("{:04o}", metadata.permissions().mode() & 0o777)))
 }
 
-/// A local file that appears when it is complete.
+/// A local file that appears when it is complete. A device or FIFO gets the bytes as they come.
 #[derive(Debug)]
 pub(crate) struct LocalCopy {
-    file: NamedTempFile,
+    destination: Destination,
     path: PathBuf,
 }
 
+#[derive(Debug)]
+enum Destination {
+    /// A temporary file beside the path, and the file that it replaces.
+    Temporary(NamedTempFile, Option<Box<Metadata>>),
+    /// A file that must not be replaced, such as `/dev/null`.
+    Special(File),
+}
+
+/// Whether a path is that of a device, a FIFO or the like, also through a link such as `/dev/stdout`.
+pub(crate) fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 impl LocalCopy {
-    /// Begins a file at `path`, or below it with the name of `from` if it is a directory.
-    pub(crate) fn create(path: &Path, from: &Path) -> Result<Self, Failure> {
+    /// Begins a file at `path`, or below it with the name of `from` if it is a directory. A symbolic link stays. A new
+    /// file has the permission bits `mode` without those of the umask, an existing one keeps its own.
+    pub(crate) fn create(path: &Path, from: &Path, mode: Option<u32>) -> Result<Self, Failure> {
         let path = match from.file_name() {
             Some(name) if path.is_dir() => path.join(name),
             _ => path.to_owned(),
         };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let new = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(parent);
-        let file = new.map_err(|error| Failure::local_file("write", &path, &error))?;
-        Ok(Self { file, path })
+        let failed = |error: io::Error| Failure::local_file("write", &path, &error);
+        // Before its path is resolved: a pipe behind /dev/stdout has none.
+        if is_special(&path) {
+            let file = File::options().write(true).open(&path).map_err(failed)?;
+            return Ok(Self { destination: Destination::Special(file), path });
+        }
+        let is_there = path.symlink_metadata().is_ok();
+        let target = if is_there { path.canonicalize().map_err(failed)? } else { path.clone() };
+        let old = is_there.then(|| target.metadata()).transpose().map_err(failed)?;
+        let parent =
+            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A file that replaces another one gets its mode when it is complete.
+        let mode = if old.is_some() { 0o600 } else { mode.unwrap_or(0o666) & 0o777 | 0o600 };
+        let mode = Permissions::from_mode(mode);
+        let file = tempfile::Builder::new().permissions(mode).tempfile_in(parent).map_err(failed)?;
+        Ok(Self { destination: Destination::Temporary(file, old.map(Box::new)), path: target })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(bytes).map_err(|error| Failure::local_file("write", &self.path, &error))
+        let written = match &mut self.destination {
+            Destination::Temporary(file, _) => file.write_all(bytes),
+            Destination::Special(file) => file.write_all(bytes),
+        };
+        written.map_err(|error| Failure::local_file("write", &self.path, &error))
     }
 
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let Self { file, path } = self;
-        file.persist(&path).map_err(|error| Failure::local_file("write", &path, &error.error))?;
+        let Self { destination, path } = self;
+        let Destination::Temporary(file, old) = destination else { return Ok(()) };
+        let failed = |error: io::Error| Failure::local_file("write", &path, &error);
+        if let Some(old) = old {
+            // Only root can give a file away. Other users can keep its group if they are in it.
+            let chown = |uid| std::os::unix::fs::fchown(file.as_file(), uid, Some(old.gid()));
+            drop(chown(Some(old.uid())).or_else(|_| chown(None)));
+            let mode = Permissions::from_mode(old.permissions().mode() & 0o777);
+            file.as_file().set_permissions(mode).map_err(failed)?;
+        }
+        file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments of commands that visit the files of a directory.
+//! Arguments of commands that visit the files of a directory, and look for a pattern.
 
 use clap::Args;
 
@@ -17,6 +17,20 @@ pub(crate) struct WalkArgs {
     /// Relative paths are relative to the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     pub(crate) session: Option<String>,
+}
+
+/// How a pattern is compared.
+#[derive(Debug, Args)]
+pub(crate) struct PatternArgs {
+    /// The pattern is a regular expression.
+    #[arg(short = 'E', long)]
+    pub(crate) regex: bool,
+    /// Upper and lower case are the same.
+    #[arg(short, long)]
+    pub(crate) ignore_case: bool,
+    /// Only match whole words.
+    #[arg(short, long)]
+    pub(crate) word: bool,
 }
 
 impl WalkArgs {

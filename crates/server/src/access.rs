@@ -108,18 +108,25 @@ impl AccessPolicy {
         self.origins.iter().any(|allowed| allowed == "*" || allowed == origin)
     }
 
+    /// Whether this is the token of the API.
+    pub(crate) fn is_token(&self, given: &[u8]) -> bool {
+        self.token.as_ref().is_some_and(|token| bool::from(given.ct_eq(token.as_slice())))
+    }
+
+    /// Whether a value of `Authorization` contains the token of the API.
+    pub(crate) fn is_own_token(&self, authorization: &HeaderValue) -> bool {
+        let given = authorization.as_bytes();
+        let scheme = given.get(..7).unwrap_or_default();
+        scheme.eq_ignore_ascii_case(b"bearer ") && self.is_token(given[7..].trim_ascii())
+    }
+
     fn check_token(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Some(token) = &self.token else {
+        if self.token.is_none() {
             return Ok(());
-        };
-        let is_right = |given: &[u8]| bool::from(given.ct_eq(token.as_slice()));
+        }
         if let Some(given) = headers.get(header::AUTHORIZATION) {
-            let given = given.as_bytes();
-            let scheme = given.get(..7).unwrap_or_default();
-            if scheme.eq_ignore_ascii_case(b"bearer ") && is_right(given[7..].trim_ascii()) {
-                return Ok(());
-            }
-            return Err(unauthorized("invalid token"));
+            let checked = self.is_own_token(given).then_some(());
+            return checked.ok_or_else(|| unauthorized("invalid token"));
         }
         // A browser can send the token of a WebSocket only as a subprotocol.
         let is_socket =
@@ -127,7 +134,7 @@ impl AccessPolicy {
         if !is_socket {
             return Err(unauthorized("a token is required"));
         }
-        if token_protocols(headers).any(is_right) {
+        if token_protocols(headers).any(|given| self.is_token(given)) {
             return Ok(());
         }
         Err(unauthorized("a token is required"))
@@ -155,7 +162,8 @@ impl AccessPolicy {
         put(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE");
         put(
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, idempotency-key, last-event-id, range, x-request-id, x-session-id",
+            "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, range, \
+             x-request-id, x-session-id",
         );
         put(header::ACCESS_CONTROL_MAX_AGE, "600");
         Some(answer)
@@ -170,7 +178,7 @@ impl AccessPolicy {
         let mut answer = HeaderMap::new();
         answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         answer.insert(header::VARY, HeaderValue::from_static("origin"));
-        let exposed = HeaderValue::from_static("x-request-id, content-range");
+        let exposed = HeaderValue::from_static("x-request-id, content-range, mcp-session-id");
         answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         Some(answer)
     }

@@ -1,8 +1,11 @@
 //! [`UnauthorizedConnections`]: connections without an authorized request. They are closed first when slots are scarce.
+//!
+//! A visitor of a preview is not authorized. Its connection is kept while one of its requests runs, and may be closed
+//! between them, so that visitors cannot lock out clients of the API.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -10,32 +13,99 @@ use tokio::sync::Notify;
 /// The authorization state of a connection. It is in the extensions of its requests.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    since: Instant,
-    /// One of [`NEW`], [`ADMITTED`] and [`EVICTED`]; only `NEW` ever changes, so that no authorized request is
-    /// aborted.
-    state: AtomicU8,
+    state: Mutex<State>,
     evicted: Notify,
 }
 
-const NEW: u8 = 0;
-const ADMITTED: u8 = 1;
-const EVICTED: u8 = 2;
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Without an authorized request. It may be closed.
+    Unauthorized {
+        since: Instant,
+        /// Whether it had requests to previews.
+        was_visitor: bool,
+    },
+    /// With this number of running requests to previews.
+    Visiting(usize),
+    /// With an authorized request, for ever.
+    Authorized,
+    /// Selected to be closed, for ever, so that no authorized request is aborted.
+    Evicted { was_visitor: bool },
+}
 
 impl Admission {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Marks the connection as authorized; `false` if it was already selected to be closed.
     pub(crate) fn admit(&self) -> bool {
-        self.become_if_new(ADMITTED) != EVICTED
+        let mut state = self.state();
+        if matches!(*state, State::Evicted { .. }) {
+            return false;
+        }
+        *state = State::Authorized;
+        true
     }
 
-    /// Changes the state if it is `NEW`. Returns the resulting state.
-    fn become_if_new(&self, state: u8) -> u8 {
-        let changed = self.state.compare_exchange(NEW, state, Ordering::AcqRel, Ordering::Acquire);
-        changed.map_or_else(|found| found, |_| state)
+    /// Keeps the connection during a request to a preview; `None` if it was already selected to be closed.
+    pub(crate) fn visit(self: &Arc<Self>) -> Option<Visit> {
+        let mut state = self.state();
+        match &mut *state {
+            State::Evicted { .. } => return None,
+            State::Authorized => {}
+            State::Visiting(running) => *running += 1,
+            State::Unauthorized { .. } => *state = State::Visiting(1),
+        }
+        Some(Visit(Arc::clone(self)))
     }
 
-    /// Waits until the connection must be closed.
-    pub(crate) async fn evicted(&self) {
+    /// Waits until the connection must be closed. Returns whether it had requests to previews, whose last response may
+    /// not be sent yet.
+    pub(crate) async fn evicted(&self) -> bool {
         self.evicted.notified().await;
+        matches!(*self.state(), State::Evicted { was_visitor: true })
+    }
+
+    /// Selects the connection to be closed, if it may be and has this age. `None` if it can never be closed.
+    fn evict(&self, age: Duration) -> Option<Eviction> {
+        let mut state = self.state();
+        match *state {
+            State::Authorized | State::Evicted { .. } => None,
+            State::Visiting(_) => Some(Eviction::Later),
+            State::Unauthorized { since, was_visitor } if since.elapsed() < age => {
+                Some(if was_visitor { Eviction::Later } else { Eviction::TooYoung })
+            }
+            State::Unauthorized { was_visitor, .. } => {
+                *state = State::Evicted { was_visitor };
+                self.evicted.notify_one();
+                Some(Eviction::Done)
+            }
+        }
+    }
+}
+
+/// The result of the attempt to close a connection.
+enum Eviction {
+    Done,
+    /// It is used, or was until a moment ago.
+    Later,
+    /// It was opened a moment ago, and all behind it later.
+    TooYoung,
+}
+
+/// A request to a preview. Its connection is kept until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Visit(Arc<Admission>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        match &mut *state {
+            State::Visiting(1) => *state = State::Unauthorized { since: Instant::now(), was_visitor: true },
+            State::Visiting(running) => *running -= 1,
+            State::Unauthorized { .. } | State::Authorized | State::Evicted { .. } => {}
+        }
     }
 }
 
@@ -46,8 +116,8 @@ pub(crate) struct UnauthorizedConnections(Mutex<VecDeque<Weak<Admission>>>);
 impl UnauthorizedConnections {
     /// Adds a connection.
     pub(crate) fn add(&self, open: usize) -> Arc<Admission> {
-        let (state, evicted) = (AtomicU8::new(NEW), Notify::new());
-        let admission = Arc::new(Admission { since: Instant::now(), state, evicted });
+        let state = State::Unauthorized { since: Instant::now(), was_visitor: false };
+        let admission = Arc::new(Admission { state: Mutex::new(state), evicted: Notify::new() });
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Closed or authorized ones are removed only when there are many.
         if all.len() > 2 * open.max(64) {
@@ -57,27 +127,39 @@ impl UnauthorizedConnections {
         admission
     }
 
-    /// Closes the oldest, if it has this age. Returns whether it did.
+    /// Closes the oldest that is not used, if it has this age. Returns whether it did.
     pub(crate) fn evict_oldest(&self, age: Duration) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(first) = all.front() {
-            let oldest = first.upgrade().filter(|admission| is_unauthorized(admission));
-            if oldest.as_ref().is_some_and(|admission| admission.since.elapsed() < age) {
-                return false;
+        let mut kept = VecDeque::new();
+        let mut attempt = || {
+            let Some(first) = all.pop_front() else { return ControlFlow::Break(false) };
+            match first.upgrade().and_then(|admission| admission.evict(age)) {
+                Some(Eviction::Done) => ControlFlow::Break(true),
+                Some(Eviction::Later) => {
+                    kept.push_back(first);
+                    ControlFlow::Continue(())
+                }
+                Some(Eviction::TooYoung) => {
+                    kept.push_back(first);
+                    ControlFlow::Break(false)
+                }
+                None => ControlFlow::Continue(()),
             }
-            all.pop_front();
-            // A request may be authorized on it at this moment.
-            if let Some(admission) = oldest.filter(|admission| admission.become_if_new(EVICTED) == EVICTED) {
-                admission.evicted.notify_one();
-                return true;
+        };
+        let is_done = loop {
+            if let ControlFlow::Break(is_done) = attempt() {
+                break is_done;
             }
+        };
+        for admission in kept.into_iter().rev() {
+            all.push_front(admission);
         }
-        false
+        is_done
     }
 }
 
 fn is_unauthorized(admission: &Admission) -> bool {
-    admission.state.load(Ordering::Acquire) == NEW
+    matches!(*admission.state(), State::Unauthorized { .. } | State::Visiting(_))
 }
 
 #[cfg(test)]
@@ -97,6 +179,35 @@ mod tests {
         assert!(!first.admit());
         assert!(unauthorized.evict_oldest(Duration::ZERO));
         second.evicted().await;
+        assert!(!unauthorized.evict_oldest(Duration::ZERO));
+    }
+
+    #[tokio::test]
+    async fn visitors_are_kept_during_their_requests_only() {
+        let unauthorized = UnauthorizedConnections::default();
+        let [visitor, other] = std::array::from_fn(|_| unauthorized.add(2));
+        let visits = [visitor.visit().unwrap(), visitor.visit().unwrap()];
+        assert!(unauthorized.evict_oldest(Duration::ZERO));
+        assert!(!other.evicted().await && other.visit().is_none());
+        let [first, second] = visits;
+        drop(first);
+        assert!(!unauthorized.evict_oldest(Duration::ZERO), "one of its requests runs");
+        drop(second);
+        assert!(!unauthorized.evict_oldest(Duration::from_secs(600)), "its last request has just ended");
+        // It does not protect those behind it.
+        let new = unauthorized.add(2);
+        assert!(unauthorized.evict_oldest(Duration::ZERO));
+        assert!(visitor.evicted().await && visitor.visit().is_none());
+        assert!(new.visit().is_some());
+    }
+
+    #[test]
+    fn visitors_become_clients() {
+        let unauthorized = UnauthorizedConnections::default();
+        let connection = unauthorized.add(1);
+        let visit = connection.visit().unwrap();
+        assert!(connection.admit() && connection.visit().is_some());
+        drop(visit);
         assert!(!unauthorized.evict_oldest(Duration::ZERO));
     }
 

@@ -5,25 +5,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use sandcrab_engine::Engine;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::access::AccessPolicy;
-use crate::compat::Compat;
+use crate::archive::Archives;
+use crate::backups::Store;
 use crate::config::ServerLimits;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
+use crate::ports::monitor::PortMonitor;
+use crate::preview::Previews;
 use crate::routes::watch::Watches;
 use crate::sandbox::Sandbox;
+use crate::searches::Searches;
+use crate::services::Services;
 use crate::stopping::Stopping;
 use crate::terminal::Terminals;
 
 /// Number of freed bytes above which memory is returned to the system.
 const NOTIFY_FREED_BYTES: usize = 1 << 20;
-
-/// Maximum number of searches, finds and replacements at the same time: each has threads with buffers.
-const MAX_SEARCHES: usize = 4;
 
 /// The state shared by all routes. A handle.
 pub(crate) type App = Arc<AppState>;
@@ -34,8 +36,6 @@ pub(crate) struct AppState {
     pub(crate) sandbox: Sandbox,
     pub(crate) access: AccessPolicy,
     pub(crate) limits: ServerLimits,
-    /// For the router alone.
-    pub(crate) compat: Option<Compat>,
     pub(crate) stopping: Stopping,
     pub(crate) metrics: Metrics,
     /// Background work of requests.
@@ -44,10 +44,22 @@ pub(crate) struct AppState {
     pub(crate) connections: Arc<AtomicUsize>,
     /// Terminals that clients use.
     pub(crate) terminals: Terminals,
-    /// Running searches, finds and replacements. Further ones wait.
-    pub(crate) searches: Arc<Semaphore>,
+    /// Running searches, finds and replacements.
+    pub(crate) searches: Searches,
+    /// Archives that are packed or unpacked.
+    pub(crate) archives: Archives,
+    /// Services.
+    pub(crate) services: Services,
+    /// Backups that are kept.
+    pub(crate) backups: Store,
+    /// Notified when a backup was created.
+    pub(crate) backup_created: Notify,
     /// Watches of directories.
     pub(crate) watches: Watches,
+    /// Exposed ports.
+    pub(crate) previews: Previews,
+    /// Events of ports.
+    pub(crate) port_monitor: PortMonitor,
     /// Unsent data.
     pub(crate) outgoing: Outgoing,
     /// Size of bodies, and of messages over WebSockets, in memory.
@@ -57,19 +69,24 @@ pub(crate) struct AppState {
 }
 
 impl AppState {
-    pub(crate) fn new(engine: Engine, config: &crate::ServerConfig) -> App {
+    pub(crate) fn new(engine: Engine, config: &crate::ServerConfig, previews: Previews) -> App {
         Arc::new(Self {
+            previews,
+            port_monitor: PortMonitor::default(),
             sandbox: Sandbox::new(engine, config),
             access: AccessPolicy::new(&config.access, &config.listen),
             limits: config.limits.clone(),
-            compat: config.compat.clone(),
             stopping: Stopping::default(),
             metrics: Metrics::default(),
             tasks: TaskTracker::new(),
             started: Instant::now(),
             connections: Arc::default(),
             terminals: Terminals::default(),
-            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            searches: Searches::default(),
+            archives: Archives::default(),
+            services: Services::default(),
+            backups: Store::new(&config.engine.state_dir),
+            backup_created: Notify::new(),
             watches: Watches::default(),
             outgoing: Outgoing::new(config.limits.outgoing_bytes),
             held: AtomicUsize::new(0),
@@ -117,6 +134,12 @@ impl BodyBytes {
     /// Whether all requests together exceed the limit.
     pub(crate) fn exceeds_limit(&self) -> bool {
         self.app.held.load(Ordering::Relaxed) > self.app.limits.held_body_bytes
+    }
+
+    /// Sets the count, which may have been an estimate.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        self.count(bytes.saturating_sub(self.bytes));
+        self.shrink_to(bytes);
     }
 
     /// Reduces the count to this.

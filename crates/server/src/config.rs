@@ -8,6 +8,7 @@ use std::time::Duration;
 use sandcrab_engine::EngineConfig;
 
 use crate::compat::Compat;
+use crate::preview::PreviewSettings;
 
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +110,8 @@ pub struct ServerConfig {
     pub defaults: Defaults,
     /// Limits.
     pub limits: ServerLimits,
+    /// Names of previews.
+    pub previews: PreviewSettings,
     /// The drain window: maximum time for running requests to finish when it stops.
     pub drain_window: Duration,
     /// Grace period between SIGTERM and SIGKILL for all executions when the server stops. `None` lets them continue.
@@ -124,6 +127,7 @@ impl ServerConfig {
             access: Access { token: Some(token.into()), ..Access::default() },
             defaults: Defaults::default(),
             limits: ServerLimits::default(),
+            previews: PreviewSettings::default(),
             drain_window: Duration::from_secs(10),
             compat: None,
             stop_executions: None,

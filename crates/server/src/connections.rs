@@ -8,6 +8,7 @@ mod vanished;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -42,7 +43,7 @@ const NEXT_REQUEST_TIME: Duration = Duration::from_secs(120);
 /// Delay when the machine has no descriptor or memory for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for connections that were accepted while the server was stopping, once it has nothing else to wait for.
-const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Size of the write buffer of an HTTP/1 connection, and maximum size of the head of a request.
 const CONNECTION_BUFFER_BYTES: usize = 32 << 10;
@@ -71,7 +72,7 @@ pub(crate) struct Drain<F, H> {
     /// The drain window after that.
     pub(crate) window: Duration,
     /// The action instead of these after a second signal.
-    pub(crate) hurried: H,
+    pub(crate) at_once: H,
 }
 
 /// Accepts and serves clients.
@@ -111,7 +112,7 @@ impl Connections {
         }
     }
 
-    /// Serves until `stop` is ready, then drains; without waiting when `hurry` is ready.
+    /// Serves until `stop` is ready, then drains; without waiting when `stop_now` is ready.
     ///
     /// While it drains it continues to accept, so that clients get the reason of a refusal, and can still read.
     /// Running requests have the drain window to finish; idle connections are closed at once.
@@ -120,7 +121,7 @@ impl Connections {
         listening: Listening,
         stop: impl Future<Output = ()>,
         drain: Drain<impl Future<Output = ()>, impl Future<Output = ()>>,
-        hurry: impl Future<Output = ()>,
+        stop_now: impl Future<Output = ()>,
     ) {
         // If this future is dropped, the connections are closed too.
         let cut = CutOnDrop(&self.stopping);
@@ -132,23 +133,23 @@ impl Connections {
             never = self.give_memory_back() => match never {},
         }
         self.stopping.begin();
-        let patient = async {
+        let graceful = async {
             drain.first.await;
             drop(timeout(drain.window, early.wait()).await);
         };
         let drained = async {
             tokio::select! {
-                () = patient => true,
-                () = hurry => {
-                    drain.hurried.await;
+                () = graceful => true,
+                () = stop_now => {
+                    drain.at_once.await;
                     false
                 }
             }
         };
-        let is_patient = self.accept(&listening, KeepAlive::OneRequest, &late, drained).await;
+        let is_graceful = self.accept(&listening, KeepAlive::OneRequest, &late, drained).await;
         listening.close();
-        if is_patient {
-            drop(timeout(LAST_ANSWERS_TIME, late.wait()).await);
+        if is_graceful {
+            drop(timeout(LAST_RESPONSES_TIMEOUT, late.wait()).await);
         }
         drop(cut);
         self.tasks.close();
@@ -213,10 +214,11 @@ impl Connections {
 
     fn serve(&self, accepted: Accepted, keep: KeepAlive, open: Open, admission: Arc<Admission>) {
         let (dispatch, stopping) = (self.dispatch.clone(), self.stopping.clone());
-        let serving = Serving { dispatch, stopping, keep, admission };
+        let mut serving = Serving { dispatch, stopping, keep, admission, client: None };
         let builder = builder(&self.tasks, keep);
         match accepted {
             Accepted::Tcp(stream) => {
+                serving.client = stream.peer_addr().ok().map(|client| client.ip());
                 self.tasks.spawn(serve_one(builder, Counted::new(stream, open), serving));
             }
             Accepted::Unix(stream) => {
@@ -266,6 +268,8 @@ struct Serving {
     stopping: Stopping,
     keep: KeepAlive,
     admission: Arc<Admission>,
+    /// The address of the client. `None` over a unix socket.
+    client: Option<IpAddr>,
 }
 
 /// Serves one client until it disconnects, or must be disconnected.
@@ -273,14 +277,14 @@ async fn serve_one<S>(builder: Builder<Tracked>, stream: Counted<S>, serving: Se
 where
     S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
 {
-    let Serving { dispatch, stopping, keep, admission } = serving;
+    let Serving { dispatch, stopping, keep, admission, client } = serving;
     let has_asked = Arc::new(AtomicBool::new(false));
     let asks = Arc::clone(&has_asked);
     let shown = Arc::clone(&admission);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         asks.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(Arc::clone(&shown));
-        dispatch.clone().answer(request)
+        dispatch.clone().answer(request, client)
     });
     let connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let (cut_off, begun) = (pin!(stopping.cut_off()), pin!(stopping.begun()));
@@ -296,12 +300,20 @@ where
         tokio::select! {
             // An error of a connection concerns only its client.
             _ = &mut connection => return,
-            () = &mut evicted => return,
+            was_visitor = &mut evicted, if cut_at.is_none() => {
+                if !was_visitor {
+                    return;
+                }
+                is_told = true;
+                is_first_due = false;
+                cut_at = Some(Instant::now() + LAST_RESPONSES_TIMEOUT);
+                connection.change(|connection| connection.as_mut().graceful_shutdown());
+            }
             () = &mut cut_off, if cut_at.is_none() => {
                 // Waiting requests get a response with the reason.
                 is_told = true;
                 is_first_due = false;
-                cut_at = Some(Instant::now() + LAST_ANSWERS_TIME);
+                cut_at = Some(Instant::now() + LAST_RESPONSES_TIMEOUT);
                 connection.change(|connection| connection.as_mut().graceful_shutdown());
             }
             () = tokio::time::sleep_until(cut_at.unwrap_or_else(Instant::now)), if cut_at.is_some() => return,
@@ -312,7 +324,7 @@ where
                 } else {
                     // The request may be in transit, and must be answered.
                     is_first_due = true;
-                    first_request.as_mut().reset(Instant::now() + LAST_ANSWERS_TIME);
+                    first_request.as_mut().reset(Instant::now() + LAST_RESPONSES_TIMEOUT);
                 }
             }
             () = first_request.as_mut(), if is_first_due => {

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use sandcrab_api::Timestamp;
 use sandcrab_api::execute::{End, EndReason, ProcessName, Replaced, RestoredFrom, Usage};
 use sandcrab_api::file::FileType;
-use sandcrab_api::process::{KilledProcess, Process, ProcessStatus};
-use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, StateSource, Status};
+use sandcrab_api::process::{KilledProcess, Process, ProcessMetrics, ProcessStatus};
+use sandcrab_engine::{ExecutionInfo, KillReceipt, Leftover, StateSource, Status, TreeMetrics};
 use sandcrab_workspace::Stat;
 
 /// The exit code if it is unknown.
@@ -65,6 +65,20 @@ pub(crate) fn usage(usage: &sandcrab_engine::Usage) -> Usage {
     }
 }
 
+pub(crate) fn metrics(found: &TreeMetrics) -> ProcessMetrics {
+    ProcessMetrics {
+        processes: found.processes,
+        threads: found.threads,
+        open_files: found.open_files,
+        user_ms: millis(found.user),
+        system_ms: millis(found.system),
+        resident_bytes: found.resident_bytes,
+        read_bytes: found.read_bytes,
+        written_bytes: found.written_bytes,
+        unreadable: (found.unreadable > 0).then_some(found.unreadable),
+    }
+}
+
 pub(crate) fn names(leftovers: &[Leftover]) -> Vec<ProcessName> {
     leftovers
         .iter()
@@ -111,6 +125,7 @@ pub(crate) fn process(info: &ExecutionInfo) -> Process {
         usage: None,
         leftovers: None,
         leftover_count: None,
+        metrics: None,
     }
 }
 

@@ -1,9 +1,10 @@
 //! [`Dispatch`]: selects the application for a request by its host.
 //!
-//! It is above the router, because a router only handles paths. There is one application today, the API; another one
-//! that is selected by its host name, such as the preview of a port, is a branch in [`Dispatch::answer`].
+//! It is above the router, because a router only handles paths. There are two applications: previews of ports, which
+//! have host names of their own, and the API. An application that the program mounts has a path of its own beside the API.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,8 +15,11 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use crate::app::App;
+use crate::layer;
+use crate::preview;
+use crate::router::Routes;
 use crate::routes::execute::{self, EXECUTE_PATH};
-use crate::socket::Inside;
+use crate::socket::SocketRoutes;
 
 /// The route of the multiplexed WebSocket.
 const SOCKET_PATH: &str = "/ws";
@@ -24,35 +28,64 @@ const SOCKET_PATH: &str = "/ws";
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
     api: Router,
-    /// Set if commands are run without the router.
-    direct: Option<App>,
+    /// Set if there are previews.
+    app: Option<App>,
+    /// Whether the routes are those of the native API. Then commands are run without the router.
+    is_native: bool,
+    /// An application of the program that runs the server, and its path.
+    mounted: Option<(&'static str, Router)>,
 }
 
 impl Dispatch {
     /// Creates one that uses only the router.
     #[cfg(test)]
     pub(crate) fn new(api: Router) -> Self {
-        Self { api, direct: None }
+        Self { api, app: None, is_native: false, mounted: None }
     }
 
     /// The applications of a server.
-    pub(crate) fn of(app: &App) -> Self {
-        // A compatible server has a route of its own.
-        let direct = app.compat.is_none().then(|| App::clone(app));
-        Self { api: crate::router::router(app), direct }
+    pub(crate) fn of(app: &App, Routes { router, is_native }: Routes) -> Self {
+        Self { api: router, app: Some(App::clone(app)), is_native, mounted: None }
     }
 
-    /// Answers one request.
-    pub(crate) async fn answer(mut self, mut request: Request<Incoming>) -> Result<Response, Infallible> {
-        if let Some(app) = self.direct.take()
-            && request.method() == Method::POST
-            && request.uri().path() == EXECUTE_PATH
-        {
-            return Ok(execute::answer(app, request.map(Body::new)).await);
+    /// Adds an application of the native API at a path. It gets requests with a valid token only.
+    pub(crate) fn mount(&mut self, path: &'static str, application: Router) {
+        if self.is_native {
+            self.mounted = Some((path, application));
+        }
+    }
+
+    /// Answers one request of a client with this address.
+    pub(crate) async fn answer(
+        mut self,
+        mut request: Request<Incoming>,
+        client: Option<IpAddr>,
+    ) -> Result<Response, Infallible> {
+        if let Some(app) = self.app.take() {
+            // First: a preview has all paths, those of the API included.
+            if let Some(host) = app.previews.host_of(&request) {
+                // On the heap, so that other requests do not reserve space for it.
+                return Ok(Box::pin(preview::answer(app, host, request, client)).await);
+            }
+            if let Err(error) = preview::refuse_loop(&app, request.headers()) {
+                return Ok(preview::refuse(error, request.headers()));
+            }
+            if self.is_native && request.method() == Method::POST && request.uri().path() == EXECUTE_PATH {
+                return Ok(execute::answer(app, request.map(Body::new)).await);
+            }
+            if let Some((path, mut application)) = self.mounted.take()
+                && request.uri().path() == path
+            {
+                let call = async move |request| match application.call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                };
+                return Ok(Box::pin(layer::answer(&app, true, path, request.map(Body::new), call)).await);
+            }
         }
         if request.uri().path() == SOCKET_PATH {
             // Requests over the WebSocket use the same routes.
-            request.extensions_mut().insert(Inside(self.api.clone()));
+            request.extensions_mut().insert(SocketRoutes(self.api.clone()));
         }
         // A router is always ready.
         self.api.call(request).await

@@ -96,6 +96,12 @@ impl ApiError {
             .suggest("create it first: POST /api/terminal/create")
     }
 
+    pub(crate) fn no_service(id: &str) -> Self {
+        Self::new(ErrorCode::ServiceNotFound, format!("service {id:?} not found"))
+            .with("serviceId", id)
+            .suggest("list all services: GET /api/service/list")
+    }
+
     /// An internal error. The client gets no details.
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
         let mut error = Self::new(ErrorCode::InternalError, "internal error; see the log of the server");
@@ -288,14 +294,14 @@ impl From<FileError> for ApiError {
         let code = match e.kind {
             FileErrorKind::InvalidPath
             | FileErrorKind::InvalidOperation
-            | FileErrorKind::Kept
+            | FileErrorKind::Protected
             | FileErrorKind::TooDeep => {
                 return Self::invalid("path", message).with("path", e.path.to_string_lossy());
             }
             FileErrorKind::NameTooLong => ErrorCode::NameTooLong,
             FileErrorKind::NotFound => ErrorCode::FileNotFound,
             FileErrorKind::Exists => ErrorCode::FileExists,
-            FileErrorKind::IsDirectory => ErrorCode::IsDirectory,
+            FileErrorKind::IsDirectory | FileErrorKind::EndsWithSlash => ErrorCode::IsDirectory,
             FileErrorKind::NotDirectory => ErrorCode::NotDirectory,
             FileErrorKind::NotEmpty => ErrorCode::DirectoryNotEmpty,
             FileErrorKind::NotRegular => ErrorCode::NotRegularFile,

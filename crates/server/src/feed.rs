@@ -368,7 +368,7 @@ impl Feed {
     }
 
     fn send(&mut self, event: impl Into<Payload>) {
-        let event = Event { id: Some(self.cursor()), payload: event.into() };
+        let event = Event { id: Some(self.cursor().into()), payload: event.into() };
         self.ready.push_back(Item::Event(Box::new(event)));
     }
 
@@ -437,7 +437,7 @@ pub(crate) fn failed(
         execution_id: Some(execution.id().to_string()),
         timestamp: Timestamp::now(),
     });
-    let event = Event { id: Some(since.unwrap_or_default()), payload: event.into() };
+    let event = Event { id: Some(since.unwrap_or_default().into()), payload: event.into() };
     EventStream::new(stream::iter([Item::Event(Box::new(event))]), origin)
 }
 

@@ -6,9 +6,8 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::PoisonError;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -16,24 +15,29 @@ use base64::Engine as _;
 use sandcrab_api::ErrorCode;
 use sandcrab_engine::{Session, StartError, User};
 use sandcrab_workspace::{Base, FileError, FileErrorKind, Identity, resolve};
-use tokio::sync::oneshot;
 
 use crate::app::App;
-use crate::compat::ImplicitSessions;
 use crate::error::ApiError;
+use crate::file_threads::{self, STEP_TIMEOUT, THREAD_TIMEOUT, run_with};
 use crate::input::{find_session, named_session};
 use crate::sandbox::Sandbox;
-
-/// Maximum number of concurrent operations on files. Each has a thread. Further ones wait.
-pub(crate) const MAX_FILE_OPERATIONS: usize = 32;
 
 /// The sandbox of a request on files, and the session that its header or query names.
 #[derive(Debug)]
 pub(crate) struct Files {
     sandbox: Sandbox,
     named: Result<Option<String>, ApiError>,
-    /// Whether an unknown session means none.
-    implicit_sessions: bool,
+    rules: FileRules,
+}
+
+/// How requests on files are understood. The native API has the default; a layer can put others into the extensions of a
+/// request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FileRules {
+    /// An empty id, and that of a session that does not exist, mean no session.
+    pub(crate) unknown_session_is_none: bool,
+    /// The name of a file decides whether it is binary.
+    pub(crate) type_by_name: bool,
 }
 
 impl FromRequestParts<App> for Files {
@@ -42,16 +46,21 @@ impl FromRequestParts<App> for Files {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let sandbox = Sandbox::from_request_parts(parts, app).await?;
         let named = named_session(None, &parts.headers, parts.uri.query());
-        let implicit_sessions = parts.extensions.get::<ImplicitSessions>().is_some();
-        Ok(Self { sandbox, named, implicit_sessions })
+        let rules = parts.extensions.get().copied().unwrap_or_default();
+        Ok(Self { sandbox, named, rules })
     }
 }
 
 impl Files {
+    /// How the request is understood.
+    pub(crate) fn rules(&self) -> FileRules {
+        self.rules
+    }
+
     /// Finds the session that the body, the header or the query names, in this order. Without one, paths are relative
     /// to the workspace.
     pub(crate) async fn place(self, in_body: Option<String>) -> Result<Place, ApiError> {
-        let is_given = |id: &String| !(self.implicit_sessions && id.is_empty());
+        let is_given = |id: &String| !(self.rules.unknown_session_is_none && id.is_empty());
         let named = match in_body.filter(is_given) {
             Some(id) => named_session(Some(id), &axum::http::HeaderMap::new(), None)?,
             None => self.named?,
@@ -59,7 +68,11 @@ impl Files {
         let sandbox = self.sandbox;
         let session = named.filter(|id| id != sandcrab_api::NO_SESSION);
         let session = match session.map(|id| find_session(&sandbox, &id)).transpose() {
-            Err(error) if self.implicit_sessions && error.code() == ErrorCode::SessionNotFound => None,
+            Err(error)
+                if self.rules.unknown_session_is_none && error.code() == ErrorCode::SessionNotFound =>
+            {
+                None
+            }
             found => found?,
         };
         let place = Place::of_sandbox(sandbox);
@@ -138,6 +151,11 @@ impl Place {
         })
     }
 
+    /// The same paths, with the permissions of the server itself.
+    pub(crate) fn as_server(&self) -> Self {
+        Self { identity: Identity::own(), ..self.clone() }
+    }
+
     /// The directories that must stay: the workspace, the state directory, and what contains them.
     pub(crate) fn kept(&self) -> [PathBuf; 2] {
         [self.sandbox.workspace_path.clone(), self.sandbox.state_dir.clone()]
@@ -160,26 +178,53 @@ impl Place {
     where
         ApiError: From<E>,
     {
-        let permits = Arc::clone(&self.sandbox.file_operations);
-        let permit = permits.acquire_owned().await.map_err(ApiError::internal)?;
+        let permit = self.sandbox.file_threads.permit(THREAD_TIMEOUT).await?;
+        self.run_permitted(permit, operation).await
+    }
+
+    /// The same for a later step of a request, which waits longer for a thread.
+    pub(crate) async fn run_step<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce() -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let permit = self.sandbox.file_threads.permit(STEP_TIMEOUT).await?;
+        self.run_permitted(permit, operation).await
+    }
+
+    /// The same, with a permit, which is dropped at the end of the operation.
+    pub(crate) async fn run_permitted<T: Send + 'static, E>(
+        &self,
+        permit: impl Send + 'static,
+        operation: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, ApiError>
+    where
+        ApiError: From<E>,
+    {
         let identity = self.identity.clone();
-        let (sender, result) = oneshot::channel();
-        let work = move || {
-            let run = || identity.run(operation);
-            let done = match catch_unwind(AssertUnwindSafe(run)) {
-                Ok(Ok(done)) => done.map_err(ApiError::from),
-                Ok(Err(e)) => Err(ApiError::internal(format!("cannot take the identity of the user: {e}"))),
-                Err(panic) => Err(ApiError::panic(panic.as_ref())),
-            };
-            drop(permit);
-            drop(sender.send(done));
+        let work = move || match identity.run(operation) {
+            Ok(done) => done.map_err(ApiError::from),
+            Err(e) => Err(ApiError::internal(format!("cannot take the identity of the user: {e}"))),
         };
-        // Not a blocking thread of the runtime, which panics if it cannot create one.
-        let thread = std::thread::Builder::new().name("sandcrab-files".into());
-        thread.spawn(work).map_err(|_| {
-            ApiError::new(ErrorCode::LimitExceeded, "the machine is out of threads; retry later")
-        })?;
-        result.await.map_err(ApiError::internal)?
+        run_with(permit, work).await?
+    }
+}
+
+/// Removes temporary files and directories of an earlier server, on a thread.
+pub(crate) fn remove_leftovers(sandbox: &Sandbox) {
+    let leftovers = std::mem::take(&mut *sandbox.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
+    if leftovers.is_empty() {
+        return;
+    }
+    let work = move || {
+        for leftover in leftovers {
+            let path = leftover.path().to_owned();
+            if let Err(error) = leftover.remove() {
+                tracing::warn!(%error, path = %path.display(), "a temporary file could not be removed");
+            }
+        }
+    };
+    if let Err(error) = file_threads::spawn(work) {
+        tracing::warn!(%error, "temporary files of an earlier server were not removed");
     }
 }
 

@@ -39,6 +39,17 @@ pub(crate) fn check(request: &Request) -> Result<(), ApiError> {
     check_target(request.uri(), request.headers())
 }
 
+/// Refuses a request to a preview that the program could interpret differently. Other duplicates are its own affair.
+pub(crate) fn check_forwarded<B>(request: &axum::http::Request<B>) -> Result<(), ApiError> {
+    let headers = request.headers();
+    for name in [header::HOST, header::TRANSFER_ENCODING, header::CONTENT_LENGTH] {
+        if headers.get_all(&name).iter().nth(1).is_some() {
+            return Err(ApiError::invalid(name.as_str(), "duplicate header; send it once"));
+        }
+    }
+    check_target(request.uri(), headers)
+}
+
 /// Refuses a second header where one value is read.
 pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), ApiError> {
     // Nearly always every name occurs once.

@@ -1,5 +1,7 @@
 //! Extractors of bodies and path parameters. Their errors name the invalid field.
 
+use std::sync::Arc;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_ENCODING};
@@ -15,6 +17,7 @@ use crate::body::read::read_body;
 use crate::error::ApiError;
 use crate::query::pairs;
 use crate::sandbox::Sandbox;
+use crate::services::Handle;
 
 /// Maximum length of an id or name in a header or query parameter.
 const MAX_NAME_BYTES: usize = 512;
@@ -63,6 +66,10 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let first = bytes.trim_ascii_start().first();
     if matches!(first, Some(b'[' | b'"' | b'0'..=b'9' | b'-' | b't' | b'f' | b'n')) {
         return Err(ApiError::invalid("body", "expected a JSON object"));
+    }
+    // Following the path of every field costs more than parsing, and only errors need it.
+    if let Ok(Object(value)) = serde_json::from_slice(bytes) {
+        return Ok(value);
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|e| {
@@ -132,6 +139,17 @@ async fn segment(parts: &mut Parts, app: &App) -> Result<String, ApiError> {
     }
 }
 
+/// The id in the path, of something that need not exist.
+pub(crate) struct PathId(pub(crate) String);
+
+impl FromRequestParts<App> for PathId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        segment(parts, app).await.map(Self)
+    }
+}
+
 /// The execution named in the path.
 pub(crate) struct PathExecution(pub(crate) Execution);
 
@@ -157,6 +175,18 @@ impl FromRequestParts<App> for PathSession {
         let Ok(sandbox) = Sandbox::from_request_parts(parts, app).await;
         let id = segment(parts, app).await?;
         find_session(&sandbox, &id).map(Self)
+    }
+}
+
+/// The service that the path names.
+pub(crate) struct PathService(pub(crate) Arc<Handle>);
+
+impl FromRequestParts<App> for PathService {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let id = segment(parts, app).await?;
+        app.services.find(&id).map(Self)
     }
 }
 

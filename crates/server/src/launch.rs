@@ -13,7 +13,7 @@ use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
 use sandcrab_engine::{
     CommandSpec, DEFAULT_TIMEOUT_GRACE, Execution, ExecutionId, IdError, LeftoverPolicy, Session,
-    SessionEndPolicy, Stdin, User,
+    SessionEndPolicy, Stdin, User, quoted,
 };
 use sha2::{Digest, Sha256};
 
@@ -177,7 +177,8 @@ pub(crate) async fn user(sandbox: &Sandbox, name: Option<String>) -> Result<Opti
     found.map(Some).map_err(|error| ApiError::invalid("user", error))
 }
 
-fn spec(
+/// Converts a request to the command of the engine.
+pub(crate) fn spec(
     sandbox: &Sandbox,
     request: &mut CommandRequest,
     in_session: bool,
@@ -186,7 +187,7 @@ fn spec(
 ) -> Result<CommandSpec, ApiError> {
     let mut spec = match &request.args {
         None => CommandSpec::shell(request.command.as_bytes()),
-        Some(args) if in_session => CommandSpec::shell(quoted(&request.command, args)),
+        Some(args) if in_session => CommandSpec::shell(quoted(std::iter::once(&request.command).chain(args))),
         Some(args) => CommandSpec::argv(std::iter::once(&request.command).chain(args)),
     };
     spec.background = kind == Kind::Process;
@@ -282,20 +283,6 @@ pub(crate) fn limits(limits: &Limits) -> sandcrab_engine::Limits {
     }
 }
 
-/// Returns a program and its arguments as shell text, with each word quoted.
-fn quoted(command: &str, args: &[String]) -> String {
-    let mut text = String::new();
-    for word in std::iter::once(command).chain(args.iter().map(String::as_str)) {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push('\'');
-        text.push_str(&word.replace('\'', r"'\''"));
-        text.push('\'');
-    }
-    text
-}
-
 /// Sets id and digest, so that an identical request with the same key finds this execution.
 fn set_idempotency(spec: &mut CommandSpec, key: &str, session: Option<&str>, kind: Kind, body: &[u8]) {
     let mut digest = Sha256::new();
@@ -379,12 +366,6 @@ impl Drop for DisconnectGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted() {
-        let args = ["it's".to_owned(), String::new(), "$x; rm".to_owned()];
-        assert_eq!(quoted("echo", &args), r"'echo' 'it'\''s' '' '$x; rm'");
-    }
 
     #[test]
     fn short_commands_are_echoed() {

@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::events::{EventStream, sse};
 use crate::framing;
+use crate::socket;
 
 /// Maximum length of a client's request id.
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -31,7 +32,7 @@ pub(crate) struct RequestId(pub(crate) HeaderValue);
 
 impl RequestId {
     /// Returns the client's request id if it is safe to log, otherwise a new one.
-    fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         let own = headers.get(REQUEST_ID_HEADER).filter(|value| {
             let fit = |byte: &u8| byte.is_ascii_graphic();
             !value.is_empty() && value.len() <= MAX_REQUEST_ID_BYTES && value.as_bytes().iter().all(fit)
@@ -113,7 +114,9 @@ where
             Err(refusal) => refusal,
         }
     };
-    if !is_multiplexed && let Some(items) = EventStream::take(&mut response) {
+    if is_multiplexed {
+        response = socket::limited(response, &method, route);
+    } else if let Some(items) = EventStream::take(&mut response) {
         sse::respond(&mut response, items, app.outgoing.clone());
     }
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {

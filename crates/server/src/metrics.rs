@@ -1,7 +1,7 @@
 //! [`Metrics`]: the metrics of the server.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use sandcrab_engine::Health;
+use sandcrab_engine::{Health, TreeMetrics};
 
 use crate::app::AppState;
 
@@ -46,6 +46,8 @@ pub(crate) struct Metrics {
     outgoing: Gauge,
     panics: Gauge,
     health: HealthMetrics,
+    processes: ProcessTotals,
+    services: Family<ServiceLabels, Gauge>,
 }
 
 /// The content of `/api/health` as metrics.
@@ -57,6 +59,57 @@ struct HealthMetrics {
     state_directory_present: Gauge,
     state_directory_free_bytes: Gauge,
     problems: Family<ProblemLabels, Gauge>,
+}
+
+/// Totals of the live processes of all executions. Not per execution, so that their number is bounded.
+#[derive(Default)]
+struct ProcessTotals {
+    processes: Gauge,
+    threads: Gauge,
+    open_files: Gauge,
+    resident_bytes: Gauge,
+    read_bytes: Gauge,
+    written_bytes: Gauge,
+    cpu_seconds: Gauge<f64, AtomicU64>,
+}
+
+impl ProcessTotals {
+    fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        for (name, help, gauge) in [
+            ("processes", "Live processes of all executions", &this.processes),
+            ("processes_threads", "Their threads", &this.threads),
+            ("processes_open_files", "Their open descriptors", &this.open_files),
+            ("processes_resident_bytes", "Sum of their resident set sizes", &this.resident_bytes),
+            ("processes_read_bytes", "Bytes that they have read from disks", &this.read_bytes),
+            ("processes_written_bytes", "Bytes that they have written to disks", &this.written_bytes),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        registry.register(
+            "processes_cpu_seconds",
+            "CPU time of live processes and of children they have waited for",
+            this.cpu_seconds.clone(),
+        );
+        this
+    }
+
+    fn set(&self, found: &TreeMetrics) {
+        let set = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        set(&self.processes, found.processes);
+        set(&self.threads, found.threads);
+        set(&self.open_files, found.open_files);
+        set(&self.resident_bytes, found.resident_bytes);
+        set(&self.read_bytes, found.read_bytes);
+        set(&self.written_bytes, found.written_bytes);
+        self.cpu_seconds.set((found.user + found.system).as_secs_f64());
+    }
+}
+
+/// The state of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServiceLabels {
+    state: &'static str,
 }
 
 /// A current problem.
@@ -134,6 +187,9 @@ impl Default for Metrics {
             "Bytes of answers that wait for clients to take them",
             outgoing.clone(),
         );
+        let services = Family::default();
+        registry.register("services", "Services by state", services.clone());
+        let processes = ProcessTotals::register(&mut registry);
         let health = HealthMetrics::register(&mut registry);
         Self {
             registry,
@@ -146,6 +202,8 @@ impl Default for Metrics {
             outgoing,
             panics,
             health,
+            processes,
+            services,
         }
     }
 }
@@ -163,7 +221,12 @@ impl Metrics {
     }
 
     /// All metrics in the Prometheus format.
-    pub(crate) fn write(&self, app: &AppState) -> String {
+    pub(crate) fn write(&self, app: &AppState, processes: &TreeMetrics) -> String {
+        self.processes.set(processes);
+        self.services.clear();
+        for snapshot in app.services.all() {
+            self.services.get_or_create(&ServiceLabels { state: snapshot.service.state.as_str() }).inc();
+        }
         let set = |gauge: &Gauge, value: usize| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         let health = app.sandbox.engine.health();
         self.health.set(&health);

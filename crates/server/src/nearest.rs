@@ -22,7 +22,9 @@ pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>)
     };
     let most = (given.len() / 3).max(2);
     let near = known.into_iter().map(|name| (distance(name), name)).filter(|(distance, _)| *distance <= most);
-    near.min_by_key(|(distance, name)| (*distance, name.len())).map(|(_, name)| name)
+    // Of `path` and `pathBase64`, the latter is meant by `pathBase64s`, although both are its beginning.
+    let edits = |name: &str| strsim::damerau_levenshtein(&given, &folded(name));
+    near.min_by_key(|(distance, name)| (*distance, edits(name), name.len())).map(|(_, name)| name)
 }
 
 /// Returns whether `short` is an abbreviation: its letters occur in this order, beginning with the first
@@ -66,6 +68,14 @@ mod tests {
             ("☃", None),
         ] {
             assert_eq!(nearest(given, known), meant, "{given}");
+        }
+    }
+
+    #[test]
+    fn of_two_beginnings_the_longer_one_is_meant() {
+        for known in [["path", "pathBase64"], ["pathBase64", "path"]] {
+            assert_eq!(nearest("pathBase64s", known), Some("pathBase64"));
+            assert_eq!(nearest("paths", known), Some("path"));
         }
     }
 }

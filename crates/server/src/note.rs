@@ -11,9 +11,9 @@ pub(crate) struct ExecutionNote {
     /// Default encoding of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) encoding: Option<Encoding>,
-    /// The temporary directory of a clone, in base64.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) clone: Option<String>,
+    /// Whether it is the git of a clone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_clone: bool,
 }
 
 /// The note of a session.

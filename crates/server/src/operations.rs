@@ -16,15 +16,16 @@ use crate::error::ApiError;
 use crate::query::pairs;
 
 use ErrorCode::{
-    BodyTooLarge, CommandNotFound, DirectoryNotEmpty, ExecutionConflict, ExecutionLost, FileExists,
-    FileNotFound, FileSystemError, GitAuthFailed, GitBranchNotFound, GitNetworkError, GitOperationFailed,
-    GitRepositoryNotFound, InvalidCommand, InvalidGitUrl, InvalidPort, IsDirectory, LimitExceeded,
+    BackupExpired, BackupNotFound, BackupTransferFailed, BodyTooLarge, CommandNotFound, DirectoryNotEmpty,
+    ExecutionConflict, ExecutionLost, FileExists, FileNotFound, FileSystemError, GitAuthFailed,
+    GitBranchNotFound, GitNetworkError, GitOperationFailed, GitRepositoryNotFound, InvalidArchive,
+    InvalidBackupConfig, InvalidCommand, InvalidGitUrl, InvalidPort, IsDirectory, LimitExceeded,
     LimitNotSupported, NameTooLong, NoShell, NoSpace, NotDirectory, NotRegularFile, NotSupported,
-    PermissionDenied, PreconditionFailed, ProcessAlreadyExists, ProcessEnded, ProcessNotFound,
-    ProcessNotStarted, RangeNotSatisfiable, ReadOnly, ResourceBusy, SessionAlreadyExists, SessionDestroyed,
-    SessionNotFound, SessionTerminated, ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen,
-    TerminalInputFull, TerminalNotFound, TooManyLinks, Unauthorized, UpgradeRequired, ValidationFailed,
-    WaitTimeout,
+    PermissionDenied, PortAlreadyExposed, PortNotExposed, PreconditionFailed, ProcessAlreadyExists,
+    ProcessEnded, ProcessNotFound, ProcessNotStarted, RangeNotSatisfiable, ReadOnly, ResourceBusy,
+    ServiceAlreadyExists, ServiceNotFound, SessionAlreadyExists, SessionDestroyed, SessionNotFound,
+    SessionTerminated, ShuttingDown, StateDirMissing, StateTooLarge, StdinNotOpen, TerminalInputFull,
+    TerminalNotFound, TooManyLinks, Unauthorized, UpgradeRequired, ValidationFailed, WaitTimeout,
 };
 
 /// Errors of every operation: invalid headers or query parameters, missing token, forbidden origin.
@@ -148,6 +149,38 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ),
     ("GET /api/ports", &[&[LimitExceeded]]),
     ("POST /api/port-watch", &[BODY, &[InvalidPort, ProcessNotFound]]),
+    (
+        "POST /api/port/expose",
+        &[BODY, &[InvalidPort, PortAlreadyExposed, ProcessNotFound, ProcessEnded, NoSpace, StateDirMissing]],
+    ),
+    ("POST /api/port/unexpose", &[BODY, &[InvalidPort, PortNotExposed, NoSpace, StateDirMissing]]),
+    ("GET /api/port/exposed", &[]),
+    (
+        "POST /api/service/start",
+        &[
+            BODY,
+            START,
+            COMMAND,
+            &[ServiceAlreadyExists, InvalidPort, WaitTimeout, ProcessEnded, StateTooLarge, ServiceNotFound],
+        ],
+    ),
+    ("GET /api/service/list", &[&[LimitExceeded]]),
+    ("GET /api/service/{id}", &[&[ServiceNotFound]]),
+    (
+        "DELETE /api/service/{id}",
+        &[CONTROL, &[ServiceNotFound, ShuttingDown, NoSpace, StateDirMissing, ExecutionLost]],
+    ),
+    ("GET /api/service/{id}/health", &[&[ServiceNotFound]]),
+    (
+        "POST /api/service/{id}/stop",
+        &[BODY, CONTROL, &[ServiceNotFound, ShuttingDown, NoSpace, StateDirMissing, ExecutionLost]],
+    ),
+    (
+        "POST /api/service/{id}/restart",
+        &[BODY, CONTROL, START, COMMAND, &[ServiceNotFound, ShuttingDown, StateTooLarge]],
+    ),
+    ("GET /api/service/{id}/logs", &[&[ServiceNotFound, ProcessNotFound, LimitExceeded]]),
+    ("GET /api/service/{id}/stream", &[&[ServiceNotFound, LimitExceeded]]),
     ("POST /api/session/create", &[BODY, START, &[NameTooLong, SessionAlreadyExists, InvalidCommand]]),
     ("GET /api/session/list", &[&[LimitExceeded]]),
     ("POST /api/session/delete", &[BODY, &[SessionNotFound]]),
@@ -164,6 +197,37 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/replace", &[BODY, PATH, &[NotRegularFile]]),
     ("POST /api/watch", &[BODY, PATH, &[ShuttingDown]]),
     ("POST /api/watch/check", &[BODY, PATH]),
+    (
+        "POST /api/backup/create",
+        &[BODY, PATH, CHANGE, &[InvalidBackupConfig, PreconditionFailed, ShuttingDown]],
+    ),
+    (
+        "POST /api/backup/restore",
+        &[
+            BODY,
+            PATH,
+            CHANGE,
+            &[
+                BackupExpired,
+                BackupNotFound,
+                BackupTransferFailed,
+                InvalidArchive,
+                InvalidBackupConfig,
+                ShuttingDown,
+            ],
+        ],
+    ),
+    (
+        "POST /api/backup/upload-parts",
+        &[
+            BODY,
+            PATH,
+            CONTENT,
+            &[BackupExpired, BackupNotFound, BackupTransferFailed, InvalidBackupConfig, ShuttingDown],
+        ],
+    ),
+    ("GET /api/backup/list", &[&[LimitExceeded, FileSystemError]]),
+    ("DELETE /api/backup/{id}", &[&[BackupNotFound, LimitExceeded, FileSystemError, ReadOnly]]),
     ("POST /api/env", &[BODY, &[InvalidCommand, NoSpace]]),
     ("POST /api/exists", &[BODY, PATH]),
     ("POST /api/stat", &[BODY, PATH]),
@@ -171,6 +235,8 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("POST /api/read/stream", &[BODY, PATH, CONTENT]),
     ("GET /api/file", &[PATH, CONTENT, &[RangeNotSatisfiable, PreconditionFailed]]),
     ("PUT /api/file", &[BODY, PATH, CHANGE, &[PreconditionFailed]]),
+    ("GET /api/folder", &[PATH, &[BodyTooLarge]]),
+    ("PUT /api/folder", &[BODY, PATH, CHANGE, &[InvalidArchive]]),
     ("POST /api/list-files", &[BODY, PATH]),
     ("POST /api/write", &[BODY, PATH, CHANGE]),
     ("POST /api/delete", &[BODY, PATH, CHANGE]),

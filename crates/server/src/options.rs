@@ -25,7 +25,7 @@ pub(crate) fn check(request: &CommandRequest, route: Route) -> Result<(), ApiErr
         (Route::Start, Some(false)) => {
             return Err(ApiError::invalid(
                 "background",
-                "a process runs in the background; use POST /api/execute",
+                "a process always runs in the background; use POST /api/execute to wait for its end",
             ));
         }
         _ => {}

@@ -37,7 +37,7 @@ impl Origin {
     pub(crate) fn log_broken_off(&self, why: &dyn std::fmt::Display) {
         let Self { request, execution } = self;
         let execution = execution.as_ref().map(ExecutionId::as_str);
-        tracing::warn!(request = request.as_str(), execution, %why, "an answer broke off");
+        tracing::warn!(request = request.as_str(), execution, %why, "a response was interrupted");
     }
 }
 

@@ -92,7 +92,7 @@ impl ResponseOutput {
         encoding: Encoding,
         piece_bytes: u64,
     ) -> Result<(Self, u64), ReadError> {
-        match execution.info().output_bytes {
+        match execution.output_bytes() {
             // The journal of a command without output need not be read.
             0 => return Ok((Self::empty(encoding), 0)),
             bytes if bytes <= limit.min(piece_bytes) => {

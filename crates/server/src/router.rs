@@ -11,11 +11,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::compat::Compat;
 use crate::error::ApiError;
 use crate::layer::{self, Outermost};
 use crate::routes::{
-    environment, events, execute, file, find, git, logs, output, port, process, recording, replace, screen,
-    search, service, session, socket, stdin, terminal, terminal_input, terminal_socket, watch,
+    backup, environment, events, execute, exposure, file, find, git, logs, output, port, process, recording,
+    replace, screen, search, server, service, session, socket, stdin, terminal, terminal_input,
+    terminal_socket, watch,
 };
 use crate::{document, operations};
 
@@ -66,6 +68,17 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(git::push))
         .routes(routes!(port::list))
         .routes(routes!(port::watch))
+        .routes(routes!(exposure::expose))
+        .routes(routes!(exposure::unexpose))
+        .routes(routes!(exposure::list))
+        .routes(routes!(service::start))
+        .routes(routes!(service::list))
+        .routes(routes!(service::get, service::delete))
+        .routes(routes!(service::health))
+        .routes(routes!(service::stop))
+        .routes(routes!(service::restart))
+        .routes(routes!(service::logs))
+        .routes(routes!(service::stream))
         .routes(routes!(session::create))
         .routes(routes!(session::list))
         .routes(routes!(session::delete))
@@ -80,12 +93,17 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(watch::watch))
         .routes(routes!(watch::check))
         .routes(routes!(environment::set))
+        .routes(routes!(backup::create))
+        .routes(routes!(backup::restore))
+        .routes(routes!(backup::upload_parts))
+        .routes(routes!(backup::list))
+        .routes(routes!(backup::delete))
         .merge(file::routes())
-        .routes(routes!(service::ping))
-        .routes(routes!(service::version))
-        .routes(routes!(service::health))
-        .routes(routes!(service::metrics))
-        .routes(routes!(service::openapi))
+        .routes(routes!(server::ping))
+        .routes(routes!(server::version))
+        .routes(routes!(server::health))
+        .routes(routes!(server::metrics))
+        .routes(routes!(server::openapi))
         .routes(routes!(events::events))
         .routes(routes!(socket::socket))
         .routes(routes!(terminal_socket::open))
@@ -105,18 +123,27 @@ pub(crate) fn openapi_json() -> String {
     format!("{:#}\n", openapi())
 }
 
-/// Builds the router of all routes.
-pub(crate) fn router(app: &App) -> Router {
+/// The routes of a server.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    pub(crate) router: Router,
+    /// Whether they are those of the native API.
+    pub(crate) is_native: bool,
+}
+
+/// Builds the router of all routes. This is the only code that knows the mode: others must not depend on it.
+pub(crate) fn router(app: &App, compat: Option<&Compat>) -> Routes {
     let (routes, _) = routes().split_for_parts();
     let routes = routes
         // Refuses query parameters that the document does not declare.
         .route_layer(axum::middleware::from_fn(operations::check))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
-    match &app.compat {
+    let router = match compat {
         Some(compat) => compat.router(routes, |routes| layered(routes, app)),
         None => layered(routes, app),
-    }
+    };
+    Routes { router, is_native: compat.is_none() }
 }
 
 /// Adds what all routes share, as one layer: the router allocates and clones each layer, and all layers inside it,

@@ -6,17 +6,20 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use sandcrab_engine::{Engine, User};
-use sandcrab_workspace::WORKSPACE;
-use tokio::sync::Semaphore;
+use sandcrab_workspace::staging::{Leftover, Records};
+use sandcrab_workspace::{WORKSPACE, is_directory_without_waiting};
 
 use crate::app::App;
 use crate::config::{Defaults, ServerConfig};
-use crate::files::MAX_FILE_OPERATIONS;
+use crate::file_threads::FileThreads;
+
+/// Name of the file with the temporary names in use, in the state directory.
+const STAGED: &str = "staged";
 
 /// The sandbox of a request. A handle.
 #[derive(Debug, Clone)]
@@ -34,8 +37,12 @@ pub(crate) struct SandboxState {
     pub(crate) state_dir: PathBuf,
     /// Default user of commands; `None` for the user of the server.
     pub(crate) run_as: Option<User>,
-    /// Permits of operations on files.
-    pub(crate) file_operations: Arc<Semaphore>,
+    /// Threads for operations on files.
+    pub(crate) file_threads: FileThreads,
+    /// Temporary names in use.
+    pub(crate) records: Records,
+    /// What an earlier server left behind, until it is removed.
+    pub(crate) leftovers: Mutex<Vec<Leftover>>,
     /// Default limits of commands.
     pub(crate) defaults: Defaults,
     /// The initial environment of the server.
@@ -46,13 +53,20 @@ pub(crate) struct SandboxState {
 
 impl Sandbox {
     pub(crate) fn new(engine: Engine, config: &ServerConfig) -> Self {
+        let (records, leftovers) =
+            Records::open(&config.engine.state_dir.join(STAGED)).unwrap_or_else(|error| {
+                tracing::warn!(%error, "temporary files will stay after a crash");
+                (Records::none(), Vec::new())
+            });
         Self(Arc::new(SandboxState {
             engine,
+            records,
+            leftovers: Mutex::new(leftovers),
             workspace: config.engine.cwd.to_string_lossy().into_owned(),
             workspace_path: config.engine.cwd.clone(),
             state_dir: config.engine.state_dir.clone(),
             run_as: config.engine.run_as.clone(),
-            file_operations: Arc::new(Semaphore::new(MAX_FILE_OPERATIONS)),
+            file_threads: FileThreads::default(),
             defaults: config.defaults.clone(),
             given_env: config.engine.env.clone(),
             environment: tokio::sync::Mutex::new(()),
@@ -61,7 +75,7 @@ impl Sandbox {
 
     /// Whether `/workspace` is a directory of the machine. It may be created at any time.
     pub(crate) fn has_workspace_directory(&self) -> bool {
-        self.workspace_path == Path::new(WORKSPACE) || Path::new(WORKSPACE).is_dir()
+        self.workspace_path == Path::new(WORKSPACE) || is_directory_without_waiting(Path::new(WORKSPACE))
     }
 
     /// The working directory that a command names. `/workspace` means the workspace if the machine has no such

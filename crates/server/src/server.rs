@@ -14,6 +14,7 @@ use crate::config::{Listen, ServerConfig};
 use crate::connections::{Connections, Drain};
 use crate::dispatch::Dispatch;
 use crate::listening::Listening;
+use crate::preview::Previews;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -44,6 +45,9 @@ pub enum ServeError {
     /// The stored changes of `/api/env` cannot be read.
     #[error("failed to read environment.json in the state directory: {0}; repair or remove it")]
     Environment(io::Error),
+    /// The stored exposed ports cannot be read.
+    #[error("failed to read previews.json in the state directory: {0}; repair or remove it")]
+    Previews(io::Error),
     /// The path of the socket is taken by another kind of file.
     #[error("{} exists and is not a socket; choose another path", .0.display())]
     NotASocket(PathBuf),
@@ -64,22 +68,33 @@ impl Server {
         // In this order: a conflict about the state directory is a better error than one about the port.
         let engine = open_engine(&config).await?;
         let listening = Listening::bind(&config.listen).await?;
-        Ok(Self::new(engine, listening, config))
+        Self::new(engine, listening, config)
     }
 
     /// Opens the state directory and continues with an inherited listening socket.
     pub async fn start_on(config: ServerConfig, listening: Listening) -> Result<Self, ServeError> {
         let engine = open_engine(&config).await?;
-        Ok(Self::new(engine, listening, config))
+        Self::new(engine, listening, config)
     }
 
-    fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Self {
+    fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Result<Self, ServeError> {
         config.listen = listening.address().clone();
-        let app = AppState::new(engine, &config);
+        let previews = Previews::open(&config).map_err(ServeError::Previews)?;
+        let app = AppState::new(engine, &config, previews);
         crate::terminal::adopt(&app);
-        crate::git::clone::remove_interrupted(&app);
-        let dispatch = Dispatch::of(&app);
-        Self { app, dispatch, listening, config }
+        let started = Arc::clone(&app);
+        app.tasks.spawn(async move {
+            // In this order: git must not write to what is removed.
+            crate::git::clone::end_interrupted(&started).await;
+            crate::files::remove_leftovers(&started.sandbox);
+        });
+        crate::preview::adopt(&app);
+        crate::services::adopt(&app);
+        // Before the first backup begins.
+        app.backups.clean_up();
+        app.tasks.spawn(crate::backups::run_expiry(Arc::clone(&app)));
+        let dispatch = Dispatch::of(&app, crate::router::router(&app, config.compat.as_ref()));
+        Ok(Self { app, dispatch, listening, config })
     }
 
     /// The address, with the actual port.
@@ -90,6 +105,17 @@ impl Server {
     /// The listening socket.
     pub fn listening(&self) -> &Listening {
         &self.listening
+    }
+
+    /// Serves an application at a path, besides the native API. It gets requests that passed the checks of host, origin and
+    /// token. A server that imitates another one does not serve it, because the application uses the native API.
+    pub fn mount(&mut self, path: &'static str, application: axum::Router) {
+        self.dispatch.mount(path, application);
+    }
+
+    /// A token that is cancelled when the server begins to stop.
+    pub fn stop_token(&self) -> tokio_util::sync::CancellationToken {
+        self.app.stopping.token()
     }
 
     /// The engine.
@@ -108,11 +134,11 @@ impl Server {
         self.run_until(stop, pending()).await
     }
 
-    /// The same; when `hurry` is ready, it stops without waiting.
+    /// The same; when `stop_now` is ready, it stops without waiting.
     pub async fn run_until(
         self,
         stop: impl Future<Output = ()> + Send,
-        hurry: impl Future<Output = ()> + Send,
+        stop_now: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let Self { app, dispatch, listening, config } = self;
         let connections = Arc::clone(&app.connections);
@@ -121,13 +147,13 @@ impl Server {
         let drain = Drain {
             window: config.drain_window,
             first: end_executions(&app.sandbox.engine, SIGTERM, config.stop_executions),
-            hurried: end_executions(
+            at_once: end_executions(
                 &app.sandbox.engine,
                 SIGKILL,
                 config.stop_executions.map(|_| Duration::ZERO),
             ),
         };
-        clients.run(listening, stop, drain, hurry).await;
+        clients.run(listening, stop, drain, stop_now).await;
         app.tasks.close();
         drop(tokio::time::timeout(LAST_TASKS_TIME, app.tasks.wait()).await);
         Ok(())

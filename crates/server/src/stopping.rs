@@ -25,6 +25,11 @@ impl Stopping {
         self.stopping.is_cancelled()
     }
 
+    /// A token that is cancelled when new work is refused.
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.stopping.child_token()
+    }
+
     /// Waits until new work is refused.
     pub(crate) async fn begun(&self) {
         self.stopping.cancelled().await;

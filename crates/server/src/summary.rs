@@ -113,7 +113,7 @@ where
     T: Send + 'static,
     E: From<ReadError> + Send + 'static,
 {
-    if execution.info().output_bytes <= INLINE_READ_BYTES {
+    if execution.output_bytes() <= INLINE_READ_BYTES {
         return read(execution);
     }
     let execution = execution.clone();
@@ -193,7 +193,7 @@ async fn with_output(error: ApiError, launch: &Launch, outgoing: &Outgoing) -> R
     let limit = usize::try_from(launch.max_output_bytes).unwrap_or(usize::MAX).min(most);
     let output = match with_retries(|| ready(launch.execution.output(limit))).await {
         Err(ReadError::OutOf(_)) => {
-            return Ok(error.with("truncatedBytes", launch.execution.info().output_bytes));
+            return Ok(error.with("truncatedBytes", launch.execution.output_bytes()));
         }
         output => output?,
     };

@@ -83,20 +83,22 @@ fn copy_entry(
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
-            let from = rustix::fs::openat(from, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+            let from =
+                rustix::fs::openat(from, name, flags | OFlags::DIRECTORY, Mode::empty()).map_err(replaced)?;
             rustix::fs::mkdirat(to, new, Mode::RWXU)?;
             let to = rustix::fs::openat(to, new, flags | OFlags::DIRECTORY, Mode::empty())?;
             Ok(Some(Level { entries: Dir::read_from(&from)?, from, to, stat }))
         }
         FileType::Symlink => {
-            let target = rustix::fs::readlinkat(from, name, Vec::new())?;
+            let target = rustix::fs::readlinkat(from, name, Vec::new()).map_err(replaced)?;
             rustix::fs::symlinkat(&target, to, new)?;
             own(to, new, &stat, attributes)?;
             Ok(None)
         }
         FileType::RegularFile => {
-            let mut source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
-            // It may have been replaced.
+            let source = rustix::fs::openat(from, name, flags, Mode::empty()).map_err(replaced)?;
+            let mut source = File::from(source);
+            // A FIFO can be opened.
             if FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode) != FileType::RegularFile {
                 return Err(Errno::NOENT);
             }
@@ -114,6 +116,14 @@ fn copy_entry(
             own(to, new, &stat, attributes)?;
             Ok(None)
         }
+    }
+}
+
+/// An entry that others replace by one of another type does not exist any more.
+fn replaced(errno: Errno) -> Errno {
+    match errno {
+        Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::INVAL => Errno::NOENT,
+        other => other,
     }
 }
 

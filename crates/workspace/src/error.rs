@@ -25,8 +25,8 @@ pub enum FileErrorKind {
     InvalidPath,
     /// The operation is not possible with this path, such as moving a directory into itself.
     InvalidOperation,
-    /// The directory must stay: it is, or contains, the root, the workspace or the state directory.
-    Kept,
+    /// The directory cannot be deleted, moved or replaced: it is, or contains, the root, the workspace or the state directory.
+    Protected,
     /// The tree has too many levels.
     TooDeep,
     /// The path, or a name in it, is too long.
@@ -37,6 +37,8 @@ pub enum FileErrorKind {
     Exists,
     /// The path is a directory.
     IsDirectory,
+    /// The path of a file ends with a slash.
+    EndsWithSlash,
     /// The path, or a parent of it, is not a directory.
     NotDirectory,
     /// The directory is not empty.
@@ -70,14 +72,15 @@ impl FileErrorKind {
         let fixed = match self {
             Self::InvalidPath => "not a valid path; expected at least one character, and no NUL byte",
             Self::InvalidOperation => "the operation is not possible with this path",
-            Self::Kept => {
-                "the directory must stay; it is, or contains, the root, the workspace or the state directory"
+            Self::Protected => {
+                "the directory is protected: it is, or contains, the root, the workspace or the state directory"
             }
             Self::TooDeep => "the tree has more than 512 levels; use a command instead",
             Self::NameTooLong => "the path is too long; at most 4,095 bytes, and 255 bytes for each name",
             Self::NotFound => "no such file or directory",
             Self::Exists => "the file exists",
             Self::IsDirectory => "it is a directory",
+            Self::EndsWithSlash => "the path of a file cannot end with a slash; add the name of the file",
             Self::NotDirectory => "it, or a parent of it, is not a directory",
             Self::NotEmpty => "the directory is not empty",
             Self::NotRegular => "it is not a regular file but a FIFO, socket or device",

@@ -82,12 +82,49 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn names(root: &Path, options: &FindOptions) -> Vec<String> {
+    fn find_names(root: &Path, options: &FindOptions) -> Vec<String> {
         let found = find(root, options, &Cancel::default()).unwrap();
         let name = |path: &PathBuf| path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
         found.paths.iter().map(name).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// `?` is one byte, as in ripgrep, `*` any number of them, and an escaped character is itself.
+        #[test]
+        fn globs_match_as_in_a_shell(
+            names in prop::collection::hash_set("[ab*?\\[!]{1,4}", 1..12),
+            glob in prop::collection::vec(prop_oneof![Just("?"), Just("*"), Just("a"), Just("b"), Just("\\*"), Just("\\?"), Just("\\["), Just("\\!")], 1..4),
+        ) {
+            let root = tempfile::tempdir().unwrap();
+            for name in &names {
+                fs::write(root.path().join(name), "").unwrap();
+            }
+            let walk = WalkOptions { globs: vec![glob.concat()], ..WalkOptions::default() };
+            let options = FindOptions { walk, limit: 100, max_bytes: 10_000, ..FindOptions::default() };
+            let mut expected: Vec<_> = names.into_iter().filter(|name| matches(&glob, name)).collect();
+            expected.sort();
+            prop_assert_eq!(find_names(root.path(), &options), expected);
+        }
+    }
+
+    fn matches(glob: &[&str], name: &str) -> bool {
+        let Some((first, others)) = glob.split_first() else { return name.is_empty() };
+        let mut rest = name.chars();
+        match *first {
+            "*" => name
+                .char_indices()
+                .map(|(at, _)| at)
+                .chain([name.len()])
+                .any(|at| matches(others, &name[at..])),
+            "?" => rest.next().is_some() && matches(others, rest.as_str()),
+            one => rest.next() == one.chars().last() && matches(others, rest.as_str()),
+        }
     }
 
     #[test]
@@ -102,15 +139,15 @@ mod tests {
         fs::write(at("x.log"), "").unwrap();
         symlink("a", at("link")).unwrap();
         let all = FindOptions { limit: 100, max_bytes: 10_000, ..FindOptions::default() };
-        assert_eq!(names(root.path(), &all), ["a", "a/b.rs", "a/z.rs", "a.txt", "link"]);
+        assert_eq!(find_names(root.path(), &all), ["a", "a/b.rs", "a/z.rs", "a.txt", "link"]);
         let of_type =
-            |file_type| names(root.path(), &FindOptions { file_type: Some(file_type), ..all.clone() });
+            |file_type| find_names(root.path(), &FindOptions { file_type: Some(file_type), ..all.clone() });
         assert_eq!(of_type(FileType::Directory), ["a", "a/b.rs"]);
         assert_eq!(of_type(FileType::Symlink), ["link"]);
         let walk = |globs: &[&str], visits_hidden, respects_ignore_files| {
             let globs = globs.iter().map(|&glob| glob.to_owned()).collect();
             let walk = WalkOptions { globs, visits_hidden, respects_ignore_files };
-            names(root.path(), &FindOptions { walk, ..all.clone() })
+            find_names(root.path(), &FindOptions { walk, ..all.clone() })
         };
         assert_eq!(walk(&["*.rs"], false, true), ["a/b.rs", "a/z.rs"]);
         assert_eq!(walk(&["!a"], false, true), ["a.txt", "link"]);
@@ -127,7 +164,7 @@ mod tests {
             fs::write(root.path().join(name), "").unwrap();
         }
         let two = FindOptions { limit: 2, max_bytes: 10_000, ..FindOptions::default() };
-        assert_eq!(names(root.path(), &two), ["a", "b"]);
+        assert_eq!(find_names(root.path(), &two), ["a", "b"]);
         assert!(find(root.path(), &two, &Cancel::default()).unwrap().is_truncated);
         let three = FindOptions { limit: 3, ..two.clone() };
         assert!(!find(root.path(), &three, &Cancel::default()).unwrap().is_truncated);

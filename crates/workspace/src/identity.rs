@@ -46,7 +46,7 @@ struct Restore {
 }
 
 impl Restore {
-    fn take(to: &Credentials) -> io::Result<Given> {
+    fn take(to: &Credentials) -> io::Result<RestoreOnDrop> {
         let before = Self {
             uid: rustix::process::geteuid(),
             gid: rustix::process::getegid(),
@@ -55,7 +55,7 @@ impl Restore {
         set_thread_groups(&to.groups)?;
         // From here on, a failure restores what has been changed. The real and saved ids stay, so that the thread can
         // return, and commands of the user can neither signal nor trace it.
-        let restore = Given(before);
+        let restore = RestoreOnDrop(before);
         set_thread_res_gid(restore.0.gid, to.gid, restore.0.gid)?;
         set_thread_res_uid(restore.0.uid, to.uid, restore.0.uid)?;
         Ok(restore)
@@ -70,9 +70,9 @@ impl Restore {
 }
 
 /// Gives the identity back to the thread when it is dropped, also after a panic.
-struct Given(Restore);
+struct RestoreOnDrop(Restore);
 
-impl Drop for Given {
+impl Drop for RestoreOnDrop {
     fn drop(&mut self) {
         if self.0.give_back().is_err() {
             // The thread would act as another user in later operations.

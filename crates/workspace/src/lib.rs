@@ -26,6 +26,7 @@
 //!
 //! Every limit is a public constant beside the operation that it bounds.
 
+mod archive;
 mod copy;
 mod error;
 mod find;
@@ -40,13 +41,20 @@ mod read;
 mod remove;
 mod replace;
 mod search;
-mod staging;
+pub mod staging;
 mod stat;
 mod transfer;
+mod uuid;
 mod walk;
 mod watch;
 mod write;
 
+pub use archive::{
+    ArchiveError, ArchiveFormat, COMPRESSION_LEVEL, Compression, MAX_COMPRESSION_THREADS, MAX_ENTRIES,
+    MAX_EXCLUDES, MAX_EXTENSION_BYTES, MAX_OPEN_XATTR_BYTES, MAX_SEGMENTS, MAX_TRACKED_LINKS,
+    MAX_UNPACKED_BYTES, MAX_WINDOW_LOG, PackOptions, Packed, PieceReader, ReservingWriter, Target, Unpacked,
+    check_folder, pack,
+};
 pub use error::{FileError, FileErrorKind};
 pub use find::{FindOptions, Found, MAX_FOUND_PATHS, find};
 pub use identity::Identity;
@@ -64,11 +72,12 @@ pub use replace::{
 };
 pub use search::{
     FileMatches, MAX_CONTEXT_LINES, MAX_MATCHES, MAX_SEARCHED_LINE_BYTES, MAX_SHOWN_LINE_BYTES, Match,
-    SearchError, SearchOptions, SearchSummary, check_search, search,
+    SearchError, SearchOptions, SearchReceiver, SearchSummary, check_search, search,
 };
-pub use staging::{Staging, discard};
-pub use stat::{FileType, Stat, check_directory, etag, exists, stat};
+pub use staging::{Record, Records, Staging};
+pub use stat::{FileType, Stat, check_directory, etag, exists, is_directory_without_waiting, stat};
 pub use transfer::{copy, rename};
+pub use uuid::uuid;
 pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};
 pub use watch::{
     CHECK_IDLE_TIMEOUT, COALESCE_WINDOW, Change, ChangeKind, CheckError, CheckStatus, Checked, Checks,

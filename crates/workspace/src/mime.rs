@@ -31,6 +31,15 @@ impl FileKind {
         };
         Self { mime_type: mime_type.to_owned(), is_binary }
     }
+
+    /// Returns the type by the name of a file if that is one of images, sound, video or fonts.
+    #[must_use]
+    pub fn or_media_by_name(self, path: &Path) -> Self {
+        // TypeScript has the extension of a video.
+        let is_script = path.extension().is_some_and(|extension| extension == "ts" || extension == "mts");
+        let by_name = mime_guess::from_path(path).first_raw().filter(|guess| is_media(guess) && !is_script);
+        by_name.map_or(self, |guess| Self { mime_type: guess.to_owned(), is_binary: true })
+    }
 }
 
 /// Whether bytes are UTF-8 without NUL. At the end of a part, a character may be incomplete.
@@ -42,6 +51,11 @@ fn is_text(bytes: &[u8], is_whole: bool) -> bool {
         Ok(_) => true,
         Err(e) => !is_whole && e.error_len().is_none(),
     }
+}
+
+fn is_media(mime_type: &str) -> bool {
+    !is_textual(mime_type)
+        && ["image/", "audio/", "video/", "font/"].iter().any(|class| mime_type.starts_with(class))
 }
 
 /// Whether a MIME type can be the type of text.
@@ -87,6 +101,22 @@ mod tests {
                 (expected, is_binary),
                 "{name} {content:?}"
             );
+        }
+    }
+
+    #[test]
+    fn types_by_name() {
+        for (name, expected, is_binary) in [
+            ("a.png", "image/png", true),
+            ("a.mp3", "audio/mpeg", true),
+            ("a.svg", "image/svg+xml", false),
+            ("a.ts", "text/plain", false),
+            ("a.json", "application/json", false),
+            ("a", "text/plain", false),
+        ] {
+            let path = Path::new(name);
+            let found = FileKind::detect(path, b"text", true).or_media_by_name(path);
+            assert_eq!((found.mime_type.as_str(), found.is_binary), (expected, is_binary), "{name}");
         }
     }
 

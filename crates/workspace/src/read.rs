@@ -1,6 +1,5 @@
 //! Reads whole files, within a limit.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use crate::mime::FileKind;
 use crate::open::open;
 
 /// Maximum memory that is reserved for a file of unknown size.
-const FIRST_BYTES: u64 = 64 << 10;
+const FIRST_BYTES: usize = 64 << 10;
 
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,31 +24,76 @@ pub struct Content {
 }
 
 /// Reads a file with at most `most` bytes. With `only_start`, a longer file is cut off instead of refused.
-pub fn read(path: &Path, most: u64, only_start: bool) -> Result<Content, FileError> {
-    let (file, metadata) = open(path)?;
+///
+/// `reserve` gets the size of memory before it is allocated. If it refuses, the file is not read, and its error is returned.
+pub fn read<E>(
+    path: &Path,
+    most: u64,
+    only_start: bool,
+    reserve: &mut dyn FnMut(usize) -> Result<(), E>,
+) -> Result<Result<Content, E>, FileError> {
+    let (mut file, metadata) = open(path)?;
     if metadata.len() > most && !only_start {
         return Err(FileError::new(FileErrorKind::TooLarge, path));
     }
     // A file in /proc has the size 0, and any file may grow: the content counts.
-    let expected = metadata.len().min(most).max(FIRST_BYTES.min(most));
-    let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or_default());
-    let read = take(&file, most.saturating_add(1), &mut bytes).at(path)?;
-    let is_longer = read > most;
+    let most_bytes = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1);
+    let expected = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    // One byte more, so that the end is found without another buffer.
+    let mut next = expected.max(FIRST_BYTES).saturating_add(1).min(most_bytes);
+    let mut bytes = Vec::new();
+    loop {
+        if let Err(refused) = reserve(next) {
+            return Ok(Err(refused));
+        }
+        bytes.reserve_exact(next);
+        let read = (&mut file).take(next as u64).read_to_end(&mut bytes).at(path)?;
+        if read < next || bytes.len() == most_bytes {
+            break;
+        }
+        next = bytes.len().min(most_bytes - bytes.len());
+    }
+    let is_longer = bytes.len() as u64 > most;
     if is_longer && !only_start {
         return Err(FileError::new(FileErrorKind::TooLarge, path));
     }
-    bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    bytes.truncate(most_bytes - 1);
     let kind = FileKind::detect(path, &bytes, !is_longer);
-    Ok(Content { size: metadata.len().max(bytes.len() as u64), bytes, kind, is_cut: is_longer })
-}
-
-fn take(file: &File, most: u64, bytes: &mut Vec<u8>) -> std::io::Result<u64> {
-    file.take(most).read_to_end(bytes).map(|count| count as u64)
+    Ok(Ok(Content { size: metadata.len().max(bytes.len() as u64), bytes, kind, is_cut: is_longer }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(path: &Path, most: u64, only_start: bool) -> Result<Content, FileError> {
+        super::read(path, most, only_start, &mut |_| Ok::<(), ()>(())).map(Result::unwrap)
+    }
+
+    #[test]
+    fn memory_is_reserved_before_it_is_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for size in [0, 1, FIRST_BYTES, FIRST_BYTES + 1, 1 << 20] {
+            std::fs::write(&path, vec![b'x'; size]).unwrap();
+            let mut reserved = 0;
+            let content = super::read(&path, 1 << 20, false, &mut |bytes| {
+                reserved += bytes;
+                Ok::<(), ()>(())
+            });
+            assert_eq!(content.unwrap().unwrap().bytes.len(), size);
+            assert!((size..=size.max(FIRST_BYTES) + 1).contains(&reserved), "{size}: {reserved}");
+        }
+        assert_eq!(super::read(&path, 1 << 20, false, &mut Err).unwrap(), Err((1 << 20) + 1));
+        // A file without a size is reserved in steps.
+        let mut steps = Vec::new();
+        let maps = super::read(Path::new("/proc/kallsyms"), 32 << 20, true, &mut |bytes| {
+            steps.push(bytes);
+            if steps.len() < 3 { Ok(()) } else { Err(()) }
+        });
+        let is_long = maps.is_ok_and(|read| read.is_err());
+        assert!(!is_long || steps == [FIRST_BYTES + 1, FIRST_BYTES + 1, 2 * (FIRST_BYTES + 1)], "{steps:?}");
+    }
 
     #[test]
     fn limits() {

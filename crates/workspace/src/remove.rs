@@ -1,7 +1,7 @@
 //! Deletes files and trees.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,9 +41,57 @@ pub(crate) fn check_kept(path: &Path, kept: &[PathBuf]) -> Result<(), FileError>
     let is_kept =
         kept.iter().any(|kept| std::fs::canonicalize(kept).is_ok_and(|kept| kept.ancestors().any(same)));
     if is_kept || same(Path::new("/")) {
-        return Err(FileError::new(FileErrorKind::Kept, path));
+        return Err(FileError::new(FileErrorKind::Protected, path));
     }
     Ok(())
+}
+
+/// What happens with directories whose mode forbids to delete their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// They are an error.
+    Error,
+    /// Their mode is changed.
+    MadeWritable,
+}
+
+/// Allows the owner to delete the content of a directory. Symbolic links are not followed.
+fn make_writable(parent: BorrowedFd<'_>, name: &CString) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    if rustix::fs::fstat(&directory)?.st_mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    match rustix::fs::chmod(format!("/proc/self/fd/{}", directory.as_raw_fd()), Mode::RWXU) {
+        // If it matters, deleting fails.
+        Err(_) | Ok(()) => Ok(()),
+    }
+}
+
+/// How often programs may create entries in a temporary directory while it is deleted.
+const MAX_DISCARDS: u32 = 1_000;
+
+/// Deletes a temporary file, or a temporary directory with its content, if it exists. Directories in it may be
+/// write-protected. They may be directories that were replaced, in which programs still work and create files.
+pub(crate) fn discard_tree(path: &Path) -> Result<(), FileError> {
+    let mut tries = 0;
+    loop {
+        match discard_once(path) {
+            Err(e) if e.kind == FileErrorKind::NotEmpty && tries < MAX_DISCARDS => tries += 1,
+            done => return done,
+        }
+    }
+}
+
+fn discard_once(path: &Path) -> Result<(), FileError> {
+    let metadata = match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata.at(path)?,
+    };
+    if !metadata.is_dir() {
+        return std::fs::remove_file(path).at(path);
+    }
+    remove_levels(CWD, path.as_os_str(), path, Refused::MadeWritable)
 }
 
 /// A directory whose content is being deleted.
@@ -54,8 +102,11 @@ struct Level {
 }
 
 impl Level {
-    fn open(parent: BorrowedFd<'_>, name: CString) -> Result<Self, Errno> {
+    fn open(parent: BorrowedFd<'_>, name: CString, refused: Refused) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if refused == Refused::MadeWritable {
+            make_writable(parent, &name)?;
+        }
         let directory = rustix::fs::openat(parent, &name, flags, Mode::empty())?;
         Ok(Self { entries: Dir::read_from(&directory)?, directory, name })
     }
@@ -64,9 +115,18 @@ impl Level {
 /// Deletes a directory and its content. It holds one directory per level, and follows no symbolic link, whatever others
 /// do at the same time. Other file systems that are mounted below are not entered.
 pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<(), FileError> {
+    remove_levels(parent, name, shown, Refused::Error)
+}
+
+fn remove_levels(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    shown: &Path,
+    refused: Refused,
+) -> Result<(), FileError> {
     let name =
         CString::new(name.as_bytes()).map_err(|_| FileError::new(FileErrorKind::InvalidPath, shown))?;
-    let first = Level::open(parent, name).at(shown)?;
+    let first = Level::open(parent, name, refused).at(shown)?;
     let device = rustix::fs::fstat(&first.directory).at(shown)?.st_dev;
     let mut levels = vec![first];
     while let Some(level) = levels.last_mut() {
@@ -92,7 +152,7 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) ->
                 Err(e) => return Err(FileError::of(shown, e)),
             }
         }
-        let next = match Level::open(level.directory.as_fd(), name.to_owned()) {
+        let next = match Level::open(level.directory.as_fd(), name.to_owned(), refused) {
             Ok(next) => next,
             Err(Errno::NOENT) => continue,
             Err(e) => return Err(FileError::of(shown, e)),
@@ -148,6 +208,33 @@ mod tests {
     }
 
     #[test]
+    fn directories_in_which_programs_create_files_are_discarded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("replaced");
+        fs::create_dir_all(path.join("below")).unwrap();
+        let opened = rustix::fs::open(path.join("below"), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let program = std::thread::spawn(move || {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            for number in 0.. {
+                // It fails when the directory is deleted.
+                if rustix::fs::openat(&opened, format!("{number}"), flags, Mode::RWXU).is_err() {
+                    return number;
+                }
+                let _ = begun.send(());
+            }
+            0
+        });
+        has_begun.recv().unwrap();
+        discard_tree(&path).unwrap();
+        assert!(program.join().unwrap() > 0 && names(folder.path()).is_empty());
+    }
+
+    fn names(folder: &Path) -> Vec<std::ffi::OsString> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
     fn kept_directories_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let workspace = directory.path().join("a/workspace");
@@ -156,7 +243,11 @@ mod tests {
         let kept = [workspace.clone()];
         for refused in [workspace.clone(), workspace.join("x/.."), directory.path().join("a"), "/".into()] {
             // Not recursive, so that nothing is lost if it is not refused.
-            assert_eq!(remove(&refused, false, &kept).unwrap_err().kind, FileErrorKind::Kept, "{refused:?}");
+            assert_eq!(
+                remove(&refused, false, &kept).unwrap_err().kind,
+                FileErrorKind::Protected,
+                "{refused:?}"
+            );
         }
         // The link is not the directory.
         remove(&directory.path().join("link"), true, &kept).unwrap();

@@ -10,6 +10,7 @@ use regex::bytes::{Captures, Regex};
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::pattern::Pattern;
 use crate::search::SearchError;
+use crate::staging::Records;
 use crate::stat::etag;
 use crate::walk::{Cancel, WalkOptions, open_regular, root_of};
 use crate::write::{Condition, Replacement, Tags};
@@ -41,6 +42,8 @@ pub struct ReplaceOptions {
     pub is_dry_run: bool,
     /// Maximum number of bytes of all diffs. Files beyond it are changed, but their diffs are left out.
     pub max_diff_bytes: usize,
+    /// Records the temporary names of files that are written.
+    pub records: Records,
 }
 
 /// A file that was changed, or would be.
@@ -110,7 +113,7 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
             break;
         }
         let path = entry.into_path();
-        match replace_in(&path, &regex, options, diff_bytes) {
+        match replace_in(&path, &regex, options, diff_bytes, cancel) {
             Ok(None) => {}
             Ok(Some(file)) => {
                 diff_bytes = diff_bytes.saturating_sub(file.diff.len());
@@ -143,6 +146,7 @@ fn replace_in(
     regex: &Regex,
     options: &ReplaceOptions,
     diff_bytes: usize,
+    cancel: &Cancel,
 ) -> Result<Option<ReplacedFile>, FileError> {
     let mut file = open_regular(path).at(path)?;
     // Before the content: a change after this moment is noticed.
@@ -155,7 +159,7 @@ fn replace_in(
     if old.contains(&0) {
         return Ok(None);
     }
-    let Some((new, replacements)) = replace_all(&old, regex, options) else {
+    let Some((new, replacements)) = replace_all(&old, regex, options, cancel) else {
         return Err(FileError::new(FileErrorKind::TooLarge, path));
     };
     if replacements == 0 {
@@ -163,25 +167,38 @@ fn replace_in(
     }
     let (diff, is_diff_truncated) = diff::unified(path, &old, &new, diff_bytes.min(MAX_DIFF_BYTES));
     if !options.is_dry_run && old != new {
-        write(path, read, &new)?;
+        write(path, read, &new, &options.records)?;
     }
     Ok(Some(ReplacedFile { path: path.to_owned(), replacements, diff, is_diff_truncated }))
 }
 
 /// Replaces the content atomically, unless the file has changed since it was read.
-fn write(path: &Path, read: String, content: &[u8]) -> Result<(), FileError> {
+fn write(path: &Path, read: String, content: &[u8], records: &Records) -> Result<(), FileError> {
     let condition = Condition { if_match: Some(Tags::List(vec![read])), ..Condition::default() };
-    let mut replacement = Replacement::begin(path, None, condition)?;
+    let mut replacement = Replacement::begin(path, None, condition, records)?;
     replacement.write(content)?;
     replacement.commit().map(drop)
 }
 
 /// The new content and the number of replacements. `None` if the content becomes too large.
-fn replace_all(old: &[u8], regex: &Regex, options: &ReplaceOptions) -> Option<(Vec<u8>, u64)> {
+fn replace_all(
+    old: &[u8],
+    regex: &Regex,
+    options: &ReplaceOptions,
+    cancel: &Cancel,
+) -> Option<(Vec<u8>, u64)> {
     let (mut new, mut count, mut end) = (Vec::new(), 0, 0);
     let replacement = options.replacement.as_bytes();
     let references = replacement.iter().filter(|byte| **byte == b'$').count();
+    // `^` and `$` also match after the last line break, where no line is. `\z` is meant to.
+    let has_empty_end = old.ends_with(b"\n") && !options.pattern.text.contains(r"\z");
     let mut put = |new: &mut Vec<u8>, range: std::ops::Range<usize>, groups: Option<&Captures<'_>>| {
+        if has_empty_end && range == (old.len()..old.len()) {
+            return true;
+        }
+        if cancel.is_cancelled() {
+            return false;
+        }
         new.extend_from_slice(&old[end..range.start]);
         // One expansion may be far larger than a file.
         let most = references.saturating_mul(range.len()).saturating_add(replacement.len());

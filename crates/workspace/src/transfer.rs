@@ -9,21 +9,30 @@ use rustix::io::Errno;
 
 use crate::copy::{Attributes, copy_tree};
 use crate::error::{AtPath, FileError, FileErrorKind};
-use crate::remove::{check_kept, remove_tree};
+use crate::remove::{check_kept, discard_tree, remove_tree};
+use crate::staging::{Record, Records};
 use crate::write::temporary_name;
 
 /// Moves a file or directory. A symbolic link is moved itself. Across file systems it is copied, and the source is
 /// deleted when the copy is complete. An existing file, or an empty directory, is replaced only with `overwrite`.
-pub fn rename(from: &Path, to: &Path, overwrite: bool, kept: &[PathBuf]) -> Result<(), FileError> {
+/// Directories that are, or contain, one of `kept` are neither moved nor replaced.
+pub fn rename(
+    from: &Path,
+    to: &Path,
+    overwrite: bool,
+    kept: &[PathBuf],
+    records: &Records,
+) -> Result<(), FileError> {
     let metadata = std::fs::symlink_metadata(from).at(from)?;
     if metadata.is_dir() {
         check_kept(from, kept)?;
+        check_replaced(to, kept)?;
     }
     match rename_entry(from, to, overwrite) {
         Err(Errno::XDEV) => {}
         renamed => return renamed.map_err(|e| of_either(from, to, e)),
     }
-    place_copy(from, &metadata, to, overwrite, Attributes::WithOwner)?;
+    place_copy(from, &metadata, to, overwrite, Attributes::WithOwner, records)?;
     if metadata.is_dir() {
         return remove_tree(CWD, from.as_os_str(), from);
     }
@@ -31,14 +40,33 @@ pub fn rename(from: &Path, to: &Path, overwrite: bool, kept: &[PathBuf]) -> Resu
 }
 
 /// Copies a file, or a directory with its content. Symbolic links in a tree stay links; one that is given as the path is
-/// followed. Modes, times and extended attributes are kept. The copy appears when it is complete.
-pub fn copy(from: &Path, to: &Path, overwrite: bool) -> Result<(), FileError> {
+/// followed. Modes, times and extended attributes are kept. The copy appears when it is complete. Directories that are,
+/// or contain, one of `kept` are not replaced.
+pub fn copy(
+    from: &Path,
+    to: &Path,
+    overwrite: bool,
+    kept: &[PathBuf],
+    records: &Records,
+) -> Result<(), FileError> {
     let metadata = std::fs::metadata(from).at(from)?;
     let source = std::fs::canonicalize(from).at(from)?;
     if !overwrite && std::fs::symlink_metadata(to).is_ok() {
         return Err(FileError::new(FileErrorKind::Exists, to));
     }
-    place_copy(&source, &metadata, to, overwrite, Attributes::WithoutOwner)
+    if metadata.is_dir() {
+        check_replaced(to, kept)?;
+    }
+    place_copy(&source, &metadata, to, overwrite, Attributes::WithoutOwner, records)
+}
+
+/// Refuses to replace a directory that must stay: an empty one would be another directory afterwards, and sessions would
+/// work in a deleted one.
+fn check_replaced(to: &Path, kept: &[PathBuf]) -> Result<(), FileError> {
+    match std::fs::symlink_metadata(to) {
+        Ok(found) if found.is_dir() => check_kept(to, kept),
+        _ => Ok(()),
+    }
 }
 
 /// Copies to a temporary name beside the destination, and renames it.
@@ -48,6 +76,7 @@ fn place_copy(
     to: &Path,
     overwrite: bool,
     attributes: Attributes,
+    records: &Records,
 ) -> Result<(), FileError> {
     let parent = match to.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -60,8 +89,9 @@ fn place_copy(
         let kind = if metadata.is_dir() { FileErrorKind::NotDirectory } else { FileErrorKind::IsDirectory };
         return Err(FileError::new(kind, to));
     }
-    let temporary = Unfinished(Some(parent.join(temporary_name().at(to)?)));
-    let Some(name) = &temporary.0 else { return Ok(()) };
+    let name = parent.join(temporary_name().at(to)?);
+    let temporary = Unfinished { record: records.add(&name)?, path: Some(name) };
+    let Some(name) = &temporary.path else { return Ok(()) };
     copy_tree(from, name, attributes, to)?;
     rename_entry(name, to, overwrite).at(to)?;
     temporary.finish();
@@ -100,20 +130,24 @@ fn of_either(from: &Path, to: &Path, e: Errno) -> FileError {
 }
 
 /// A copy that is deleted unless it is finished.
-struct Unfinished(Option<PathBuf>);
+struct Unfinished {
+    path: Option<PathBuf>,
+    record: Record,
+}
 
 impl Unfinished {
     fn finish(mut self) {
-        self.0 = None;
+        self.path = None;
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let Some(path) = &self.0 else { return };
-        // Nothing more can be done if this fails.
-        if remove_tree(CWD, path.as_os_str(), path).is_err() {
-            drop(std::fs::remove_file(path));
+        if let Some(path) = &self.path
+            && discard_tree(path).is_err()
+        {
+            // The next process tries again.
+            self.record.keep();
         }
     }
 }
@@ -158,10 +192,11 @@ mod tests {
         fs::write(at("a"), "a").unwrap();
         fs::write(at("b"), "b").unwrap();
         fs::create_dir_all(at("dir/full")).unwrap();
-        let kind =
-            |from: &str, to: &str, overwrite| rename(&at(from), &at(to), overwrite, &[]).unwrap_err().kind;
+        let kind = |from: &str, to: &str, overwrite| {
+            rename(&at(from), &at(to), overwrite, &[], &Records::none()).unwrap_err().kind
+        };
         assert_eq!(kind("a", "b", false), FileErrorKind::Exists);
-        rename(&at("a"), &at("b"), true, &[]).unwrap();
+        rename(&at("a"), &at("b"), true, &[], &Records::none()).unwrap();
         assert_eq!(fs::read_to_string(at("b")).unwrap(), "a");
         assert_eq!(kind("none", "x", true), FileErrorKind::NotFound);
         assert_eq!(kind("b", "none/x", true), FileErrorKind::NotFound);
@@ -169,10 +204,10 @@ mod tests {
         assert_eq!(kind("dir", "dir/full/x", true), FileErrorKind::InvalidOperation);
         fs::create_dir(at("other")).unwrap();
         assert_eq!(kind("other", "dir", true), FileErrorKind::NotEmpty);
-        rename(&at("dir"), &at("other"), true, &[]).unwrap();
+        rename(&at("dir"), &at("other"), true, &[], &Records::none()).unwrap();
         assert_eq!(
-            rename(&at("other"), &at("b"), false, &[at("other/full")]).unwrap_err().kind,
-            FileErrorKind::Kept
+            rename(&at("other"), &at("b"), false, &[at("other/full")], &Records::none()).unwrap_err().kind,
+            FileErrorKind::Protected
         );
         assert_eq!(names(directory.path()), ["b", "other"]);
     }
@@ -182,23 +217,47 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         tree(directory.path());
-        copy(&at("dir"), &at("copy"), true).unwrap();
+        copy(&at("dir"), &at("copy"), true, &[], &Records::none()).unwrap();
         fs::create_dir(at("in")).unwrap();
-        rename(&at("copy"), &at("in/dir"), true, &[]).unwrap();
+        rename(&at("copy"), &at("in/dir"), true, &[], &Records::none()).unwrap();
         assert_tree(&at("in"));
         assert_tree(directory.path());
-        copy(&at("dir/file"), &at("file"), false).unwrap();
-        assert_eq!(copy(&at("dir/file"), &at("file"), false).unwrap_err().kind, FileErrorKind::Exists);
+        copy(&at("dir/file"), &at("file"), false, &[], &Records::none()).unwrap();
+        assert_eq!(
+            copy(&at("dir/file"), &at("file"), false, &[], &Records::none()).unwrap_err().kind,
+            FileErrorKind::Exists
+        );
         symlink("file", at("link")).unwrap();
-        copy(&at("link"), &at("followed"), true).unwrap();
+        copy(&at("link"), &at("followed"), true, &[], &Records::none()).unwrap();
         assert!(fs::symlink_metadata(at("followed")).unwrap().is_file());
-        let kind = |from: &str, to: &str| copy(&at(from), &at(to), true).unwrap_err().kind;
+        let kind =
+            |from: &str, to: &str| copy(&at(from), &at(to), true, &[], &Records::none()).unwrap_err().kind;
         assert_eq!(kind("dir", "dir/empty/x"), FileErrorKind::InvalidOperation);
         assert_eq!(kind("dir", "in"), FileErrorKind::NotEmpty);
         assert_eq!(kind("dir", "file"), FileErrorKind::NotDirectory);
         assert_eq!(kind("file", "dir"), FileErrorKind::IsDirectory);
         assert_eq!(kind("none", "x"), FileErrorKind::NotFound);
         assert_eq!(names(directory.path()), ["dir", "file", "followed", "in", "link"]);
+    }
+
+    #[test]
+    fn directories_that_must_stay_are_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir_all(at("workspace")).unwrap();
+        fs::create_dir_all(at("from/full")).unwrap();
+        let (kept, none) = ([at("workspace")], Records::none());
+        // As it is, and under another name.
+        for to in ["workspace", "from/../workspace"] {
+            let moved = rename(&at("from"), &at(to), true, &kept, &none);
+            assert_eq!(moved.unwrap_err().kind, FileErrorKind::Protected);
+            let copied = copy(&at("from"), &at(to), true, &kept, &none);
+            assert_eq!(copied.unwrap_err().kind, FileErrorKind::Protected);
+        }
+        assert_eq!(names(&at("workspace")), [""; 0]);
+        copy(&at("from"), &at("workspace/copy"), true, &kept, &none).unwrap();
+        rename(&at("from"), &at("workspace/moved"), true, &kept, &none).unwrap();
+        assert_eq!(names(&at("workspace")), ["copy", "moved"]);
     }
 
     /// `/dev/shm` is another file system nearly everywhere.
@@ -210,12 +269,44 @@ mod tests {
             return;
         }
         tree(directory.path());
-        rename(&directory.path().join("dir"), &other.path().join("dir"), false, &[]).unwrap();
+        rename(&directory.path().join("dir"), &other.path().join("dir"), false, &[], &Records::none())
+            .unwrap();
         assert_tree(other.path());
         assert!(names(directory.path()).is_empty());
         fs::write(directory.path().join("file"), "x").unwrap();
-        let taken = rename(&directory.path().join("file"), &other.path().join("dir"), true, &[]);
+        let taken =
+            rename(&directory.path().join("file"), &other.path().join("dir"), true, &[], &Records::none());
         assert_eq!(taken.unwrap_err().kind, FileErrorKind::IsDirectory);
         assert_eq!((names(directory.path()), names(other.path())), (vec!["file".into()], vec!["dir".into()]));
+    }
+
+    #[test]
+    fn failed_copy_of_protected_directories_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // The order of a directory is arbitrary: some of them are copied before the copy fails.
+        let protected: Vec<_> = (0..16).map(|number| format!("from/{number}")).collect();
+        for name in &protected {
+            fs::create_dir_all(at(name).join("below")).unwrap();
+            fs::set_permissions(at(name), fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        fs::write(at("from/unreadable"), "x").unwrap();
+        fs::set_permissions(at("from/unreadable"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(at("from"), fs::Permissions::from_mode(0o755)).unwrap();
+        let (records, _) = Records::open(&at("staged")).unwrap();
+        let user = match rustix::process::geteuid().is_root() {
+            true => crate::Identity::of(65534, 65534, &[]),
+            false => crate::Identity::own(),
+        };
+        let copied = user.run(|| copy(&at("from"), &at("to"), true, &[], &records)).unwrap();
+        assert_eq!(copied.unwrap_err().kind, FileErrorKind::PermissionDenied);
+        let left: Vec<_> =
+            names(folder.path()).into_iter().filter(|name| name.starts_with(".sandcrab")).collect();
+        assert_eq!(left, Vec::<String>::new());
+        assert!(Records::open(&at("staged")).unwrap().1.is_empty());
+        for name in &protected {
+            fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
 }

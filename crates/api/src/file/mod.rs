@@ -5,11 +5,13 @@
 //! the workspace on machines without such a directory.
 
 mod event;
+mod folder;
 mod list;
 mod request;
 mod response;
 
 pub use event::{FileChunk, FileComplete, FileEvent, FileFailure, FileMetadata};
+pub use folder::{FolderFormat, FolderWritten};
 pub use list::{FileEntry, FileList, ListOptions, ListRequest, Permissions};
 pub use request::{
     ChmodRequest, CopyRequest, DeleteRequest, FileEncoding, MkdirRequest, PathRequest, ReadRequest,

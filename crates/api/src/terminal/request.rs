@@ -19,7 +19,7 @@ pub struct TerminalRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Arguments. The program is run without a shell.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::execute::few")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::execute::bounded_args")]
     #[schema(max_items = 65536)]
     pub args: Option<Vec<String>>,
     /// The working directory.

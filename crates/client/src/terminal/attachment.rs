@@ -11,7 +11,7 @@ use sandcrab_api::terminal::{
     TerminalClientFrame, TerminalClientFrameKind, TerminalErrorFrame, TerminalExitFrame, TerminalFrame,
     TerminalInputResponse,
 };
-use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
+use sandcrab_api::{ErrorBody, ErrorCode};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite::Message;
@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::connect::Socket;
 use super::outgoing::{Outgoing, Pasted};
 use super::routes::checked_terminal;
+use crate::error::body_without_response;
 use crate::retry::Retry;
 use crate::{Client, ClientError};
 
@@ -369,16 +370,7 @@ fn is_fatal(code: ErrorCode) -> bool {
 
 /// The error as other requests have it.
 fn body_of(frame: TerminalErrorFrame) -> ErrorBody {
-    ErrorBody {
-        code: frame.code,
-        message: frame.message,
-        context: serde_json::Map::new(),
-        http_status: frame.code.status(),
-        timestamp: Timestamp::now(),
-        request_id: String::new(),
-        operation: None,
-        suggestion: None,
-    }
+    body_without_response(frame.code, frame.message)
 }
 
 /// What became of a piece of a paste.

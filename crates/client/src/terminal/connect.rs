@@ -13,17 +13,26 @@ use crate::{Client, ClientError};
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// A connected WebSocket.
-pub(super) type Socket = WebSocketStream<Upgraded>;
+pub(crate) type Socket = WebSocketStream<Upgraded>;
 
 impl Client {
-    /// Opens `/ws/terminal`. An error status is an error with its code, as for every request.
+    /// Opens `/ws/terminal`.
     pub(super) async fn open_terminal(
         &self,
         query: &[(&str, Option<String>)],
     ) -> Result<Socket, ClientError> {
+        self.open_web_socket(&["ws", "terminal"], query).await
+    }
+
+    /// Opens a WebSocket. An error status is an error with its code, as for every request.
+    pub(crate) async fn open_web_socket(
+        &self,
+        path: &[&str],
+        query: &[(&str, Option<String>)],
+    ) -> Result<Socket, ClientError> {
         let key = generate_key();
         let request = self
-            .http1_query(Method::GET, &["ws", "terminal"], query)?
+            .http1_query(Method::GET, path, query)?
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")

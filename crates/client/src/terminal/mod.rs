@@ -7,6 +7,8 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use connect::Socket as RawSocket;
+
 pub use attachment::{AttachOptions, Attachment, TerminalEvent};
 pub use outgoing::MAX_QUEUED_INPUT_BYTES;
 pub use routes::{Recording, ScreenOptions};

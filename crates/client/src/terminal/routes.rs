@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Method, Response};
+use reqwest::Method;
 use sandcrab_api::terminal::{
     ResizeRequest, ResizeResponse, ScreenFormat, ScreenResponse, Terminal, TerminalCreated, TerminalDeleted,
     TerminalInputRequest, TerminalInputResponse, TerminalList, TerminalRequest, TerminalResponse,
     TerminalWaitRequest, TerminalWaitResponse,
 };
 
+use crate::connections::Answer;
 use crate::key::new_terminal_id;
 use crate::process::{checked, word};
 use crate::retry::Retry;
@@ -31,7 +32,7 @@ pub struct ScreenOptions {
 #[derive(Debug)]
 pub struct Recording {
     client: Client,
-    response: Response,
+    response: Answer,
 }
 
 impl Recording {
@@ -47,23 +48,12 @@ pub(super) fn checked_terminal(id: &str) -> Result<&str, ClientError> {
 
 impl Client {
     /// Creates a terminal; returns when its program runs. If a terminal with the id of the request is running, returns that
-    /// one. After a lost connection the request is repeated, and still creates one terminal.
+    /// one. The request is not repeated: the id of a terminal that has ended starts another one, so its command could run
+    /// twice.
     pub async fn create_terminal(&self, request: &TerminalRequest) -> Result<TerminalCreated, ClientError> {
-        // With an id, a repeated request finds the terminal of the first one.
         let id = request.id.clone().unwrap_or_else(new_terminal_id);
         let request = TerminalRequest { id: Some(id), ..request.clone() };
-        let mut retry = Retry::default();
-        let mut was_reached = false;
-        loop {
-            match self.post::<TerminalCreated>(&["api", "terminal", "create"], &request).await {
-                Err(error @ ClientError::ConnectionLost { .. }) => retry.failed(error)?,
-                Err(error @ ClientError::Unreachable { .. }) if was_reached => retry.failed(error)?,
-                Ok(created) => return Ok(created),
-                Err(error) => return Err(error),
-            }
-            was_reached = true;
-            retry.pause().await;
-        }
+        self.post(&["api", "terminal", "create"], &request).await
     }
 
     /// Lists terminals, the oldest first.
@@ -79,7 +69,7 @@ impl Client {
 
     /// Deletes a terminal with everything that it started.
     pub async fn delete_terminal(&self, id: &str) -> Result<TerminalDeleted, ClientError> {
-        self.ask(self.request(Method::DELETE, &["api", "terminal", checked_terminal(id)?])?).await
+        self.ask_urgent(self.request(Method::DELETE, &["api", "terminal", checked_terminal(id)?])?).await
     }
 
     /// Changes the size of a terminal.
@@ -99,7 +89,7 @@ impl Client {
         id: &str,
         input: &TerminalInputRequest,
     ) -> Result<TerminalInputResponse, ClientError> {
-        self.post(&["api", "terminal", checked_terminal(id)?, "input"], input).await
+        self.post_urgent(&["api", "terminal", checked_terminal(id)?, "input"], input).await
     }
 
     /// Writes raw bytes. If the program does not read, the error is
@@ -111,7 +101,7 @@ impl Client {
     ) -> Result<TerminalInputResponse, ClientError> {
         let request = self.request(Method::POST, &["api", "terminal", checked_terminal(id)?, "input"])?;
         let request = request.header(reqwest::header::CONTENT_TYPE, "application/octet-stream");
-        self.ask(request.body(bytes.into())).await
+        self.ask_urgent(request.body(bytes.into())).await
     }
 
     /// The present screen of a terminal.
@@ -120,8 +110,12 @@ impl Client {
             ("format", options.format.and_then(word)),
             ("scrollback", options.scrollback.map(|lines| lines.to_string())),
         ];
-        self.ask(self.query(Method::GET, &["api", "terminal", checked_terminal(id)?, "screen"], &query)?)
-            .await
+        self.ask_read(self.query(
+            Method::GET,
+            &["api", "terminal", checked_terminal(id)?, "screen"],
+            &query,
+        )?)
+        .await
     }
 
     /// Waits for something on the screen, also across a restart of the server. After the timeout the error is

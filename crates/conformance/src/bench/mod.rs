@@ -8,9 +8,11 @@ mod floors;
 mod http;
 mod large;
 mod measure;
+mod preview;
 mod stats;
 mod table;
 mod terminal;
+mod workspace;
 
 pub use figures::{FigureError, delete_everything, push_figures};
 pub use floors::{
@@ -20,6 +22,8 @@ pub use floors::{
 pub use http::push_http;
 pub use large::push_large;
 pub use measure::{Bar, Measure};
+pub use preview::push_previews;
 pub use stats::Stats;
 pub use table::{Row, Section, Table, TableError, Verdict};
 pub use terminal::push_terminals;
+pub use workspace::push_workspace;

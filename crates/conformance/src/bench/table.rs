@@ -15,6 +15,10 @@ pub enum Section {
     Http,
     /// The figures of terminals.
     Terminals,
+    /// The figures of previews.
+    Previews,
+    /// The figures of files.
+    Workspace,
 }
 
 impl Section {
@@ -24,6 +28,8 @@ impl Section {
             Self::Engine => ("<!-- bench:begin -->", "<!-- bench:end -->"),
             Self::Http => ("<!-- bench-http:begin -->", "<!-- bench-http:end -->"),
             Self::Terminals => ("<!-- bench-terminals:begin -->", "<!-- bench-terminals:end -->"),
+            Self::Previews => ("<!-- bench-previews:begin -->", "<!-- bench-previews:end -->"),
+            Self::Workspace => ("<!-- bench-workspace:begin -->", "<!-- bench-workspace:end -->"),
         }
     }
 }

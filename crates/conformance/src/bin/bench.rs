@@ -1,6 +1,7 @@
 //! Measures the floors and the figures of one run and prints them as a table.
 //!
-//! `bench` measures the engine, the server and terminals; `--engine`, `--http` and `--terminals` only one of them. It prints;
+//! `bench` measures the engine, the server and terminals; `--engine`, `--http` and `--terminals` only one of them,
+//! `--workspace` files, which needs ripgrep, and `--previews` previews, which needs nginx. It prints;
 //! `--write SPECIFICATION.md` also replaces the tables in that file; `--large` also measures ten thousand live sessions,
 //! which needs 20,000 processes and 8 GiB of memory. Files are written to the temporary directory (`TMPDIR`). The exit
 //! code is 1 if a figure misses its bar.
@@ -39,10 +40,9 @@ fn main() -> ExitCode {
 fn run() -> Result<usize, Box<dyn Error>> {
     let Arguments { target, large, only } = arguments()?;
     let mut missed = 0;
-    for section in [Section::Engine, Section::Http, Section::Terminals] {
-        if only.is_some_and(|only| only != section) {
-            continue;
-        }
+    let default = [Section::Engine, Section::Http, Section::Terminals];
+    let chosen = only.map(|only| vec![only]).unwrap_or_else(|| default.into());
+    for section in chosen {
         let mut table = Table::new(machine());
         match section {
             Section::Engine => {
@@ -53,6 +53,10 @@ fn run() -> Result<usize, Box<dyn Error>> {
             Section::Http => bench::push_http(&mut table, |next| eprintln!("measuring: {next}"))
                 .map_err(|error| error as Box<dyn Error>)?,
             Section::Terminals => bench::push_terminals(&mut table, |next| eprintln!("measuring: {next}"))
+                .map_err(|error| error as Box<dyn Error>)?,
+            Section::Previews => bench::push_previews(&mut table, |next| eprintln!("measuring: {next}"))
+                .map_err(|error| error as Box<dyn Error>)?,
+            Section::Workspace => bench::push_workspace(&mut table, |next| eprintln!("measuring: {next}"))
                 .map_err(|error| error as Box<dyn Error>)?,
         }
         println!("{table}");
@@ -85,8 +89,15 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             ("--engine", _) => arguments.only = Some(Section::Engine),
             ("--http", _) => arguments.only = Some(Section::Http),
             ("--terminals", _) => arguments.only = Some(Section::Terminals),
+            ("--previews", _) => arguments.only = Some(Section::Previews),
+            ("--workspace", _) => arguments.only = Some(Section::Workspace),
             ("--write", 1..) => arguments.target = words.next().map(PathBuf::from),
-            _ => return Err("usage: bench [--engine | --http | --terminals] [--large] [--write FILE]".into()),
+            _ => {
+                return Err(
+                    "usage: bench [--engine | --http | --terminals | --previews | --workspace] [--large] [--write FILE]"
+                        .into(),
+                );
+            }
         }
     }
     Ok(arguments)

@@ -21,11 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     sandcrab_engine::init();
     let config = config(std::env::args().skip(1))?;
     tokio::runtime::Runtime::new()?.block_on(async {
+        // Before it says that it listens: a test may end it at once.
+        let mut stop = signal(SignalKind::terminate())?;
         let server = Server::start(config).await?;
         let mut stdout = std::io::stdout();
         writeln!(stdout, "{}", server.address())?;
         stdout.flush()?;
-        let mut stop = signal(SignalKind::terminate())?;
         server.run(async move { stop.recv().await.unwrap_or_default() }).await?;
         Ok(())
     })
@@ -59,6 +60,7 @@ fn config(mut words: impl Iterator<Item = String>) -> Result<ServerConfig, Box<d
             "max-sessions" => config.engine.max_sessions = number,
             "journal-bytes" => config.engine.journal_bytes = number as u64,
             "retention-bytes" => config.engine.retention.max_total_bytes = number as u64,
+            "connections" => config.limits.connections = number,
             "requests-per-socket" => config.limits.requests_per_socket = number,
             "socket-ping-ms" => config.limits.socket_ping_after = Duration::from_millis(number as u64),
             "drain-ms" => config.drain_window = Duration::from_millis(number as u64),

@@ -16,6 +16,16 @@ macro_rules! every_case {
                 invalid_request_id_is_replaced
                 variable_values_are_not_listed
             }
+            backup {
+                round_trip
+                rules
+                archive_at_a_path
+                damaged_archives
+                invalid_options
+                expiry
+                concurrent_writers
+                transfers_that_fail
+            }
             concurrency {
                 session_commands_run_in_order
                 sessions_run_concurrently
@@ -98,6 +108,13 @@ macro_rules! every_case {
                 unusual_files
                 files_that_change_while_they_are_sent
             }
+            folder {
+                round_trip
+                old_content_is_replaced
+                hostile_archives
+                what_is_refused
+                disconnect
+            }
             output {
                 bytes_are_exact
                 invalid_utf8_is_reported
@@ -111,6 +128,7 @@ macro_rules! every_case {
                 long_lines_of_both_streams
             }
             process {
+                metrics_of_the_tree
                 reused_id
                 response_fields
                 statuses
@@ -169,6 +187,7 @@ macro_rules! every_case {
                 missing_command
                 fields_of_the_reference
                 unknown_fields
+                unknown_fields_of_every_route
                 unknown_queries
                 options_without_effect
                 missing_content_type
@@ -196,6 +215,27 @@ macro_rules! every_case {
                 replacements
             }
             service {
+                response_fields
+                failures_are_restarted
+                history_is_bounded
+                restart_policies
+                stop_during_a_delay
+                restart_on_request
+                daemons_end_with_the_service
+                simultaneous_starts
+                same_key_and_body
+                ids_are_reused
+                health_flips
+                unhealthy_services_are_restarted
+                foreign_port
+                readiness
+                stream_follows_restarts
+                changes_are_events
+                of_a_session
+                invalid_requests
+                unknown_services
+            }
+            server {
                 ping
                 version
                 health
@@ -234,6 +274,16 @@ macro_rules! every_case {
                 process_that_ends
                 invalid_requests
             }
+            exposure {
+                exposed_and_unexposed
+                of_a_process
+                the_same_request_twice
+                invalid_requests
+                the_port_of_the_server
+                no_program_listens
+                other_names
+                events
+            }
             stream {
                 command_waits_for_its_reader
                 output_after_the_end
@@ -260,6 +310,7 @@ macro_rules! every_case {
                 a_size_is_seen
                 the_screen_as_text_and_cells
                 waiting
+                a_wait_keeps_nothing
                 a_recording
                 it_is_an_execution
                 deleting_ends_daemons
@@ -274,6 +325,7 @@ macro_rules! every_case {
                 resuming_from_a_cursor
                 queries_are_not_replayed
                 sizes_of_several_viewers
+                sizes_in_quick_succession
                 frames_that_are_none
                 a_full_queue_is_told
                 a_viewer_that_only_watches
@@ -308,6 +360,7 @@ macro_rules! every_case {
                 bytes_are_exact
                 same_key_over_both_transports
                 long_response
+                too_large_for_a_frame
                 long_error
                 messages_that_close_the_socket
                 close_does_not_affect_commands

@@ -6,16 +6,19 @@
 //! not compile.
 
 mod access;
+mod backup;
 mod concurrency;
 pub mod dice;
 mod disconnect;
 mod environment;
 mod exactly_once;
 mod execute;
+mod exposure;
 mod file_change;
 mod file_content;
 mod file_info;
 mod file_raw;
+mod folder;
 pub mod steps;
 #[macro_use]
 mod list;
@@ -27,6 +30,7 @@ mod reference;
 mod requests;
 mod resume;
 mod search;
+mod server;
 mod service;
 mod session;
 mod shapes;

@@ -9,7 +9,7 @@ use crate::http::{Request, Target};
 use crate::shape::assert_shape;
 
 /// The port of the server itself: the only one that every server has.
-fn own_port(target: &Target) -> u16 {
+pub(super) fn own_port(target: &Target) -> u16 {
     let port = target.authority().rsplit(':').next().and_then(|port| port.parse().ok());
     port.expect("the address of the server has a port")
 }

@@ -260,3 +260,26 @@ pub(super) async fn reused_id(target: Target) {
     let run = target.run(json!({"command": "true", "executionId": id})).await;
     assert_eq!(run["replaced"]["exitCode"], 3);
 }
+
+pub(super) async fn metrics_of_the_tree(target: Target) {
+    let id = target.start(json!({"command": "setsid -f sleep 300; exec 9</dev/null; sleep 300; true"})).await;
+    let path = format!("/api/process/{id}?metrics=true");
+    let answer =
+        target.until(&path, |answer| answer["process"]["metrics"]["processes"].as_u64() >= Some(3)).await;
+    let metrics = &answer["process"]["metrics"];
+    assert_shape(metrics, shapes::METRICS);
+    for (field, least) in [("threads", 3), ("openFiles", 9), ("residentBytes", 100_000)] {
+        assert!(metrics[field].as_u64() >= Some(least), "{field}: {metrics}");
+    }
+    assert_eq!(target.process(&id).await.get("metrics"), None);
+    let totals = target.get("/metrics").await.text();
+    let total = |name: &str| {
+        let line = totals.lines().find_map(|line| line.strip_prefix(&format!("sandcrab_{name} ")));
+        line.and_then(|value| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {totals}"))
+    };
+    assert!(total("processes") >= 3.0 && total("processes_resident_bytes") >= 100_000.0, "{totals}");
+    target.kill(&id).await;
+    // Without processes.
+    let answer = target.get(&path).await.ok();
+    assert_eq!(answer["process"]["metrics"]["processes"], 0, "{answer}");
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::steps::text;
 use crate::http::{Request, Target};
 
 const BODIES: [&str; 6] = [
@@ -168,6 +169,45 @@ pub(super) async fn unknown_fields(target: Target) {
         let message = refusal["message"].as_str().unwrap_or_default();
         assert!(message.contains(field) && message.contains(nearest), "{refusal}");
     }
+    target.delete_session(&session).await;
+}
+
+/// The same on every route that takes a JSON document, by the API document.
+pub(super) async fn unknown_fields_of_every_route(target: Target) {
+    let document = target.get("/openapi.json").await.ok();
+    let session = target.new_session().await;
+    let process = target.start(json!({"command": "sleep 300"})).await;
+    let terminal = target.terminal(json!({"command": "sleep 300"})).await;
+    let service = target.post("/api/service/start", json!({"command": "sleep 300"})).await.ok();
+    let service = text(&service["serviceId"]);
+    let mut count = 0;
+    for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+        let schema = &operations["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let Some(name) = schema.as_str().and_then(|schema| schema.rsplit('/').next()) else { continue };
+        let fields = document["components"]["schemas"][name]["properties"].as_object();
+        let known =
+            fields.and_then(|fields| fields.keys().max_by_key(|name| name.len())).map_or("", |name| name);
+        let field = format!("{known}X");
+        let id = match path.split('/').nth(2) {
+            Some("process") => &process,
+            Some("terminal") => &terminal,
+            Some("service") => &service,
+            _ => &session,
+        };
+        let refusal = target.post(path.replace("{id}", id), json!({ &field: 1 })).await;
+        let refusal = refusal.refused(400, "VALIDATION_FAILED");
+        let context = &refusal["context"];
+        assert_eq!(
+            (&context["field"], context["nearest"].as_str().unwrap_or("")),
+            (&json!(field), known),
+            "{path}: {refusal}"
+        );
+        count += 1;
+    }
+    assert!(count > 40, "only {count} routes take a document");
+    target.delete(format!("/api/service/{service}")).await.ok();
+    target.delete_terminal(&terminal).await;
+    target.kill(&process).await;
     target.delete_session(&session).await;
 }
 

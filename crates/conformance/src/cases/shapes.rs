@@ -10,7 +10,8 @@ pub(super) const TRUNCATED: &str =
     "stdoutBytes:int stdoutAfterBytes:int stderrBytes:int stderrAfterBytes:int";
 pub(super) const STARTED: &str = "type:text success:flag processId:text executionId:text pid?:int command:text replaced?:object timestamp:time";
 pub(super) const PROCESS: &str = "id:text pid?:int command:text status:text startTime:time endTime?:time exitCode?:int \
-     end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list leftoverCount?:int";
+     end?:object sessionId?:text background:flag waiting?:text usage?:object leftovers?:list leftoverCount?:int \
+     metrics?:object";
 pub(super) const ONE_PROCESS: &str = "success:flag process:object timestamp:time";
 pub(super) const PROCESSES: &str = "success:flag processes:list timestamp:time";
 pub(super) const KILLED: &str = "success:flag processId:text killed:list survivors:list timestamp:time";
@@ -39,4 +40,23 @@ pub(super) const SCREEN: &str = "success:flag text:text cells?:list cols:int row
      alternate:flag scrollbackLines:int source:text outputDropped?:flag outputCursor:int timestamp:time";
 pub(super) const PORTS: &str = "success:flag ports:list timestamp:time";
 pub(super) const PORT: &str =
-    "port:int address:text protocol:text pid?:int executionId?:text processId?:text";
+    "port:int address:text protocol:text pid?:int executionId?:text processId?:text exposed?:text";
+pub(super) const EXPOSED: &str = "success:flag url:text port:int name?:text token:text processId?:text status:text \
+     exposedAt:time timestamp:time";
+pub(super) const EXPOSED_PORT: &str =
+    "url:text port:int name?:text token:text processId?:text status:text exposedAt:time";
+pub(super) const EXPOSED_PORTS: &str = "success:flag ports:list count:int timestamp:time";
+pub(super) const UNEXPOSED: &str = "success:flag port:int timestamp:time";
+pub(super) const SERVICE_STARTED: &str = "success:flag serviceId:text processId:text executionId:text pid?:int command:text \
+     health:object timestamp:time";
+pub(super) const SERVICE: &str = "id:text name?:text command:text state:text executionId?:text pid?:int sessionId?:text \
+     createdAt:time startedAt?:time restarts:int nextRestart?:time health:object healthCheck?:object restart:object \
+     executions:list";
+pub(super) const SERVICE_EXECUTION: &str =
+    "executionId:text startTime:time endTime:time exitCode?:int end?:object error?:text";
+pub(super) const SERVICE_HEALTH: &str =
+    "success:flag serviceId:text status:text lastCheck?:time error?:text timestamp:time";
+pub(super) const SERVICE_STOPPED: &str =
+    "success:flag serviceId:text killed:list survivors:list timestamp:time";
+pub(super) const METRICS: &str = "processes:int threads:int openFiles:int userMs:number systemMs:number residentBytes:int \
+     readBytes:int writtenBytes:int unreadable?:int";

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::http::{Request, TEST_TIMEOUT, Target};
 
 /// Interval at which a condition is checked.
-const AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns a name that is unique on this server.
 pub fn fresh(what: &str) -> String {
@@ -116,7 +116,7 @@ impl Target {
                 return answer;
             }
             assert!(Instant::now() < deadline, "not as wanted within {TEST_TIMEOUT:?}: {path}: {answer}");
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -125,7 +125,7 @@ impl Target {
         let deadline = Instant::now() + TEST_TIMEOUT;
         while self.is_alive(pid).await {
             assert!(Instant::now() < deadline, "{pid} is there after {TEST_TIMEOUT:?}");
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -313,6 +313,28 @@ pub(super) async fn waiting(target: Target) {
     target.delete_terminal(&id).await;
 }
 
+/// A wait for a screen that does not change keeps no other client from it, also if the program writes what is not shown.
+pub(super) async fn a_wait_keeps_nothing(target: Target) {
+    let command = "stty raw -echo; printf ready; while IFS= read -rn 1 x; do printf '\\0'; done";
+    let id = target.terminal(json!({"command": command})).await;
+    target.shows(&id, "ready").await;
+    let path = format!("/api/terminal/{id}/wait");
+    let waits = [json!({"idleMs": 600_000}), json!({"text": "never"})];
+    let waits = futures_util::future::select_all(waits.map(|body| Box::pin(target.post(&*path, body))));
+    let others = async {
+        for _ in 0..20 {
+            target.type_in(&id, json!({"text": "x"})).await;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            assert_eq!(text(&target.screen(&id).await["text"]).trim_end(), "ready");
+        }
+    };
+    tokio::select! {
+        (ended, ..) = waits => panic!("a wait has ended: {}", ended.text()),
+        () = others => {}
+    }
+    target.delete_terminal(&id).await;
+}
+
 pub(super) async fn a_recording(target: Target) {
     let command = "printf 'é\\n'; read -r x; printf 'two\\n'; read -r x";
     let id = target.terminal(json!({"command": command, "cols": 50, "rows": 20})).await;
@@ -419,4 +441,15 @@ pub(super) async fn queries_are_answered(target: Target) {
     target.shows(&id, "^[[1;4R").await;
     target.shows(&id, "done").await;
     target.delete_terminal(&id).await;
+    // In their order, however fast they follow each other.
+    let command = "stty raw -echo; for col in {1..60}; do printf '\\e[%dG\\e[6n' $col; done; \
+                   for col in {1..60}; do IFS=';' read -rd R row seen; [[ $seen = $col ]] || echo \"$seen for $col\"; done; \
+                   printf '\\r\\ndone'; exec sleep 300";
+    for _ in 0..40 {
+        let id = target.terminal(json!({"command": command})).await;
+        target.shows(&id, "done").await;
+        let screen = target.screen(&id).await;
+        assert_eq!(text(&screen["text"]).trim(), "done", "{screen}");
+        target.delete_terminal(&id).await;
+    }
 }

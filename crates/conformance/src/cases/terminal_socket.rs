@@ -165,6 +165,24 @@ pub(super) async fn sizes_of_several_viewers(target: Target) {
     target.delete_terminal(&id).await;
 }
 
+/// A client that changes its size faster than the terminal is not told its own older sizes: it would change back.
+pub(super) async fn sizes_in_quick_succession(target: Target) {
+    let id = target.raw_terminal().await;
+    let mut first = Viewer::attach(&target, &id, "&cols=100&rows=30").await;
+    let mut other = Viewer::attach(&target, &id, "").await;
+    for cols in 101..=200 {
+        first.resize(cols, 30).await;
+    }
+    first.send(&b"done"[..]).await;
+    first.shows("done").await;
+    let told: Vec<_> = first.frames.iter().filter(|frame| frame["type"] == "resize").collect();
+    assert!(told.is_empty(), "{told:?}");
+    while other.frame("resize").await["cols"] != 200 {}
+    let screen = target.screen(&id).await;
+    assert_eq!((&screen["cols"], &screen["rows"]), (&json!(200), &json!(30)));
+    target.delete_terminal(&id).await;
+}
+
 pub(super) async fn frames_that_are_none(target: Target) {
     let id = target.raw_terminal().await;
     let mut viewer = Viewer::attach(&target, &id, "").await;

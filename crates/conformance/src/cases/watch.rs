@@ -96,7 +96,7 @@ pub(super) async fn invalid_watches(target: Target) {
         }
         target.post(path, json!({"path": folder, "include": ["["]})).await.refused(400, "VALIDATION_FAILED");
         target.post(path, json!({"path": format!("{folder}/none")})).await.refused(404, "FILE_NOT_FOUND");
-        target.post(path, json!({"path": "/dev/null"})).await.refused(400, "NOT_DIRECTORY");
+        target.post(path, json!({"path": "/dev/null/x"})).await.refused(400, "NOT_DIRECTORY");
     }
     // Empty lists are the same as none.
     drop(watch(&target, json!({"path": folder, "include": [], "exclude": []})).await);

@@ -172,7 +172,30 @@ pub(super) async fn same_key_over_both_transports(target: Target) {
     }
 }
 
-/// Responses have no length limit.
+/// Files and archives of any size have a route over HTTP, which the error names.
+pub(super) async fn too_large_for_a_frame(target: Target) {
+    let folder = target.folder().await;
+    target.shell(&format!("truncate -s 65M {folder}/large")).await;
+    let mut socket = target.socket().await;
+    let file = format!("/api/file?path={folder}/large");
+    for (id, path, route) in [
+        ("file", file.clone(), "GET /api/file over HTTP"),
+        ("folder", format!("/api/folder?path={folder}"), "GET /api/folder over HTTP"),
+    ] {
+        socket.request(id, "GET", &path, Value::Null).await;
+        let frame = socket.response(id).await;
+        let body = &frame["body"];
+        assert_eq!((&frame["status"], &body["code"]), (&json!(413), &json!("FILE_TOO_LARGE")), "{frame}");
+        assert!(body["message"].as_str().is_some_and(|message| message.contains(route)), "{frame}");
+    }
+    let part = json!({"type": "request", "id": "part", "method": "GET", "path": file, "headers": {"range": "bytes=0-2"}});
+    socket.send(&part).await;
+    let frame = socket.response("part").await;
+    assert_eq!((&frame["status"], &frame["body"]), (&json!(206), &json!(encode(b"\0\0\0"))), "{frame}");
+    target.remove(&folder).await;
+}
+
+/// Responses with output have no length limit but that of the output.
 pub(super) async fn long_response(target: Target) {
     let mut socket = target.socket().await;
     let size = 34 << 20;

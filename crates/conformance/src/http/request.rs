@@ -42,9 +42,15 @@ impl Request {
         self
     }
 
-    /// Returns method and path, for messages.
+    /// Returns method and path, for messages. For a preview, which has paths of its own, with the host.
     pub(super) fn title(&self) -> String {
-        format!("{} {}", self.method, self.path)
+        let is_preview =
+            |host: &&str| host.starts_with(|c: char| c.is_ascii_digit()) && host.contains(".localhost");
+        let own = self.headers.iter().find(|(name, _)| name == "host").map(|(_, host)| host.as_str());
+        match own.filter(is_preview) {
+            Some(host) => format!("{} http://{host}{}", self.method, self.path),
+            None => format!("{} {}", self.method, self.path),
+        }
     }
 
     /// Returns the request as bytes. The defaults apply to headers that it does not set.

@@ -239,7 +239,8 @@ async fn responses_have_the_fields_of_the_reference() {
     let again = again.refused(409, "SESSION_ALREADY_EXISTS");
     assert_eq!(again["message"], "Session 's' already exists");
     assert_eq!(again["context"].get("containerPlacementId"), Some(&Value::Null));
-    assert_eq!(target.get("/api/version").await.ok()["version"], "0.12.7");
+    let version = target.get("/api/version").await.ok();
+    assert_eq!((&version["version"], version.get("compatible")), (&json!("0.12.7"), None));
     let id = target.start(json!({"command": "exit 5"})).await;
     target.ended(&id).await;
     let path = format!("/api/process/{id}/stream");
@@ -266,6 +267,12 @@ async fn unknown_fields_are_accepted() {
     target.start(body).await;
     target.make_session(json!({"id": "t", "isolation": true})).await;
     target.post("/api/session/delete", json!({"sessionId": "t", "force": 1})).await.ok();
+    target.make_session(json!({"id": "", "cwd": ""})).await;
+    target.post("/api/execute?unheardOf=1", json!({"command": "true"})).await.ok();
+    // Routes that the mode shares with the native API refuse them.
+    let elsewhere = json!({"path": "/", "unheardOf": 1});
+    target.post("/api/exists", elsewhere).await.refused(400, "VALIDATION_FAILED");
+    target.get("/api/process/list?unheardOf=1").await.refused(400, "VALIDATION_FAILED");
     let negative = json!({"command": "true", "timeoutMs": -1});
     target.post("/api/execute", negative).await.refused(400, "VALIDATION_FAILED");
     server.stop().await;
@@ -354,5 +361,24 @@ async fn files() {
     assert!(text(&refusal["message"]).starts_with("File not found: "), "{refusal}");
     let refusal = target.post("/api/delete", json!({"path": folder})).await.refused(400, "IS_DIRECTORY");
     assert!(text(&refusal["message"]).starts_with("Cannot delete directory with deleteFile()"), "{refusal}");
+    server.stop().await;
+}
+
+/// The name decides whether media are binary, and a failed clone has no reason.
+#[tokio::test]
+async fn types_of_files_and_failed_clones() {
+    let server = serve().await;
+    let target = &server.target;
+    let image = server.folder().join("a.png");
+    target.post("/api/write", json!({"path": image, "content": "aGk="})).await.ok();
+    let answer = target.post("/api/read", json!({"path": image})).await.ok();
+    let expected = (&json!("base64"), &json!(true), &json!("image/png"));
+    assert_eq!((&answer["encoding"], &answer["isBinary"], &answer["mimeType"]), expected);
+    assert_eq!(answer["content"], "YUdrPQ==");
+    let missing = json!({"repoUrl": format!("file://{}/none.git", server.folder().display())});
+    let answer = target.post("/api/git/checkout", missing).await;
+    let refusal = answer.json();
+    assert_eq!((answer.status(), &refusal["code"]), (500, &json!("GIT_OPERATION_FAILED")), "{refusal}");
+    assert!(text(&refusal["message"]).contains("does not appear to be a git repository"), "{refusal}");
     server.stop().await;
 }

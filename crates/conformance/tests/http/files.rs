@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sandcrab_conformance::http::{Request, Response, TEST_TIMEOUT, Target};
 use serde_json::json;
 
-use crate::support::{Disk, ServerProcess};
+use crate::support::{Disk, HungDisk, ServerProcess, not_run};
 
 /// A user that is otherwise unused.
 const USER: u32 = 54321;
@@ -24,6 +24,15 @@ fn names(directory: &Path) -> Vec<String> {
     let names =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.collect()
+}
+
+/// Waits for a state of the disk, which sends no event.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// A write that does not fit changes nothing, and leaves nothing behind.
@@ -132,17 +141,86 @@ async fn killed_while_it_writes() {
         .body(vec![b'x'; 4 << 20]);
     let mut connection = server.target.connect().await;
     connection.send(&half).await.unwrap();
-    // The server has written some of it.
-    let deadline = Instant::now() + TEST_TIMEOUT;
-    while !has_written(server.pid(), &folder) {
-        assert!(Instant::now() < deadline, "the server has written nothing within {TEST_TIMEOUT:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the server has written some of it", || has_written(server.pid(), &folder)).await;
     server.crash();
-    assert_eq!((fs::read_to_string(&file).unwrap().as_str(), names(&folder)), ("old", vec!["file".into()]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "old");
     server.restart().await;
+    // Where the file system has no unnamed files, the next server removes the temporary file.
+    until("nothing is left behind", || names(&folder) == ["file"]).await;
     put(&server.target, &file, 3).await.ok();
     assert_eq!(fs::read_to_string(&file).unwrap(), "xxx");
+    server.stop().await;
+}
+
+/// What a killed server has copied is removed by the next one.
+#[tokio::test]
+async fn killed_while_it_copies() {
+    let mut server = ServerProcess::start(&[]).await;
+    let folder = server.folder().join("files");
+    fs::create_dir_all(folder.join("from/below")).unwrap();
+    // Its content has no blocks, but copying it takes long.
+    fs::File::create(folder.join("from/below/large")).unwrap().set_len(64 << 30).unwrap();
+    let copy = json!({"sourcePath": folder.join("from"), "destinationPath": folder.join("to")});
+    let mut connection = server.target.connect().await;
+    connection.send(&Request::post("/api/copy", &copy)).await.unwrap();
+    until("the copy has begun", || names(&folder).iter().any(|name| name.starts_with(".sandcrab-"))).await;
+    server.crash();
+    assert!(!folder.join("to").exists());
+    server.restart().await;
+    until("nothing is left behind", || names(&folder) == ["from"]).await;
+    server.stop().await;
+}
+
+/// A file system that never answers occupies all threads for files. Everything else works, and operations on other files
+/// are refused with an error that tells why.
+#[tokio::test]
+async fn root_file_system_that_does_not_respond() {
+    let server = ServerProcess::start(&[]).await;
+    let Some(disk) = HungDisk::mount(server.folder().join("hung")) else {
+        not_run("the kernel has no FUSE");
+        server.stop().await;
+        return;
+    };
+    let here = server.folder().join("here");
+    fs::write(&here, "x").unwrap();
+    let moved = server.folder().join("moved");
+    fs::write(&moved, "x").unwrap();
+    let inside = disk.path.join("file");
+    let requests = [
+        Request::new("GET", format!("/api/file?path={}", inside.display())),
+        Request::new("PUT", format!("/api/file?path={}", inside.display())).body(b"x".to_vec()),
+        Request::post("/api/read/stream", &json!({"path": inside})),
+        Request::post("/api/list-files", &json!({"path": disk.path})),
+        Request::post("/api/search", &json!({"path": disk.path, "pattern": "x"})),
+        Request::post("/api/watch", &json!({"path": disk.path})),
+        Request::post("/api/stat", &json!({"path": inside})),
+        Request::post("/api/move", &json!({"sourcePath": moved, "destinationPath": inside})),
+    ];
+    let mut hung = Vec::new();
+    for request in requests.iter().cycle().take(64) {
+        let mut connection = server.target.connect().await;
+        connection.send(request).await.unwrap();
+        hung.push(connection);
+    }
+    let stat = || server.target.post("/api/stat", json!({"path": here}));
+    // Requests on the hung file system are still being received.
+    let refused = loop {
+        let response = stat().await;
+        if response.status() != 200 {
+            break response;
+        }
+    };
+    let error = refused.json();
+    assert_eq!((refused.status(), error["code"].as_str()), (429, Some("LIMIT_EXCEEDED")), "{error}");
+    assert!(error["suggestion"].as_str().unwrap().contains("mounted file system"), "{error}");
+    let done = server.target.post("/api/execute", json!({"command": "echo works"})).await.ok();
+    assert_eq!(done["stdout"], "works\n", "{done}");
+    drop(disk);
+    drop(hung);
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while stat().await.status() != 200 {
+        assert!(Instant::now() < deadline, "the threads are still occupied");
+    }
     server.stop().await;
 }
 

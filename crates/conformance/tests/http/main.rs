@@ -2,6 +2,7 @@
 //! limits and load.
 #![expect(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
+mod backups;
 mod compat;
 mod crash;
 mod files;
@@ -10,8 +11,11 @@ mod health;
 mod http2;
 mod limits;
 mod load;
+mod previews;
 mod readers;
 mod run_as;
+mod searches;
+mod services;
 mod sockets;
 mod stopping;
 mod support;

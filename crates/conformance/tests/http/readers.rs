@@ -239,6 +239,7 @@ async fn soak_root_vanished_client_does_not_block_a_command() {
     let begun = Instant::now();
     // The server notices after 60 s and one check interval, and the client then has 30 s to reconnect.
     while !done.exists() {
+        // The server can announce nothing: its network is down. The command creates the file.
         assert!(begun.elapsed() < Duration::from_secs(150), "the command stands still");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

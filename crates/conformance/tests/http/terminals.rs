@@ -126,7 +126,8 @@ async fn soak_a_stalled_viewer_of_a_large_flood_is_repainted() {
 /// A viewer that does not read blocks neither the id of its terminal nor the end of the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stalled_viewer_blocks_nothing() {
-    let server = ServerProcess::start(&[]).await;
+    // Longer than `stop` waits: a server that waited for the client would fail the test.
+    let server = ServerProcess::start(&["drain-ms=600000"]).await;
     let target = &server.target;
     let id = fresh("reused");
     let command = "yes \"$(printf 'fox %.0s' {1..50})\" | head -c 16000000; exit 4";
@@ -139,10 +140,7 @@ async fn a_stalled_viewer_blocks_nothing() {
     let again = target.post("/api/terminal/create", json!({"id": id, "command": "cat"})).await.ok();
     assert_eq!(again["created"], true);
     target.delete_terminal(&id).await;
-    // `stop` waits for less than the drain window would take for a client that must be waited for.
-    let stopping = std::time::Instant::now();
     server.stop().await;
-    assert!(stopping.elapsed() < Duration::from_secs(9), "{:?}", stopping.elapsed());
 }
 
 /// The process of a terminal's supervisor.
@@ -270,6 +268,9 @@ async fn a_wait_ends_when_the_server_begins_to_stop() {
         answer.refused(503, "SHUTTING_DOWN");
     }
     assert_eq!(server.ended().await, Some(0));
+    // Without a server, the supervisor of the terminal would notice only after 30 s that the test is over.
+    server.restart().await;
+    target.delete_terminal(&id).await;
 }
 
 /// The server closes the connection of a viewer as soon as the client has confirmed the close frame.

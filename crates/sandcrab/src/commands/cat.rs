@@ -31,12 +31,13 @@ pub(crate) async fn run(args: CatArgs, global: &GlobalOptions, output: Output) -
                 session_id: args.session.clone(),
                 ..ReadRequest::default()
             };
-            if let Some(content) = several.check(client.read_file(&request).await)? {
+            if let Some(content) = several.check(path, client.read_file(&request).await)? {
                 several.document(&content)?;
             }
             continue;
         }
-        let Some(mut file) = several.check(client.get_file(path, args.session.as_deref()).await)? else {
+        let Some(mut file) = several.check(path, client.get_file(path, args.session.as_deref()).await)?
+        else {
             continue;
         };
         while let Some(bytes) = file.chunk().await? {

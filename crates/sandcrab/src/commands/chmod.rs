@@ -31,7 +31,7 @@ pub(crate) async fn run(args: ChmodArgs, global: &GlobalOptions, output: Output)
             mode: Some(args.mode.clone()),
             ..ChmodRequest::default()
         };
-        if let Some(done) = several.check(client.change_mode(&request).await)?
+        if let Some(done) = several.check(path, client.change_mode(&request).await)?
             && output.json
         {
             several.document(&done)?;

@@ -3,20 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sandcrab_api::file::{CopyRequest, FileType, PathRequest};
+use sandcrab_api::file::{CopyRequest, FileType, FolderFormat, ListOptions, ListRequest, PathRequest};
 use sandcrab_client::{Client, PutOptions};
 use serde_json::json;
 
 use crate::cli::GlobalOptions;
+use crate::end_signals::EndSignals;
 use crate::failure::Failure;
+use crate::folder;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::transfer;
 
 /// Copy files to, from and within the sandbox.
 ///
 /// A path of the sandbox begins with a colon: `sandcrab cp notes.txt :docs/` copies to the sandbox, `sandcrab cp :out.log .`
-/// from it, and `sandcrab cp :a :b` within it, where a directory is copied with its content. `-` is standard input or output.
-/// The destination is replaced when the copy is complete.
+/// from it, and `sandcrab cp :a :b` within it. A folder is copied with its content, modes, times and links. `-` is standard input
+/// or output. The destination is replaced when the copy is complete; a folder that is not empty only with --replace.
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
     /// The file to copy: a local path, :PATH in the sandbox, or - for standard input.
@@ -26,6 +29,10 @@ pub(crate) struct CpArgs {
     /// Permission bits of the copy in the sandbox, in octal. Default: those of the local file.
     #[arg(short, long)]
     mode: Option<String>,
+    /// Replace a folder that is not empty. Nothing of its old content stays. A destination with the name of the source is
+    /// that folder itself: `cp --replace src :data/src` replaces data/src.
+    #[arg(long)]
+    replace: bool,
     /// Session whose working directory relative paths of the sandbox are relative to.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
@@ -36,9 +43,12 @@ pub(crate) async fn run(args: CpArgs, global: &GlobalOptions, output: Output) ->
     let bytes = match (args.source.strip_prefix(':'), args.destination.strip_prefix(':')) {
         (None, None) => {
             let hint = "a path of the sandbox begins with a colon, as in `sandcrab cp notes.txt :docs/`";
-            return Err(Failure::usage("neither path is one of the sandbox", hint));
+            return Err(Failure::usage("both paths are local", hint));
         }
-        (None, Some(to)) => upload(&client, &args, to).await?,
+        (None, Some(to)) if args.source != "-" && Path::new(&args.source).is_dir() => {
+            upload_folder(&client, &args, to, output).await?
+        }
+        (None, Some(to)) => upload(&client, &args, to, output).await?,
         (Some(from), None) => download(&client, &args, from, output).await?,
         (Some(from), Some(to)) => {
             let request = CopyRequest {
@@ -65,16 +75,81 @@ async fn destination(client: &Client, args: &CpArgs, to: &str, from: &str) -> Re
         PathRequest { path: Some(to.to_owned()), session_id: args.session.clone(), ..PathRequest::default() };
     let is_directory = to.ends_with('/')
         || client.stat_file(&request).await.is_ok_and(|stat| stat.file_type == FileType::Directory);
-    if !is_directory {
+    if !is_directory || is_replaced_itself(args, to, from) {
         return Ok(to.to_owned());
     }
     let name = Path::new(from).file_name().map(|name| name.to_string_lossy().into_owned());
-    let name =
-        name.ok_or_else(|| Failure::usage("the copy has no name", "give the whole path of the destination"))?;
+    let name = name.ok_or_else(|| {
+        Failure::usage("the source has no file name", "give the whole path of the destination")
+    })?;
     Ok(format!("{}/{name}", to.trim_end_matches('/')))
 }
 
-async fn upload(client: &Client, args: &CpArgs, to: &str) -> Result<Option<u64>, Failure> {
+/// Whether the destination, a directory, is what --replace replaces, and not the directory of the copy.
+fn is_replaced_itself(args: &CpArgs, to: &str, from: &str) -> bool {
+    let (name, other) = (Path::new(to).file_name(), Path::new(from).file_name());
+    args.replace && !to.ends_with('/') && name.is_some() && name == other
+}
+
+/// Refuses to replace a folder with content unless that is requested.
+fn check_replace(args: &CpArgs, is_empty: bool) -> Result<(), Failure> {
+    if is_empty || args.replace {
+        return Ok(());
+    }
+    let message = format!("the folder {} is not empty", args.destination);
+    Err(Failure::usage(message, "--replace replaces it; nothing of its old content stays"))
+}
+
+async fn upload_folder(
+    client: &Client,
+    args: &CpArgs,
+    to: &str,
+    output: Output,
+) -> Result<Option<u64>, Failure> {
+    let source = Path::new(&args.source);
+    // `.` and `..` have a name too.
+    let source = source.canonicalize().map_err(|error| Failure::local_file("read", source, &error))?;
+    let to = destination(client, args, to, &source.to_string_lossy()).await?;
+    let request = ListRequest {
+        path: Some(to.clone()),
+        session_id: args.session.clone(),
+        options: Some(ListOptions { include_hidden: Some(true), limit: Some(1), ..ListOptions::default() }),
+        ..ListRequest::default()
+    };
+    let is_empty = client.list_files(&request).await.is_ok_and(|list| list.files.is_empty());
+    let path =
+        PathRequest { path: Some(to.clone()), session_id: args.session.clone(), ..PathRequest::default() };
+    let exists = client.file_exists(&path).await?.exists;
+    check_replace(args, is_empty || !exists)?;
+    let progress = Progress::new(output, &args.source, None);
+    let written =
+        client.put_folder(&to, args.session.as_deref(), progress.of(folder::archive(&source)?)).await;
+    progress.finish();
+    Ok(Some(written?.bytes_written))
+}
+
+async fn download_folder(
+    client: &Client,
+    args: &CpArgs,
+    from: &str,
+    output: Output,
+) -> Result<Option<u64>, Failure> {
+    let to = Path::new(&args.destination);
+    let name = Path::new(from).file_name();
+    let to = match name {
+        Some(name) if to.is_dir() && !is_replaced_itself(args, &args.destination, from) => to.join(name),
+        _ => to.to_owned(),
+    };
+    let is_empty = std::fs::read_dir(&to).map_or(true, |mut entries| entries.next().is_none());
+    check_replace(args, is_empty)?;
+    let archive = client.get_folder(from, FolderFormat::TarZst, args.session.as_deref()).await?;
+    let progress = Progress::new(output, &args.source, None);
+    let unpacked = folder::unpack(archive, &to, &progress).await;
+    progress.finish();
+    Ok(Some(unpacked?.content_bytes))
+}
+
+async fn upload(client: &Client, args: &CpArgs, to: &str, output: Output) -> Result<Option<u64>, Failure> {
     let mut options =
         PutOptions { session_id: args.session.clone(), mode: args.mode.clone(), if_match: None };
     if args.source == "-" {
@@ -85,7 +160,10 @@ async fn upload(client: &Client, args: &CpArgs, to: &str) -> Result<Option<u64>,
     let (file, mode) = transfer::open(&source)?;
     let to = destination(client, args, to, &args.source).await?;
     options.mode = options.mode.or(Some(mode));
-    Ok(Some(client.put_file(&to, &options, transfer::content(file)).await?.bytes_written))
+    let progress = Progress::new(output, &args.source, file.metadata().ok().map(|found| found.len()));
+    let written = client.put_file(&to, &options, progress.of(transfer::content(file))).await;
+    progress.finish();
+    Ok(Some(written?.bytes_written))
 }
 
 async fn download(
@@ -94,6 +172,15 @@ async fn download(
     from: &str,
     output: Output,
 ) -> Result<Option<u64>, Failure> {
+    let request = PathRequest {
+        path: Some(from.to_owned()),
+        session_id: args.session.clone(),
+        ..PathRequest::default()
+    };
+    let found = client.stat_file(&request).await.ok();
+    if args.destination != "-" && found.as_ref().is_some_and(|found| found.file_type == FileType::Directory) {
+        return download_folder(client, args, from, output).await;
+    }
     let mut file = client.get_file(from, args.session.as_deref()).await?;
     let mut size = 0;
     if args.destination == "-" {
@@ -102,11 +189,33 @@ async fn download(
         }
         return Ok(None);
     }
-    let mut copy = transfer::LocalCopy::create(Path::new(&args.destination), Path::new(from))?;
-    while let Some(bytes) = file.chunk().await? {
-        size += bytes.len() as u64;
-        copy.write(&bytes)?;
-    }
+    // From here on there is a temporary file, which a signal must not leave behind.
+    // A special file has none, and writing to it may block this thread: there, signals keep their effect.
+    let is_special = transfer::is_special(Path::new(&args.destination));
+    let mut signals = (!is_special).then(EndSignals::listen).transpose()?;
+    let interrupted = async {
+        match &mut signals {
+            Some(signals) => signals.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mode = found.as_ref().and_then(|found| u32::from_str_radix(&found.mode, 8).ok());
+    let mut copy = transfer::LocalCopy::create(Path::new(&args.destination), Path::new(from), mode)?;
+    let progress = Progress::new(output, &args.source, found.map(|found| found.size));
+    let received = async {
+        while let Some(bytes) = file.chunk().await? {
+            size += bytes.len() as u64;
+            progress.advance(bytes.len() as u64);
+            copy.write(&bytes)?;
+        }
+        Ok(())
+    };
+    let received = tokio::select! {
+        received = received => received,
+        signal = interrupted => Err(Failure::interrupted(signal, "nothing was changed")),
+    };
+    progress.finish();
+    received?;
     copy.finish()?;
     Ok(Some(size))
 }

@@ -1,7 +1,9 @@
 //! `sandcrab events`.
 
 use clap::Args;
-use sandcrab_api::event::{ExecutionChangeEvent, ServerEvent, SessionChangeEvent};
+use sandcrab_api::event::{
+    ExecutionChangeEvent, PortChangeEvent, PortExposureEvent, ServerEvent, SessionChangeEvent,
+};
 use sandcrab_api::process::Process;
 
 use crate::cli::GlobalOptions;
@@ -11,7 +13,7 @@ use crate::output::Output;
 use crate::relay::write;
 use crate::table;
 
-/// Print events of the server as they happen: executions and sessions that start, change and end.
+/// Print events of the server as they happen: executions, sessions, ports and services that start, change and end.
 ///
 /// Each line has the time, the event and an id. Ends when the server stops, and resumes after a crash of the server.
 /// Events in between are lost; a line `connected` marks the gap. With --json, each event is one line.
@@ -38,6 +40,15 @@ fn line(event: &ServerEvent) -> String {
         let name = event.name.as_deref().map(|name| format!(" {}", table::plain(name))).unwrap_or_default();
         format!("{} {word} {}{name}", event.timestamp, event.session_id)
     };
+    let port = |word: &str, event: &PortChangeEvent| {
+        let owner = event.port.execution_id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
+        let address = table::plain(&event.port.address);
+        format!("{} {word} {} {address}{owner}", event.timestamp, event.port.port)
+    };
+    let exposure = |word: &str, event: &PortExposureEvent| {
+        let name = event.name.as_deref().map(|name| format!(" {}", table::plain(name))).unwrap_or_default();
+        format!("{} {word} {}{name}", event.timestamp, event.port)
+    };
     match event {
         ServerEvent::Hello(event) => format!("{} connected", event.timestamp),
         ServerEvent::ExecutionStarted(event) => {
@@ -50,6 +61,17 @@ fn line(event: &ServerEvent) -> String {
         ServerEvent::SessionCreated(event) => session("session_created", event),
         ServerEvent::SessionRestarted(event) => session("session_restarted", event),
         ServerEvent::SessionDeleted(event) => session("session_deleted", event),
+        ServerEvent::PortOpened(event) => port("port_opened", event),
+        ServerEvent::PortClosed(event) => port("port_closed", event),
+        ServerEvent::PortExposed(event) => exposure("port_exposed", event),
+        ServerEvent::PortUnexposed(event) => exposure("port_unexposed", event),
+        ServerEvent::ServiceChanged(event) => {
+            let (id, state) = (&event.service.id, event.service.state.as_str());
+            format!("{} service_changed {id} {state}", event.timestamp)
+        }
+        ServerEvent::ServiceRemoved(event) => {
+            format!("{} service_removed {}", event.timestamp, event.service_id)
+        }
         ServerEvent::Missed(event) => format!("{} missed {} events", event.timestamp, event.count),
         ServerEvent::Bye(event) => format!("{} server_stopping", event.timestamp),
     }

@@ -6,7 +6,7 @@ use sandcrab_api::search::{SearchMatch, SearchRequest};
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::walk_args::WalkArgs;
+use crate::walk_args::{PatternArgs, WalkArgs};
 
 /// Exit code if nothing matches, as of grep.
 const NO_MATCH: u8 = 1;
@@ -22,15 +22,8 @@ pub(crate) struct GrepArgs {
     /// Directory or file to search. A relative path is relative to the workspace, or to the working directory of the session.
     #[arg(default_value = ".")]
     path: String,
-    /// The pattern is a regular expression.
-    #[arg(short = 'E', long)]
-    regex: bool,
-    /// Upper and lower case are the same.
-    #[arg(short, long)]
-    ignore_case: bool,
-    /// Only match whole words.
-    #[arg(short, long)]
-    word: bool,
+    #[command(flatten)]
+    compare: PatternArgs,
     /// Also print this many lines before and after each match.
     #[arg(short = 'C', long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(0..=50))]
     context: Option<u32>,
@@ -48,9 +41,9 @@ pub(crate) async fn run(args: GrepArgs, global: &GlobalOptions, output: Output) 
         path_base64: None,
         session_id: args.walk.session.clone(),
         pattern: args.pattern,
-        regex: yes(args.regex),
-        case_sensitive: args.ignore_case.then_some(false),
-        word: yes(args.word),
+        regex: yes(args.compare.regex),
+        case_sensitive: args.compare.ignore_case.then_some(false),
+        word: yes(args.compare.word),
         glob: args.walk.globs(),
         hidden: yes(args.walk.hidden),
         ignore_files: args.walk.no_ignore.then_some(false),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use sandcrab_api::service::Health;
+use sandcrab_api::server::Health;
 
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;

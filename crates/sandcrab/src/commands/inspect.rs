@@ -22,7 +22,7 @@ pub(crate) async fn run(args: InspectArgs, global: &GlobalOptions, output: Outpu
     let client = global.client()?;
     let mut several = Several::new(output, &args.ids);
     for id in &args.ids {
-        let Some(process) = several.check(client.process(id).await)? else { continue };
+        let Some(process) = several.check(id, client.process_with_metrics(id).await)? else { continue };
         if output.json {
             several.document(&process)?;
             continue;
@@ -51,6 +51,20 @@ fn rows(process: &Process) -> Vec<(&'static str, String)> {
         add("wall time", Some(format!("{:.0} ms", usage.wall_ms)));
         add("CPU time", Some(format!("{:.0} ms user, {:.0} ms system", usage.user_ms, usage.system_ms)));
         add("max RSS", Some(format!("{} KiB", usage.max_rss_bytes >> 10)));
+    }
+    if let Some(live) = process.metrics.as_ref().filter(|live| live.processes > 0) {
+        add(
+            "live",
+            Some(format!(
+                "{} processes, {} threads, {} open files, {} KiB resident, {} KiB read, {} KiB written",
+                live.processes,
+                live.threads,
+                live.open_files,
+                live.resident_bytes >> 10,
+                live.read_bytes >> 10,
+                live.written_bytes >> 10
+            )),
+        );
     }
     let leftovers = process.leftovers.as_deref().unwrap_or_default();
     add("leftovers", process.leftover_count.map(|count| end::leftovers(count, leftovers)));

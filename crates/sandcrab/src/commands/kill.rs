@@ -62,7 +62,7 @@ pub(crate) async fn run(args: KillArgs, global: &GlobalOptions, output: Output) 
         if args.all && killed.as_ref().is_err_and(|e| e.code() == Some(ErrorCode::ProcessNotFound)) {
             continue;
         }
-        let Some(answer) = several.check(killed)? else { continue };
+        let Some(answer) = several.check(id, killed)? else { continue };
         several.note_exit_code(exit_code(&answer.survivors));
         if output.json {
             several.document(&answer)?;

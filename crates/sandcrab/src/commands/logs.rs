@@ -85,7 +85,10 @@ pub(crate) async fn run(args: LogsArgs, global: &GlobalOptions, output: Output) 
             .map(|()| 0);
     }
     if args.since.is_some() {
-        return Err(Failure::usage("--since requires exactly one id", "a cursor is of one process"));
+        return Err(Failure::usage(
+            "--since requires exactly one id",
+            "a cursor belongs to one process; run the command once for each",
+        ));
     }
     let width = args.ids.iter().map(String::len).max().unwrap_or_default();
     let one = |id| {

@@ -32,7 +32,7 @@ pub(crate) async fn run(args: MkdirArgs, global: &GlobalOptions, output: Output)
             recursive: Some(args.parents),
             ..MkdirRequest::default()
         };
-        if let Some(done) = several.check(client.make_directory(&request).await)?
+        if let Some(done) = several.check(path, client.make_directory(&request).await)?
             && output.json
         {
             several.document(&done)?;

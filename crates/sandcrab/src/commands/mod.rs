@@ -1,15 +1,18 @@
-//! One file per command, or per group of commands (`session`, `terminal`): the arguments, whose doc comments are the help, and the
+//! One file per command, or per group of commands (`service`, `session`, `terminal`): the arguments, whose doc comments are the help, and the
 //! function that runs it.
 
 pub(crate) mod attach;
+pub(crate) mod backup;
 pub(crate) mod cat;
 pub(crate) mod chmod;
 pub(crate) mod cleanup;
 pub(crate) mod completions;
 pub(crate) mod cp;
+pub(crate) mod edit;
 pub(crate) mod env;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod expose;
 pub(crate) mod find;
 pub(crate) mod git;
 pub(crate) mod grep;
@@ -19,15 +22,18 @@ pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod mkdir;
 pub(crate) mod mv;
 pub(crate) mod play;
 pub(crate) mod ports;
 pub(crate) mod ps;
 pub(crate) mod record;
+pub(crate) mod replace;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod shell;
 pub(crate) mod signal;
@@ -35,6 +41,7 @@ pub(crate) mod start;
 pub(crate) mod stat;
 pub(crate) mod stdin;
 pub(crate) mod terminal;
+pub(crate) mod tools;
 pub(crate) mod wait;
 pub(crate) mod watch;
 pub(crate) mod write;

@@ -34,7 +34,7 @@ pub(crate) async fn run(args: RmArgs, global: &GlobalOptions, output: Output) ->
             recursive: Some(args.recursive),
             ..DeleteRequest::default()
         };
-        if let Some(done) = several.check(client.delete_file(&request).await)?
+        if let Some(done) = several.check(path, client.delete_file(&request).await)?
             && output.json
         {
             several.document(&done)?;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
 use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::quantity::{Size, Span};
@@ -76,6 +76,19 @@ pub(crate) struct ServeArgs {
     /// Origins whose web pages may call the server, * for all; separated by commas. Default: none.
     #[arg(long, env = "SANDCRAB_ALLOW_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub(crate) allow_origin: Option<Vec<String>>,
+
+    /// Name of this sandbox in the addresses of previews: lowercase letters, digits and hyphens. Default: local.
+    #[arg(long, env = "SANDCRAB_NAME", value_name = "SANDBOX")]
+    pub(crate) name: Option<String>,
+
+    /// Domain below which previews of ports have their names: DOMAIN or DOMAIN:PORT. All names below it must lead to this
+    /// server. Default: localhost with the port of --listen.
+    #[arg(long, env = "SANDCRAB_PREVIEW_HOST", value_name = "HOST")]
+    pub(crate) preview_host: Option<String>,
+
+    /// Scheme of the addresses of previews. https: a proxy in front of the server terminates TLS. Default: http.
+    #[arg(long, env = "SANDCRAB_PREVIEW_SCHEME", value_name = "SCHEME")]
+    pub(crate) preview_scheme: Option<PreviewSchemeArg>,
 
     /// Default timeout of commands; 0s for none. Default: the value of COMMAND_TIMEOUT_MS, else 0s.
     #[arg(long, env = "SANDCRAB_COMMAND_TIMEOUT", value_name = "DURATION")]
@@ -154,6 +167,14 @@ pub(crate) struct ServeArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+/// The scheme of the addresses of previews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PreviewSchemeArg {
+    Http,
+    Https,
+}
+
 impl ServeArgs {
     /// These values, and the others where these have none.
     pub(crate) fn or(self, others: Self) -> Self {
@@ -169,6 +190,9 @@ impl ServeArgs {
             token_file: self.token_file.or(others.token_file),
             allow_host: self.allow_host.or(others.allow_host),
             allow_origin: self.allow_origin.or(others.allow_origin),
+            name: self.name.or(others.name),
+            preview_host: self.preview_host.or(others.preview_host),
+            preview_scheme: self.preview_scheme.or(others.preview_scheme),
             command_timeout: self.command_timeout.or(others.command_timeout),
             max_output_bytes: self.max_output_bytes.or(others.max_output_bytes),
             drain_window: self.drain_window.or(others.drain_window),

@@ -24,7 +24,7 @@ pub(crate) async fn run(args: SignalArgs, global: &GlobalOptions, output: Output
     let mut several = Several::new(output, &args.ids);
     for id in &args.ids {
         let sent = client.signal(id, &args.signal).await;
-        if let Some(done) = several.check(sent)?
+        if let Some(done) = several.check(id, sent)?
             && output.json
         {
             several.document(&done)?;

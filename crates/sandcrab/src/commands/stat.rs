@@ -30,7 +30,7 @@ pub(crate) async fn run(args: StatArgs, global: &GlobalOptions, output: Output) 
             session_id: args.session.clone(),
             ..PathRequest::default()
         };
-        if let Some(stat) = several.check(client.stat_file(&request).await)? {
+        if let Some(stat) = several.check(path, client.stat_file(&request).await)? {
             if output.json {
                 several.document(&stat)?;
             }

@@ -33,8 +33,9 @@ pub(crate) async fn run(args: WaitArgs, global: &GlobalOptions, output: Output) 
     // All at the same time: one timeout is for all of them.
     let mut ended = futures_util::stream::iter(waits).buffered(args.ids.len());
     let mut several = Several::new(output, &args.ids);
-    while let Some(process) = ended.next().await {
-        let Some(process) = several.check(process)? else { continue };
+    for id in &args.ids {
+        let Some(process) = ended.next().await else { break };
+        let Some(process) = several.check(id, process)? else { continue };
         if output.json {
             several.document(&process)?;
         } else {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::signal::name as signal_name;
 use sandcrab_client::{Client, ClientError, KillOptions};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Progress;
+use crate::end_signals::{EndSignals, INTERRUPT};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table;
@@ -19,39 +19,28 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// How long a server may be unreachable. A crashed one is back within two seconds.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
-const AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why this program exits before the command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum EarlyExit {
     /// It received three signals.
     Insisted,
     /// The server cannot be reached.
     NoServer,
 }
 
-/// The signals that end a command.
-const HANGUP: u8 = 1;
-const INTERRUPT: u8 = 2;
-const TERMINATE: u8 = 15;
-
 /// Signals to this program, except those that it was started to ignore.
 #[derive(Debug)]
 pub(super) struct Interrupts {
-    signals: [Option<Signal>; 3],
+    signals: EndSignals,
     output: Output,
 }
 
 impl Interrupts {
     /// Starts to listen.
     pub(super) fn listen(output: Output) -> Result<Self, Failure> {
-        let ignored = ignored_signals();
-        let listen = |number: u8| {
-            // nohup, or a shell that started this program in the background.
-            let is_ignored = ignored & (1 << (number - 1)) != 0;
-            (!is_ignored).then(|| signal(SignalKind::from_raw(number.into()))).transpose()
-        };
-        let signals = [listen(HANGUP)?, listen(INTERRUPT)?, listen(TERMINATE)?];
+        let signals = EndSignals::listen()?;
         Ok(Self { signals, output })
     }
 
@@ -63,8 +52,8 @@ impl Interrupts {
         id: &str,
         mut progress: watch::Receiver<Progress>,
         exit_code: &Cell<Option<u8>>,
-    ) -> Leave {
-        let first = self.next().await;
+    ) -> EarlyExit {
+        let first = self.signals.next().await;
         exit_code.set(Some(128 + first));
         self.output.note(&format!(
             "{} was sent to the command; it has {} to end before SIGKILL. {} kills it now",
@@ -76,37 +65,20 @@ impl Interrupts {
         let force = KillOptions { signal: Some("SIGKILL".into()), grace: Some(Duration::ZERO) };
         let passed_on = tokio::select! {
             passed_on = end(client, id, &ask, &mut progress) => passed_on,
-            _ = self.next() => {
+            _ = self.signals.next() => {
                 self.output.note("killing the command");
                 tokio::select! {
                     passed_on = end(client, id, &force, &mut progress) => passed_on,
-                    _ = self.next() => return Leave::Insisted,
+                    _ = self.signals.next() => return EarlyExit::Insisted,
                 }
             }
         };
         if !passed_on {
-            return Leave::NoServer;
+            return EarlyExit::NoServer;
         }
         // The command has ended, and the rest of its output is about to arrive.
-        self.next().await;
-        Leave::Insisted
-    }
-
-    /// The next signal; never, if all are ignored.
-    async fn next(&mut self) -> u8 {
-        let [hangup, interrupt, terminate] = &mut self.signals;
-        let heard = async |signal: &mut Option<Signal>| {
-            if let Some(signal) = signal {
-                signal.recv().await;
-            } else {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            () = heard(hangup) => HANGUP,
-            () = heard(interrupt) => INTERRUPT,
-            () = heard(terminate) => TERMINATE,
-        }
+        self.signals.next().await;
+        EarlyExit::Insisted
     }
 }
 
@@ -132,17 +104,10 @@ async fn end(
                 if Instant::now() >= deadline {
                     return false;
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             // Other errors of the server are reported by the stream.
             _ => return true,
         }
     }
-}
-
-/// The signals that this program was started to ignore, a bit each.
-pub(crate) fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -23,8 +23,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::interactive;
 use crate::output::Output;
-pub(crate) use interrupts::ignored_signals;
-use interrupts::{Interrupts, Leave};
+use interrupts::{EarlyExit, Interrupts};
 pub(crate) use stdin::Stdin;
 
 /// The progress of a command.
@@ -97,7 +96,7 @@ pub(crate) async fn relay(
     let shown = tokio::select! {
         shown = show(client, &request, &progress, output) => shown,
         leave = interrupts.pass_on(client, &id, watched.clone(), &interrupted) => {
-            if leave == Leave::NoServer {
+            if leave == EarlyExit::NoServer {
                 output.note("the server cannot be reached; the command may still be running");
             }
             return Ok(interrupted.get().unwrap_or(0));

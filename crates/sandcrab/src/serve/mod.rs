@@ -31,6 +31,7 @@ mod crashes;
 mod lifeline;
 mod log;
 mod main_program;
+mod mcp;
 mod parent;
 mod say;
 mod server;

@@ -18,6 +18,7 @@ use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::lifeline::{self, LISTENING, Lifeline, Message, SERVER};
 use super::main_program::{MainProgram, STOP_GRACE};
 use super::say::{ERROR, WARNING, say};
+use crate::end_signals::ignored_signals;
 
 /// The exit code of a server that failed with an error message.
 const FAILED: u8 = 1;
@@ -71,7 +72,7 @@ struct Parent {
     /// A signal to forward when the server listens.
     held: Option<Signal>,
     /// A stop signal that no server has handled yet.
-    wish: Option<Signal>,
+    stop_signal: Option<Signal>,
     /// Whether a server has printed the address.
     is_announced: bool,
     /// Failed restarts in a row.
@@ -98,7 +99,7 @@ impl Parent {
             crashes: Crashes::default(),
             socket: None,
             held: None,
-            wish: None,
+            stop_signal: None,
             is_announced: false,
             failed_starts: 0,
             program,
@@ -116,7 +117,7 @@ impl Parent {
     /// Ends the main program, if it runs.
     async fn end_program(&mut self) {
         self.program.signal(Signal::TERM);
-        self.wish.get_or_insert(Signal::TERM);
+        self.stop_signal.get_or_insert(Signal::TERM);
         let over = tokio::time::sleep(STOP_GRACE);
         tokio::pin!(over);
         while self.program.is_running() {
@@ -172,7 +173,7 @@ impl Parent {
                 return Ok(end.code());
             };
             // A server that crashes while it stops may not have ended all commands.
-            self.held = self.wish;
+            self.held = self.stop_signal;
             self.pause(pause).await;
             // Without a reason, the next server is the first one for the user: it prints the address.
             if self.is_announced {
@@ -186,7 +187,7 @@ impl Parent {
     /// Waits after a failed restart, for example while the machine is out of memory. Returns whether to try again, which is
     /// false after a stop signal.
     async fn try_later(&mut self, why: fmt::Arguments<'_>) -> bool {
-        if self.wish.is_some() {
+        if self.stop_signal.is_some() {
             say(ERROR, format_args!("{why}; giving up because of a stop signal"));
             return false;
         }
@@ -215,7 +216,7 @@ impl Parent {
     async fn watch(&mut self, mut server: Server) -> (End, bool) {
         loop {
             let end = self.reap(Some(server.pid));
-            if self.program.failed().is_some() && self.wish.is_none() {
+            if self.program.failed().is_some() && self.stop_signal.is_none() {
                 self.forward(&server, Signal::TERM);
             }
             if let Some(end) = end {
@@ -266,7 +267,7 @@ impl Parent {
         }
         self.program.signal(signal);
         if is_stop(signal) {
-            self.wish = Some(signal);
+            self.stop_signal = Some(signal);
             self.forward_to_server(server, signal);
         }
     }
@@ -290,13 +291,13 @@ impl Parent {
                 event = self.signals.next() => match event {
                     Event::Signal(signal) if is_stop(signal) => {
                         self.program.signal(signal);
-                        (self.wish, self.held) = (Some(signal), Some(signal));
+                        (self.stop_signal, self.held) = (Some(signal), Some(signal));
                     }
                     Event::Signal(_) => {}
                     Event::Child => {
                         self.reap(None);
-                        if self.program.failed().is_some() && self.wish.is_none() {
-                            (self.wish, self.held) = (Some(Signal::TERM), Some(Signal::TERM));
+                        if self.program.failed().is_some() && self.stop_signal.is_none() {
+                            (self.stop_signal, self.held) = (Some(Signal::TERM), Some(Signal::TERM));
                         }
                     }
                 }
@@ -311,7 +312,7 @@ impl Parent {
             if Some(pid) == server {
                 end = Some(status);
             }
-            self.program.reaped(pid, status, self.wish.is_some());
+            self.program.reaped(pid, status, self.stop_signal.is_some());
         }
         end
     }
@@ -405,8 +406,5 @@ async fn arrived(signal: Option<&mut unix::Signal>) {
 
 /// Whether a signal is ignored by this process.
 fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & (1 << (signal - 1)) != 0
+    ignored_signals() & (1 << (signal - 1)) != 0
 }

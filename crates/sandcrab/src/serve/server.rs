@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::CANNOT_RUN;
 use super::compat;
 use super::lifeline::{self, LISTENING, Lifeline, Message, SOCKET};
+use super::mcp;
 use super::say::{ERROR, say};
 use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
@@ -25,7 +26,7 @@ use crate::commands::serve::ServeArgs;
 use crate::runtime::{self, NO_THREAD};
 
 /// How long dropped tasks may take to end.
-const LAST_MOMENTS: Duration = Duration::from_secs(1);
+const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why the server failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +53,8 @@ impl Failure {
                 ServeError::Engine(OpenError::InUse { .. } | OpenError::Untrusted(_) | OpenError::RunAs(_))
                 | ServeError::Listen { .. }
                 | ServeError::NotASocket(_)
-                | ServeError::Environment(_),
+                | ServeError::Environment(_)
+                | ServeError::Previews(_),
             ) => CANNOT_RUN,
             _ => 1,
         }
@@ -86,7 +88,7 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
         let lifeline = Lifeline::new(lifeline).map_err(watched)?;
         serve_below(&lifeline, message, settings).await
     });
-    runtime.shutdown_timeout(LAST_MOMENTS);
+    runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
     served
 }
 
@@ -106,10 +108,14 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let warning = compat::warning(&config);
     let state_dir = config.engine.state_dir.clone();
     let is_first = message.text.is_empty();
-    let server = match message.socket {
+    let mut server = match message.socket {
         Some(socket) => start_on(config, socket).await?,
         None => Server::start(config).await?,
     };
+    // The API works without the tools for models.
+    if let Err(error) = mcp::mount(&mut server, access.token.as_deref()) {
+        tracing::warn!(%error, "failed to offer {}", mcp::PATH);
+    }
     let told = |source| Failure::Os { doing: "tell the parent", source };
     // At once: from now on clients can connect, so the next server must use the same socket.
     let shared = server.listening().share().map_err(told)?;
@@ -117,7 +123,9 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     drop(shared);
     // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
-    let _noted = noted.inspect_err(|error| tracing::warn!(%error, "failed to note the address")).ok();
+    let _noted = noted
+        .inspect_err(|error| tracing::warn!(%error, "failed to write the address file; clients need --url"))
+        .ok();
     let mut announcement = String::new();
     if is_first {
         announcement = start_lines::lines(server.address(), &access, &token_file);

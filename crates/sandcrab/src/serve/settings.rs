@@ -9,7 +9,9 @@ use std::time::Duration;
 use clap::CommandFactory;
 use sandcrab_engine::trusted::TrustedDir;
 use sandcrab_engine::{MIN_JOURNAL_BYTES, OpenError, Retention, User, UserError};
-use sandcrab_server::{Access, Defaults, Listen, ServerConfig};
+use sandcrab_server::{
+    Access, Defaults, Listen, PreviewScheme, PreviewSettings, PreviewSettingsError, ServerConfig,
+};
 use tracing_subscriber::EnvFilter;
 
 use super::compat::CompatMode;
@@ -17,7 +19,7 @@ use super::config_file::{self, FileError};
 use super::log::{self, LogFormat};
 use super::token::{self, TokenError};
 use crate::cli::Cli;
-use crate::commands::serve::ServeArgs;
+use crate::commands::serve::{PreviewSchemeArg, ServeArgs};
 use crate::connection::TOKEN_VARIABLE;
 use crate::default_paths;
 use crate::quantity::{Size, Span};
@@ -25,6 +27,8 @@ use crate::quantity::{Size, Span};
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// The grace period of the reference's platform.
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(15 * 60);
+/// Name of a sandbox in the addresses of previews.
+const DEFAULT_NAME: &str = "local";
 const DEFAULT_LOG: &str = "info";
 
 /// Why a configuration is invalid.
@@ -47,6 +51,8 @@ pub(super) enum SettingsError {
     NoStateDir,
     #[error("invalid workspace {}: {why}; use an existing directory", path.display())]
     Workspace { path: PathBuf, why: String },
+    #[error(transparent)]
+    Previews(#[from] PreviewSettingsError),
     #[error("--run-as: {0}")]
     RunAs(#[from] UserError),
     #[error("--journal-bytes {given} is too small; the minimum is {MIN_JOURNAL_BYTES}")]
@@ -79,6 +85,7 @@ impl Settings {
         let log = log::filter(args.log.as_deref().unwrap_or(DEFAULT_LOG)).map_err(SettingsError::Log)?;
         let log_format = args.log_format.unwrap_or_default();
         check_exposed(&listen, &args)?;
+        let previews = previews(&args)?;
         let state_dir = absolute(
             args.state_dir.clone().or_else(default_paths::state_dir).ok_or(SettingsError::NoStateDir)?,
         );
@@ -99,6 +106,7 @@ impl Settings {
         };
         server.compat = args.compat.map(CompatMode::server);
         server.defaults = defaults;
+        server.previews = previews;
         server.engine.cwd = workspace;
         if let Some(name) = &args.run_as {
             server.engine.run_as(User::find(name)?);
@@ -108,6 +116,15 @@ impl Settings {
         apply_limits(&mut server, &args)?;
         Ok(Self { server, token_file, log, log_format })
     }
+}
+
+fn previews(args: &ServeArgs) -> Result<PreviewSettings, SettingsError> {
+    let scheme = match args.preview_scheme {
+        Some(PreviewSchemeArg::Https) => PreviewScheme::Https,
+        Some(PreviewSchemeArg::Http) | None => PreviewScheme::Http,
+    };
+    let name = args.name.as_deref().unwrap_or(DEFAULT_NAME);
+    Ok(PreviewSettings::new(name, args.preview_host.as_deref(), scheme)?)
 }
 
 fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), SettingsError> {

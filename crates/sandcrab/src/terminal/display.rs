@@ -30,14 +30,14 @@ enum Piece {
     Mark(oneshot::Sender<()>),
 }
 
-/// Room for one piece.
+/// Permission to write one piece.
 #[derive(Debug)]
-pub(super) struct Room<'a> {
+pub(super) struct DisplayPermit<'a> {
     permit: mpsc::Permit<'a, Piece>,
     pieces: &'a mpsc::Sender<Piece>,
 }
 
-impl Room<'_> {
+impl DisplayPermit<'_> {
     pub(super) fn write(self, bytes: Bytes) {
         self.permit.send(Piece::Output(bytes));
     }
@@ -69,12 +69,12 @@ impl Display {
     }
 
     /// Waits until there is room for a piece. Cancel safe. The error is that of the terminal.
-    pub(super) async fn room(&mut self) -> io::Result<Room<'_>> {
+    pub(super) async fn room(&mut self) -> io::Result<DisplayPermit<'_>> {
         if self.pieces.is_closed() {
             return Err(self.error().await);
         }
         match self.pieces.reserve().await {
-            Ok(permit) => Ok(Room { permit, pieces: &self.pieces }),
+            Ok(permit) => Ok(DisplayPermit { permit, pieces: &self.pieces }),
             Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }

@@ -9,7 +9,7 @@ const CANCEL: u8 = 0x18;
 const MAX_SEQUENCE_BYTES: usize = 256;
 
 /// Private modes (`CSI ? n h`) and their state in a shell.
-const PRIVATE: [(u16, bool); 20] = [
+const PRIVATE: [(u16, bool); 23] = [
     // Synchronised output first: until it ends, the terminal shows nothing.
     (2026, false),
     // Cursor keys, reverse video, origin, wrapping, X10 mouse, visible cursor.
@@ -19,6 +19,8 @@ const PRIVATE: [(u16, bool); 20] = [
     (7, true),
     (9, false),
     (25, true),
+    // Left and right margins.
+    (69, false),
     // Mouse and focus reports.
     (1000, false),
     (1001, false),
@@ -30,11 +32,17 @@ const PRIVATE: [(u16, bool); 20] = [
     (1015, false),
     (1016, false),
     (2004, false),
+    // Reports of the colour scheme and of the size, which would appear as text.
+    (2031, false),
+    (2048, false),
     // Alternate screens last: the modes above are not restored by leaving them.
     (47, false),
     (1047, false),
     (1049, false),
 ];
+
+/// The private mode that is the same as `ESC =`. Repaints use it.
+const KEYPAD_MODE: u16 = 66;
 
 /// Follows the output of a program, and knows which modes it has left on.
 #[derive(Debug, Default)]
@@ -43,13 +51,13 @@ pub(super) struct Modes {
     sequence: Vec<u8>,
     /// One bit for each of [`PRIVATE`] that is not as in a shell.
     private: u32,
-    others: Others,
+    others: OtherModes,
 }
 
 /// Other state that a shell expects to be unset.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent")]
-struct Others {
+struct OtherModes {
     insert: bool,
     keypad: bool,
     margins: bool,
@@ -60,8 +68,40 @@ struct Others {
     /// Colours of the palette, the text, the background or the cursor.
     colours: bool,
     modify_keys: bool,
-    /// Entries on the stack of the kitty keyboard protocol.
-    key_flags: u16,
+    /// The kitty keyboard protocol of the normal and of the alternate screen.
+    keys: [KeyFlags; 2],
+}
+
+/// The state of the kitty keyboard protocol.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+struct KeyFlags {
+    /// Entries on the stack.
+    entries: u16,
+    /// Whether flags are set without an entry.
+    base: bool,
+}
+
+impl KeyFlags {
+    /// Pushes, pops or changes flags.
+    fn change(&mut self, prefix: u8, mut numbers: impl Iterator<Item = u16>) {
+        let (first, second) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1));
+        match (prefix, second) {
+            (b'>', _) => self.entries = self.entries.saturating_add(1),
+            (b'<', _) => self.entries = self.entries.saturating_sub(first.max(1)),
+            // An entry is changed, and removed with it.
+            _ if self.entries > 0 => (),
+            // Flags are added, or some of them removed.
+            (_, 2) => self.base |= first != 0,
+            (_, 3) => (),
+            _ => self.base = first != 0,
+        }
+    }
+
+    /// What undoes it.
+    fn reset(self) -> String {
+        let pop = if self.entries > 0 { format!("\x1b[<{}u", self.entries) } else { String::new() };
+        pop + if self.base { "\x1b[=0u" } else { "" }
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
@@ -168,7 +208,7 @@ impl Modes {
             b'=' => self.others.keypad = true,
             b'>' => self.others.keypad = false,
             // A full reset.
-            b'c' => (self.private, self.others) = (0, Others::default()),
+            b'c' => (self.private, self.others) = (0, OtherModes::default()),
             _ => (),
         }
     }
@@ -185,18 +225,17 @@ impl Modes {
             (Some(b'>'), b'm') => {
                 self.others.modify_keys |= numbers(&sequence[1..]).nth(1).is_some_and(|value| value != 0);
             }
-            (Some(b'>'), b'u') => self.others.key_flags = self.others.key_flags.saturating_add(1),
-            (Some(b'<'), b'u') => {
-                let popped = numbers(&sequence[1..]).next().unwrap_or(1).max(1);
-                self.others.key_flags = self.others.key_flags.saturating_sub(popped);
+            (Some(prefix @ (b'>' | b'<' | b'=')), b'u') => {
+                let screen = usize::from(self.is_alternate());
+                self.others.keys[screen].change(*prefix, numbers(&sequence[1..]));
             }
             // A soft reset.
             (Some(b'!'), b'p') => {
                 for mode in [1, 6, 7, 25] {
                     self.set_private(mode, mode == 7 || mode == 25);
                 }
-                self.others =
-                    Others { link: self.others.link, key_flags: self.others.key_flags, ..Others::default() };
+                let OtherModes { link, keys, .. } = self.others;
+                self.others = OtherModes { link, keys, ..OtherModes::default() };
             }
             (_, b'q') if sequence.ends_with(b" ") => {
                 self.others.cursor_style = numbers(&sequence[..sequence.len() - 1]).any(|style| style != 0);
@@ -215,10 +254,18 @@ impl Modes {
     }
 
     fn set_private(&mut self, number: u16, is_on: bool) {
+        if number == KEYPAD_MODE {
+            self.others.keypad = is_on;
+        }
         if let Some(index) = PRIVATE.iter().position(|(mode, _)| *mode == number) {
             let bit = 1 << index;
             self.private = if is_on == PRIVATE[index].1 { self.private & !bit } else { self.private | bit };
         }
+    }
+
+    fn is_alternate(&self) -> bool {
+        let is_on = |index: usize| self.private & (1 << index) != 0;
+        PRIVATE.iter().enumerate().any(|(index, (mode, _))| matches!(mode, 47 | 1047 | 1049) && is_on(index))
     }
 
     /// A complete OSC; other texts change nothing.
@@ -258,31 +305,27 @@ impl Modes {
         put(others.link, "\x1b]8;;\x1b\\");
         put(others.colours, "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\");
         put(others.modify_keys, "\x1b[>4m");
+        // While the screen that they belong to is shown.
+        put(modes.is_alternate(), &others.keys[1].reset());
         for (index, (mode, is_on)) in PRIVATE.iter().enumerate() {
             if modes.private & (1 << index) != 0 {
                 // Writing to a string does not fail.
                 let _ = write!(text, "\x1b[?{mode}{}", if *is_on { 'h' } else { 'l' });
             }
         }
-        if others.key_flags > 0 {
-            let _ = write!(text, "\x1b[<{}u", others.key_flags);
-        }
         let mut put = |is_set: bool, sequence: &str| {
             if is_set {
                 text.push_str(sequence);
             }
         };
+        put(true, &others.keys[0].reset());
         put(others.insert, "\x1b[4l");
         put(others.keypad, "\x1b>");
         put(others.charset, "\x0f\x1b(B\x1b)B");
         put(others.cursor_style, "\x1b[0 q");
         put(others.attributes, "\x1b[0m");
         // They move the cursor to the top; a shell writes below the rest.
-        let is_alternate = PRIVATE
-            .iter()
-            .enumerate()
-            .any(|(index, (mode, _))| matches!(mode, 47 | 1047 | 1049) && modes.private & (1 << index) != 0);
-        put(others.margins, if is_alternate { "\x1b7\x1b[r\x1b8" } else { "\x1b[r\x1b[9999;1H" });
+        put(others.margins, if modes.is_alternate() { "\x1b7\x1b[r\x1b8" } else { "\x1b[r\x1b[9999;1H" });
         text.into_bytes()
     }
 }
@@ -323,6 +366,10 @@ mod tests {
             "\x1bPq#0~\x1b\\\x1b[6n\x1b[?1;2c\x1b[c",
             "\x1b[?25l\x1b[?1000;1006h\x1bc",
             "\x1b[>1u\x1b[<u",
+            "\x1b[=5u\x1b[=0u",
+            "\x1b[>1u\x1b[=5u\x1b[<u",
+            "\x1b[=5u\x1bc",
+            "\x1b[?66h\x1b>",
             "\x1b[2 q\x1b[0 q",
             "\x1b[?12h\x1b[?9999h",
             "\x1b]11;?\x07",
@@ -344,6 +391,13 @@ mod tests {
             ("\x0e", "\x0f\x1b(B\x1b)B"),
             ("\x1b]8;id=1;http://x\x07text", "\x1b]8;;\x1b\\"),
             ("\x1b[>5u\x1b[>1u", "\x1b[<2u"),
+            ("\x1b[=5u", "\x1b[=0u"),
+            ("\x1b[=0;1u\x1b[=4;2u", "\x1b[=0u"),
+            ("\x1b[=5u\x1b[=1;3u\x1b[>1u", "\x1b[<1u\x1b[=0u"),
+            ("\x1b[>1u\x1b[?1049h\x1b[>1u\x1b[=5u", "\x1b[<1u\x1b[?1049l\x1b[<1u"),
+            ("\x1b[?1049h\x1b[=5u", "\x1b[=0u\x1b[?1049l"),
+            ("\x1b[?66h", "\x1b>"),
+            ("\x1b[?69h\x1b[?2031;2048h", "\x1b[?69l\x1b[?2031l\x1b[?2048l"),
             ("\x1b[6 q", "\x1b[0 q"),
             ("\x1b[>4;2m", "\x1b[>4m"),
             ("\x1b]11;rgb:00/00/00\x1b\\", "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\"),

@@ -5,7 +5,7 @@ use std::io;
 use rustix::process::{Signal as Number, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::relay::ignored_signals;
+use crate::end_signals::ignored_signals;
 
 const END: [u8; 4] = [1, 2, 3, 15];
 const STOP: u8 = 20;

@@ -14,10 +14,12 @@ fn install_line(shell: &str) -> String {
     line.unwrap_or_else(|| panic!("no line for {shell}: {help:?}")).trim().to_owned()
 }
 
-/// A shell with this home directory and the program in its path.
+/// A shell with this home directory and the program in its path. It is in a session of its own: an interactive shell
+/// would use the terminal that the tests run on, and be stopped there.
 fn shell(home: &Path, program: &str, args: &[&str]) -> Command {
     let bin = Path::new(PROGRAM).parent().unwrap().display();
-    let mut command = Command::new(program);
+    let mut command = Command::new("setsid");
+    command.args(["--wait", program]);
     command.env_clear().env("HOME", home).env("TERM", "dumb").env("PATH", format!("{bin}:/usr/bin:/bin"));
     command.args(args).current_dir(home).stdin(Stdio::null());
     command

@@ -69,6 +69,39 @@ fn missing_ids() {
     server.run(&["kill", "nope", "--signal", "NONE"]).with_code(125);
 }
 
+/// The suggestions of the API name routes. Those of this program name commands.
+#[test]
+fn hints_are_about_commands() {
+    let server = TestServer::new();
+    server.run(&["service", "start", "--id", "nap", "sleep 100"]).with_code(0);
+    server.run(&["expose", "8080"]).with_code(0);
+    let repository = server.file("repository");
+    let path = repository.to_str().unwrap();
+    for args in [&["init", "-q", path][..], &["-C", path, "commit", "-q", "--allow-empty", "-m", "x"]] {
+        let identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"];
+        assert!(std::process::Command::new("git").args(identity).args(args).status().unwrap().success());
+    }
+    for (args, hint) in [
+        (&["inspect", "none"][..], "`sandcrab ps --all`"),
+        (&["exec", "-s", "none", "true"], "`sandcrab session list`"),
+        (&["terminal", "screen", "none"], "`sandcrab terminal list`"),
+        (&["service", "status", "none"], "`sandcrab service list`"),
+        (&["service", "start", "--id", "nap", "sleep 100"], "`sandcrab service stop`"),
+        (&["backup", "delete", "11111111-1111-4111-8111-111111111111"], "`sandcrab backup list`"),
+        (&["expose", "8080"], "`sandcrab expose remove`"),
+        (&["expose", "remove", "8081"], "`sandcrab expose list`"),
+        (&["git", "diff", "-C", path, "--branch", "none"], "`sandcrab git branches`"),
+    ] {
+        let refused = server.run(args).with_code(125);
+        assert!(
+            refused.stderr.contains("\nhint: ") && refused.stderr.contains(hint),
+            "{args:?}: {refused:?}"
+        );
+        assert!(!refused.stderr.contains("/api/"), "{args:?}: {refused:?}");
+    }
+    server.run(&["service", "delete", "nap"]).with_code(0);
+}
+
 #[test]
 fn errors_are_json_with_json() {
     let server = TestServer::new();

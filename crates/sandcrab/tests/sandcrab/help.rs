@@ -67,6 +67,15 @@ const COMMANDS: &[(&str, &str)] = &[
     ("forkSession", "session fork"),
     ("interruptSession", "session interrupt"),
     ("resetSession", "session reset"),
+    ("startService", "service start"),
+    ("listServices", "service list"),
+    ("getService", "service status"),
+    ("getServiceHealth", "service health"),
+    ("getServiceLogs", "service logs"),
+    ("streamService", "service logs"),
+    ("stopService", "service stop"),
+    ("restartService", "service restart"),
+    ("deleteService", "service delete"),
     ("createTerminal", "terminal create"),
     ("listTerminals", "terminal list"),
     ("getTerminal", "terminal list"),
@@ -91,6 +100,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("copyFile", "cp"),
     ("createDirectory", "mkdir"),
     ("changeMode", "chmod"),
+    ("getFolder", "cp"),
+    ("putFolder", "cp"),
+    ("createBackup", "backup create"),
+    ("restoreBackup", "backup restore"),
+    ("listBackups", "backup list"),
+    ("deleteBackup", "backup delete"),
     ("gitCheckout", "git clone"),
     ("gitStatus", "git status"),
     ("gitDiff", "git diff"),
@@ -101,14 +116,18 @@ const COMMANDS: &[(&str, &str)] = &[
     ("gitPull", "git pull"),
     ("gitPush", "git push"),
     ("listPorts", "ports"),
-    ("watchPort", "ports"),
+    ("watchPort", "ports wait"),
+    ("exposePort", "expose"),
+    ("unexposePort", "expose remove"),
+    ("listExposedPorts", "expose list"),
     ("search", "grep"),
+    ("replace", "replace"),
     ("find", "find"),
     ("watch", "watch"),
 ];
 
 /// Operations for programs, which have no command.
-const WITHOUT_COMMAND: &[&str] = &["checkWatch", "replace"];
+const WITHOUT_COMMAND: &[&str] = &["checkWatch", "uploadBackupParts"];
 
 /// A new operation fails this test until it has a command.
 #[test]
@@ -128,6 +147,18 @@ fn every_operation_of_the_api_has_a_command() {
     }
     for operation in COMMANDS.iter().map(|(operation, _)| operation).chain(WITHOUT_COMMAND) {
         assert!(operations.contains(operation), "{operation} is not an operation of the API");
+    }
+}
+
+/// Two commands with the same summary cannot be told apart in the list of their parent.
+#[test]
+fn every_summary_is_unique() {
+    let mut seen = std::collections::HashMap::new();
+    for (name, text) in pages() {
+        let summary = text.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(other) = seen.insert(summary.clone(), name.clone()) {
+            panic!("{other} and {name} have the same summary: {summary}");
+        }
     }
 }
 

@@ -107,7 +107,7 @@ fn slow_reader_gets_every_byte() {
 }
 
 /// Forwards connections, and closes each after some bytes of the response.
-async fn cutting_proxy(
+pub(crate) async fn cutting_proxy(
     to: SocketAddr,
     mut cut_after: impl FnMut() -> usize + Send + 'static,
 ) -> (SocketAddr, JoinSet<()>) {

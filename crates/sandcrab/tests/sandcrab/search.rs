@@ -1,4 +1,4 @@
-//! `grep`, `find`, `watch`.
+//! `grep`, `find`, `replace`, `watch`.
 
 use crate::support::TestServer;
 
@@ -57,4 +57,22 @@ fn watch_ends_after_its_timeout() {
     server.run(&["kill", "changes"]).with_code(0);
     server.run(&["watch", &format!("{directory}/none")]).with_code(125);
     server.run(&["exec", &format!("rm -r {directory}")]).with_code(0);
+}
+
+#[test]
+fn replace_prints_and_makes_the_changes() {
+    let server = TestServer::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    let (directory, name) = (dir.path().to_str().unwrap(), file.to_str().unwrap());
+    std::fs::write(&file, "one two\n").unwrap();
+    let diff = format!("--- a{name}\n+++ b{name}\n@@ -1 +1 @@\n-one two\n+one 2\n");
+    assert_eq!(server.run(&["replace", "--dry-run", "two", "2", directory]).with_code(0).text(), diff);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one two\n");
+    assert_eq!(server.run(&["replace", "two", "2", directory]).with_code(0).text(), diff);
+    assert_eq!(server.run(&["replace", "two", "2", directory]).with_code(1).text(), "");
+    let json = server.run(&["replace", "--json", "-E", r"(\w+) (\d)", "$2 $1", name]).with_code(0).json();
+    assert_eq!(json["replacements"], 1, "{json}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "2 one\n");
+    server.run(&["replace", "-E", "(", "", directory]).with_code(125);
 }

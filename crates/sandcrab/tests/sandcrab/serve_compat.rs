@@ -27,6 +27,16 @@ fn no_token_is_required_and_a_warning_is_logged() {
     serve.stop();
 }
 
+/// The tools for models need the native API, and clients of the reference do not use them.
+#[test]
+fn tools_are_not_offered() {
+    let place = TestDir::new();
+    let serve = serve(&place, |_| {});
+    let refused = ask(&serve.address, "POST /mcp", "", "{}").unwrap();
+    assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
+    serve.stop();
+}
+
 #[test]
 fn token_is_required_if_configured() {
     let place = TestDir::new();

@@ -73,6 +73,7 @@ fn server_killed_while_it_starts_is_restarted() {
         let log = place.file("out.log");
         let mut parent = KillOnDrop(place.command().stdout(File::create(&log).unwrap()).spawn().unwrap());
         let server = eventually("there is a server", || children(parent.0.id()).into_iter().find(is_server));
+        // Any moment of the start is possible, also those without an event.
         std::thread::sleep(Duration::from_millis(300) * number / count);
         send(server, Signal::KILL);
         let address = eventually("the address is printed", || {

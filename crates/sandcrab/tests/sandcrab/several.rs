@@ -28,6 +28,23 @@ fn wait_returns_the_first_failure() {
     assert!(waited.text().starts_with("c exited") && waited.stderr.contains("nope"), "{waited:?}");
 }
 
+/// Each error says which of the ids it is about.
+#[test]
+fn errors_name_the_id() {
+    let server = TestServer::new();
+    start(&server, "long-1", "exec sleep 600");
+    start(&server, "long-2", "exec sleep 600");
+    let late = server.run(&["wait", "--timeout", "1ms", "long-1", "long-2"]).with_code(75);
+    let errors: Vec<_> = late.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(errors[0].contains("long-1") && errors[1].contains("long-2"), "{late:?}");
+    server.run(&["kill", "--all"]).with_code(0);
+    let ended = server.run(&["signal", "--json", "USR1", "long-1", "long-2"]).with_code(125);
+    for (line, id) in ended.stderr.lines().zip(["long-1", "long-2"]) {
+        let error: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(error["error"]["message"].as_str().unwrap().contains(id), "{ended:?}");
+    }
+}
+
 #[test]
 fn kill_ends_several() {
     let server = TestServer::new();

@@ -103,6 +103,15 @@ fn modes_that_the_program_left_on_are_switched_off() {
     pty.press("\x10\x11");
     let finished = pty.finish().with_code(0);
     assert!(finished.text().contains(reset), "{finished:?}");
+    // Also those that a repaint has switched on.
+    let mut pty = pty_attached(&server, &["attach", "t"]);
+    pty.wait_for("left on");
+    let from = pty.mark();
+    pty.press("\x10\x11");
+    let finished = pty.finish().with_code(0);
+    for mode in ["\x1b[?1l", "\x1b[?1000l", "\x1b[?1049l", "\x1b>"] {
+        assert!(finished.text()[from..].contains(mode), "no {mode:?} in {finished:?}");
+    }
 }
 
 #[test]

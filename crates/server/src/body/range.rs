@@ -34,7 +34,38 @@ pub(crate) fn parse(value: &HeaderValue, total: u64) -> Option<Result<Range<u64>
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Every range is inside the content, and has the bytes that its header names.
+        #[test]
+        fn ranges_name_bytes(total in 0..20_u64, from in prop::option::of(0..25_u64), to in prop::option::of(0..25_u64)) {
+            let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+            let header = HeaderValue::from_str(&format!("bytes={}-{}", text(from), text(to))).unwrap();
+            let named: Option<Vec<u64>> = match (from, to) {
+                (None, None) => None,
+                (Some(from), Some(to)) if to < from => None,
+                (None, Some(last)) => Some((0..total).filter(|at| at + last >= total).collect()),
+                (Some(from), to) => Some((from..total).filter(|at| to.is_none_or(|to| *at <= to)).collect()),
+            };
+            let parsed = parse(&header, total).map(|range| range.map(Iterator::collect::<Vec<_>>));
+            match (parsed, named) {
+                (None, None) => {}
+                (Some(Ok(parsed)), Some(named)) => prop_assert_eq!(parsed, named),
+                (Some(Err(e)), Some(named)) => prop_assert!(named.is_empty() && e.code() == ErrorCode::RangeNotSatisfiable),
+                (parsed, named) => prop_assert!(false, "{:?} {:?}", parsed.is_some(), named),
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_range_inside_the_content_or_none(text in "(bytes=)?[ -~]{0,30}", total: u64) {
+            if let Some(Ok(range)) = parse(&HeaderValue::from_str(&text).unwrap(), total) {
+                prop_assert!(range.start < range.end && range.end <= total);
+            }
+        }
+    }
 
     #[test]
     fn ranges() {

@@ -22,24 +22,20 @@ const KILLED_EXIT_CODES: [i32; 2] = [137, 143];
 /// Returns the response to a session's command that timed out.
 pub(super) fn timed_out(command: &str, session: &str, timeout: Duration) -> Response {
     let why = format!("Command timeout after {}ms", timeout.as_millis());
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    let body = axum::Json(json!({
-        // Not a code of the native API, which responds with the result.
-        "code": "COMMAND_EXECUTION_ERROR",
-        "message": format!("Failed to execute command '{command}' in session '{session}': {why}"),
-        "context": { "command": command, "stderr": why },
-        "httpStatus": status.as_u16(),
-        "timestamp": Timestamp::now(),
-    }));
-    (status, body).into_response()
+    let message = format!("Failed to execute command '{command}' in session '{session}': {why}");
+    response("COMMAND_EXECUTION_ERROR", &message, &json!({ "command": command, "stderr": why }))
 }
 
 /// Translates the responses of every route.
 pub(super) async fn translate(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let is_delete = request.uri().path() == "/api/delete";
+    let is_clone = request.uri().path() == "/api/git/checkout";
     let mut response = next.run(request).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        if is_clone && is_vague_in_reference(&error) {
+            return clone_failed(&error);
+        }
         response.extensions_mut().insert(reworded(error, is_delete));
     }
     if let Some(items) = EventStream::take(&mut response)
@@ -48,6 +44,37 @@ pub(super) async fn translate(request: Request, next: Next) -> Response {
         response.extensions_mut().insert(EventStream::new(items.map(event), Origin::request(id)));
     }
     response
+}
+
+/// Whether the reference gives no reason for a failed clone: it knows only one message of one host.
+fn is_vague_in_reference(error: &ApiError) -> bool {
+    match error.code() {
+        ErrorCode::GitRepositoryNotFound => !error.message().to_lowercase().contains("repository not found"),
+        ErrorCode::GitAuthFailed | ErrorCode::GitOperationFailed => true,
+        _ => false,
+    }
+}
+
+fn clone_failed(error: &ApiError) -> Response {
+    let stderr = error.context("stderr").cloned().unwrap_or_default();
+    response(
+        "GIT_OPERATION_FAILED",
+        error.message(),
+        &json!({ "stderr": stderr, "exitCode": error.context("exitCode") }),
+    )
+}
+
+/// Returns an error with status 500 that the native API does not have.
+fn response(code: &str, message: &str, context: &Value) -> Response {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    let body = axum::Json(json!({
+        "code": code,
+        "message": message,
+        "context": context,
+        "httpStatus": status.as_u16(),
+        "timestamp": Timestamp::now(),
+    }));
+    (status, body).into_response()
 }
 
 /// Returns the error with the message of the reference, which clients may parse.

@@ -1,6 +1,6 @@
 //! Imitation of other servers: [`Compat`].
 //!
-//! A mode replaces some routes and translates the responses of the others. Only [`crate::router`] checks
+//! A mode replaces some routes and translates the responses of the others. Only [`crate::router`] knows
 //! which mode is configured. `docs/sandbox-sdk.md` lists the differences from the native API, and the
 //! reasons.
 
@@ -21,6 +21,7 @@ use sandcrab_api::Timestamp;
 use serde::Serialize;
 
 use crate::app::App;
+use crate::files::FileRules;
 use turns::SessionTurns;
 
 /// The version of the Sandbox SDK whose container server is imitated.
@@ -63,9 +64,8 @@ pub struct SandboxSdk {
     home: String,
 }
 
-/// In the extensions of a request: a session that a path names need not exist. The reference creates it then.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ImplicitSessions;
+/// The reference creates a session that a path names, and decides by the name of a file whether it is binary.
+const FILE_RULES: FileRules = FileRules { unknown_session_is_none: true, type_by_name: true };
 
 /// State shared by the routes of this mode. A handle.
 #[derive(Debug, Clone)]
@@ -92,7 +92,7 @@ impl SandboxSdk {
             .method_not_allowed_fallback(crate::router::method_not_allowed)
             .layer(from_fn(errors::translate))
             .layer(Extension(mode));
-        let native = native.layer(from_fn(errors::translate)).layer(Extension(ImplicitSessions));
+        let native = native.layer(from_fn(errors::translate)).layer(Extension(FILE_RULES));
         // Added after the layers, because the native routes have their own.
         layered(own).fallback_service(layered(native))
     }

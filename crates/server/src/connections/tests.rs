@@ -23,8 +23,8 @@ struct Scene {
     open: Arc<AtomicUsize>,
     stopping: Stopping,
     stop: Option<oneshot::Sender<()>>,
-    hurry: Option<oneshot::Sender<()>>,
-    hurried: Arc<AtomicBool>,
+    stop_now: Option<oneshot::Sender<()>>,
+    at_once: Arc<AtomicBool>,
     server: JoinHandle<()>,
 }
 
@@ -53,23 +53,23 @@ impl Scene {
             Arc::default(),
             stopping.clone(),
         );
-        let ((stop, stopped), (hurry, hurries)) = (oneshot::channel(), oneshot::channel());
-        let hurried = Arc::new(AtomicBool::new(false));
-        let was_hurried = Arc::clone(&hurried);
+        let ((stop, stopped), (stop_now, stops_now)) = (oneshot::channel(), oneshot::channel());
+        let at_once = Arc::new(AtomicBool::new(false));
+        let was_at_once = Arc::clone(&at_once);
         let drain = Drain {
             first: async {},
             window,
-            hurried: async move { was_hurried.store(true, Ordering::Relaxed) },
+            at_once: async move { was_at_once.store(true, Ordering::Relaxed) },
         };
         let stop_wish = async move { drop::<Result<(), _>>(stopped.await) };
         let hurry_wish = async move {
-            if hurries.await.is_err() {
+            if stops_now.await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
         let server = tokio::spawn(async move { clients.run(listening, stop_wish, drain, hurry_wish).await });
-        let (stop, hurry) = (Some(stop), Some(hurry));
-        Self { address, go, open, stopping, stop, hurry, hurried, server }
+        let (stop, stop_now) = (Some(stop), Some(stop_now));
+        Self { address, go, open, stopping, stop, stop_now, at_once, server }
     }
 
     async fn ask(&self, path: &str) -> TcpStream {
@@ -156,7 +156,7 @@ async fn requests_are_cut_off_after_the_drain_window() {
     scene.is_open(1).await;
     scene.stop().await;
     assert_eq!(rest(&mut busy).await, "");
-    assert!(!scene.hurried.load(Ordering::Relaxed));
+    assert!(!scene.at_once.load(Ordering::Relaxed));
     scene.ended().await;
 }
 
@@ -166,11 +166,11 @@ async fn second_signal_does_not_wait() {
     let mut busy = scene.ask("/slow").await;
     scene.is_open(1).await;
     scene.stop().await;
-    scene.hurry.take().unwrap().send(()).unwrap();
+    scene.stop_now.take().unwrap().send(()).unwrap();
     assert_eq!(rest(&mut busy).await, "");
-    let hurried = Arc::clone(&scene.hurried);
+    let at_once = Arc::clone(&scene.at_once);
     scene.ended().await;
-    assert!(hurried.load(Ordering::Relaxed));
+    assert!(at_once.load(Ordering::Relaxed));
 }
 
 #[tokio::test]

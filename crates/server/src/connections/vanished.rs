@@ -45,7 +45,7 @@ impl VanishedWatch {
         let mut next_look = self.next_look.take().unwrap_or_else(timer);
         while next_look.as_mut().poll(cx).is_ready() {
             if PeerSilence::of(socket).is_some_and(has_vanished) {
-                let why = "the client has vanished: it answers nothing any more";
+                let why = "the client does not respond";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
             next_look = timer();

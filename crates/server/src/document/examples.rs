@@ -55,10 +55,13 @@ pub(super) fn add(operation: &mut Value, id: &str) {
         let example = match parameter["name"].as_str().unwrap_or_default() {
             "id" if id.ends_with("Session") || id.ends_with("SessionEnv") => "build",
             "id" if id.contains("Terminal") => "shell-1",
+            "id" if id.contains("Backup") => super::backup_examples::ID,
             "terminalId" => "shell-1",
+            "id" if id.contains("Service") => "web",
             "id" => "server-1",
             "X-Session-Id" | "session" | "sessionId" => "build",
             "Idempotency-Key" => "6f1c2f0e",
+            "Last-Event-ID" | "since" if id == "streamService" => "2/1234",
             "Last-Event-ID" | "since" => "1234",
             "Range" => "bytes=0-99",
             "path" => "notes/todo.txt",
@@ -258,7 +261,27 @@ fn examples(id: &str) -> (Value, Value) {
                 "success": true, "timestamp": time,
                 "ports": [{
                     "port": 8000, "address": "0.0.0.0", "protocol": "tcp", "pid": 4711, "executionId": "server-1",
-                    "processId": "server-1"
+                    "processId": "server-1", "exposed": "http://8000-local-my_token_v1.localhost:7070/"
+                }]
+            }),
+        ),
+        "exposePort" => (
+            json!({ "port": 8000, "name": "web", "token": "my_token_v1", "processId": "server-1" }),
+            json!({
+                "success": true, "url": "http://8000-local-my_token_v1.localhost:7070/", "port": 8000, "name": "web",
+                "token": "my_token_v1", "processId": "server-1", "status": "active", "exposedAt": time, "timestamp": time
+            }),
+        ),
+        "unexposePort" => {
+            (json!({ "port": 8000 }), json!({ "success": true, "port": 8000, "timestamp": time }))
+        }
+        "listExposedPorts" => (
+            Value::Null,
+            json!({
+                "success": true, "count": 1, "timestamp": time,
+                "ports": [{
+                    "url": "http://8000-local-my_token_v1.localhost:7070/", "port": 8000, "name": "web",
+                    "token": "my_token_v1", "status": "inactive", "exposedAt": time
                 }]
             }),
         ),
@@ -275,11 +298,18 @@ fn examples(id: &str) -> (Value, Value) {
             json!([
                 { "type": "hello", "timestamp": time },
                 { "type": "execution_started", "process": process, "timestamp": time },
-                { "type": "session_created", "sessionId": "build", "timestamp": time }
+                { "type": "session_created", "sessionId": "build", "timestamp": time },
+                {
+                    "type": "port_opened", "timestamp": time,
+                    "port": { "port": 8000, "address": "0.0.0.0", "protocol": "tcp", "pid": 4711 }
+                },
+                { "type": "port_exposed", "port": 8000, "name": "web", "timestamp": time }
             ]),
         ),
         _ => super::file_examples::examples(id)
+            .or_else(|| super::backup_examples::examples(id))
             .or_else(|| super::search_examples::examples(id))
+            .or_else(|| super::service_examples::examples(id))
             .unwrap_or_else(|| terminal_examples(id, &killed)),
     }
 }

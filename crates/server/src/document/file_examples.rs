@@ -36,6 +36,13 @@ pub(super) fn examples(id: &str) -> Option<(Value, Value)> {
         ),
         "getFile" => (Value::Null, json!("buy a boat\n")),
         "putFile" => (json!("buy a boat\n"), written(time)),
+        "getFolder" => (Value::Null, json!("the bytes of the archive")),
+        "putFolder" => (
+            json!("the bytes of the archive"),
+            json!({
+                "success": true, "path": "notes", "entries": 3, "bytesWritten": 11, "atomic": true, "timestamp": time
+            }),
+        ),
         "listFiles" => (
             json!({ "path": "notes", "options": { "recursive": true } }),
             json!({

@@ -1,10 +1,12 @@
 //! Completes the generated OpenAPI document: errors, examples, links between operations, the token, and
 //! properties that derived schemas cannot express.
 
+mod backup_examples;
 mod errors;
 mod examples;
 mod file_examples;
 mod search_examples;
+mod service_examples;
 mod unions;
 
 use sandcrab_api::ErrorCode;
@@ -13,7 +15,8 @@ use serde_json::{Map, Value, json};
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
 
 /// Links: the source operation, the expression of the id in its response, and the target operations.
-const LINKS: [(&str, &str, &[&str]); 6] = [
+const LINKS: [(&str, &str, &[&str]); 7] = [
+    ("startService", "$response.body#/serviceId", OF_SERVICE),
     ("startProcess", "$response.body#/processId", OF_PROCESS),
     ("execute", "$response.body#/executionId", OF_PROCESS),
     ("createTerminal", "$response.body#/id", OF_TERMINAL),
@@ -31,6 +34,15 @@ const OF_PROCESS: &[&str] = &[
     "signalProcess",
     "writeStdin",
     "getProcessRecording",
+];
+const OF_SERVICE: &[&str] = &[
+    "getService",
+    "getServiceHealth",
+    "stopService",
+    "restartService",
+    "deleteService",
+    "getServiceLogs",
+    "streamService",
 ];
 const OF_TERMINAL: &[&str] = &[
     "getTerminal",
@@ -55,6 +67,8 @@ const WITHOUT_BODY: &[&str] = &[
     "resetSession",
     "writeStdin",
     "cleanupProcesses",
+    "stopService",
+    "restartService",
     "createTerminal",
     "sendTerminalInput",
     "listFiles",

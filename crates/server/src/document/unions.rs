@@ -13,6 +13,7 @@ const UNIONS: &[(&str, &str, &str)] = &[
     ("PortWatchEvent", "Port", "Event"),
     ("FileEvent", "File", "Event"),
     ("SearchEvent", "Search", "Event"),
+    ("ServiceEvent", "Service", "Event"),
     ("WatchEvent", "Watch", "Event"),
     ("ServerFrame", "", "Frame"),
     ("TerminalFrame", "Terminal", "Frame"),

@@ -21,11 +21,13 @@ use sandcrab_api::file::FileEvent;
 use sandcrab_api::git::GitEvent;
 use sandcrab_api::port::PortWatchEvent;
 use sandcrab_api::search::SearchEvent;
+use sandcrab_api::service::ServiceEvent;
 use sandcrab_api::watch::WatchEvent;
 
 use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::origin::Origin;
+use crate::services::Position;
 
 /// Time without events after which a heartbeat is sent, so that proxies keep the connection.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -43,8 +45,32 @@ pub(crate) enum Item {
 #[derive(Debug)]
 pub(crate) struct Event {
     /// The cursor after this event. `None` if the stream cannot be resumed.
-    pub(crate) id: Option<Cursor>,
+    pub(crate) id: Option<EventId>,
     pub(crate) payload: Payload,
+}
+
+/// The id of an event: the position from which to resume after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventId {
+    /// In the output of an execution.
+    Execution(Cursor),
+    /// In the output of a service.
+    Service(Position),
+}
+
+impl std::fmt::Display for EventId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Execution(cursor) => cursor.fmt(f),
+            Self::Service(position) => position.fmt(f),
+        }
+    }
+}
+
+impl From<Cursor> for EventId {
+    fn from(cursor: Cursor) -> Self {
+        Self::Execution(cursor)
+    }
 }
 
 /// The events of the wire, one variant for each kind of stream.
@@ -57,6 +83,7 @@ pub(crate) enum Payload {
     File(FileEvent),
     Git(GitEvent),
     Search(SearchEvent),
+    Service(ServiceEvent),
     Watch(WatchEvent),
 }
 
@@ -71,6 +98,7 @@ impl Payload {
             Self::File(event) => serde_json::to_writer(to, event),
             Self::Git(event) => serde_json::to_writer(to, event),
             Self::Search(event) => serde_json::to_writer(to, event),
+            Self::Service(event) => serde_json::to_writer(to, event),
             Self::Watch(event) => serde_json::to_writer(to, event),
         };
         // Never fails: the wire's types have string keys only, and writing to a Vec cannot fail.
@@ -117,6 +145,12 @@ impl From<ServerEvent> for Payload {
 impl From<SearchEvent> for Payload {
     fn from(event: SearchEvent) -> Self {
         Self::Search(event)
+    }
+}
+
+impl From<ServiceEvent> for Payload {
+    fn from(event: ServiceEvent) -> Self {
+        Self::Service(event)
     }
 }
 

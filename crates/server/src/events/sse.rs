@@ -95,7 +95,7 @@ mod tests {
             invalid_utf8: false,
             timestamp: Timestamp::now(),
         };
-        let id = Some(Cursor { position: 7, held: [1, 0] });
+        let id = Some(Cursor { position: 7, held: [1, 0] }.into());
         let mut text = Vec::new();
         let event = Box::new(Event { id, payload: ExecuteEvent::Stdout(event).into() });
         write(&Item::Event(event), &mut text);

@@ -1,16 +1,13 @@
 //! Cloning: into a temporary directory, which gets its name when the clone is complete.
 //!
-//! The path of the temporary directory is in the note of the execution. If the server is killed, the next one ends the
-//! clone and removes the directory.
+//! The execution of a clone has a note, and its temporary directory a record. If the server is killed, the next one ends
+//! the clone and removes the directory.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use sandcrab_engine::{Event, Execution, Stream};
-use sandcrab_workspace::{Staging, discard};
+use sandcrab_workspace::Staging;
 use tokio::sync::mpsc;
 
 use super::command::Git;
@@ -40,22 +37,26 @@ impl CloneOperation {
     /// Clones, and returns the branch or tag that is checked out. Sends progress that the receiver has room for.
     pub(crate) async fn run(self, progress: Option<mpsc::Sender<Progress>>) -> Result<String, ApiError> {
         let target = self.target.clone();
-        let staging = self.place.run(move || Staging::new(&target)).await?;
-        let temporary = staging.temporary().to_owned();
-        let result = match self.fetch(&temporary, progress).await {
-            Ok(()) => self.place.run(move || staging.finish()).await,
-            Err(e) => Err(e),
-        };
-        if let Err(e) = result {
-            // What failed matters more than a directory that cannot be removed.
-            let removed = self.place.run(move || discard(&temporary)).await;
-            if let Err(removal) = removed {
-                tracing::warn!(error = removal.message(), "a failed clone could not be removed");
-            }
-            return Err(e);
+        let records = self.place.sandbox.records.clone();
+        let mut staging = self.place.run(move || Staging::new(&target, &records)).await?;
+        let content = staging.content().to_owned();
+        let result = self.fetch(&content, progress).await;
+        // The clone would be lost if this were refused because others use all threads.
+        let finished = self.place.run_step(move || match result {
+            Ok(()) => match staging.finish() {
+                Err(e) => Ok((Err(ApiError::from(e)), staging.discard())),
+                Ok(()) => Ok((Ok(()), Ok(()))),
+            },
+            Err(e) => Ok((Err(e), staging.discard())),
+        });
+        let (result, discarded) = finished.await?;
+        if let Err(error) = discarded {
+            // What failed matters more. The next server tries again.
+            tracing::warn!(%error, "a failed clone could not be removed");
         }
+        result?;
         let head = self.target.join(".git/HEAD");
-        let head = self.place.run(move || Ok(std::fs::read_to_string(head).unwrap_or_default())).await?;
+        let head = self.place.run_step(move || Ok(std::fs::read_to_string(head).unwrap_or_default())).await?;
         let branch = head.trim_end().strip_prefix("ref: refs/heads/").map(ToOwned::to_owned);
         Ok(branch.or(self.branch).unwrap_or_else(|| "HEAD".into()))
     }
@@ -66,10 +67,7 @@ impl CloneOperation {
         args.extend(self.branch.iter().map(|branch| format!("--branch={branch}").into()));
         args.extend(self.depth.iter().map(|depth| format!("--depth={depth}").into()));
         args.extend(["--".into(), self.url.text.clone().into(), to.into()]);
-        let note = ExecutionNote {
-            clone: Some(STANDARD.encode(to.as_os_str().as_encoded_bytes())),
-            ..ExecutionNote::default()
-        };
+        let note = ExecutionNote { is_clone: true, ..ExecutionNote::default() };
         let execution = self.git.start(&args, None, Some(note::write(&note))).await?;
         let stderr = follow(&execution, progress).await?;
         let end = execution.wait().await?;
@@ -100,22 +98,14 @@ async fn follow(
     Ok(last)
 }
 
-/// Ends clones of an earlier server, and removes their directories.
-pub(crate) fn remove_interrupted(app: &App) {
+/// Ends clones of an earlier server, so that git writes nothing more to their temporary directories.
+pub(crate) async fn end_interrupted(app: &App) {
     for execution in app.sandbox.engine.executions() {
         let info = execution.info();
-        let Some(path) = note::read::<ExecutionNote>(info.note.as_deref()).clone else { continue };
-        let Ok(path) = STANDARD.decode(path).map(OsString::from_vec) else { continue };
-        let place = Place::of_sandbox(app.sandbox.clone());
-        app.tasks.spawn(async move {
-            if info.status.end().is_none() {
-                drop(execution.kill(SIGKILL, std::time::Duration::ZERO).await);
-                // Git writes nothing more.
-                drop(execution.wait().await);
-            }
-            if let Err(e) = place.run(move || discard(Path::new(&path))).await {
-                tracing::warn!(error = e.message(), "an interrupted clone could not be removed");
-            }
-        });
+        let is_clone = note::read::<ExecutionNote>(info.note.as_deref()).is_clone;
+        if is_clone && info.status.end().is_none() {
+            drop(execution.kill(SIGKILL, std::time::Duration::ZERO).await);
+            drop(execution.wait().await);
+        }
     }
 }

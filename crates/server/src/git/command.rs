@@ -15,7 +15,7 @@ use sandcrab_engine::{CommandSpec, End, EndReason, Execution, LeftoverPolicy, St
 
 use super::failure::failed;
 use super::url::ALLOWED_PROTOCOLS;
-use crate::app::App;
+use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
 use crate::files::Place;
 
@@ -25,6 +25,8 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 const LOCAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum output of a command whose output is parsed.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
+/// Memory of a result in relation to the output: the output, its values, and the JSON.
+const MEMORY_FACTOR: usize = 3;
 /// Maximum size of standard error that is kept.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 /// Maximum length of a user name or password.
@@ -52,10 +54,11 @@ pub(crate) struct Git {
     options: Vec<&'static str>,
 }
 
-/// The output of a command that succeeded.
+/// The output of a command that succeeded. Keep it until the response is made: it counts the memory of both.
 #[derive(Debug)]
 pub(crate) struct GitOutput {
     pub(crate) stdout: Vec<u8>,
+    _held: BodyBytes,
 }
 
 impl Git {
@@ -136,6 +139,8 @@ impl Git {
             None => argv.push("git".into()),
         }
         argv.extend(LOW_SPEED.map(Into::into));
+        // Bytes beyond ASCII in paths are not escaped.
+        argv.extend(["-c", "core.quotePath=false"].map(Into::into));
         argv.extend(self.options.iter().map(Into::into));
         argv.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
         let mut spec = CommandSpec::argv(argv)
@@ -178,7 +183,13 @@ impl Git {
             args.first().map(|arg| arg.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
         let execution = self.start(args, stdin, None).await?;
         let end = execution.wait().await?;
+        let mut held = self.app.hold();
+        held.grow(MAX_OUTPUT_BYTES)?;
         let output = execution.output(MAX_OUTPUT_BYTES)?;
+        held.set((output.stdout.bytes.len() + output.stderr.bytes.len()) * MEMORY_FACTOR);
+        if held.exceeds_limit() {
+            return Err(ApiError::too_many("large results of git at the same time; retry later"));
+        }
         self.check(&operation, &end, &output.stderr.bytes, &output.stdout.bytes)?;
         if output.stdout.omitted > 0 {
             let message = format!(
@@ -186,7 +197,7 @@ impl Git {
             );
             return Err(ApiError::new(ErrorCode::BodyTooLarge, message));
         }
-        Ok(GitOutput { stdout: output.stdout.bytes })
+        Ok(GitOutput { stdout: output.stdout.bytes, _held: held })
     }
 
     /// The error of a command that did not succeed.

@@ -3,6 +3,7 @@
 
 pub(crate) mod clone;
 pub(crate) mod command;
+pub(crate) mod diff;
 pub(crate) mod failure;
 pub(crate) mod parse;
 pub(crate) mod progress;

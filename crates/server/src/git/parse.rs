@@ -1,6 +1,8 @@
 //! Output of git in its formats for programs.
 
-use sandcrab_api::git::{GitBranch, GitChange, GitCommit, GitFileDiff, GitFileStatus, GitHunk, GitRefUpdate};
+use std::collections::BTreeMap;
+
+use sandcrab_api::git::{GitBranch, GitChange, GitCommit, GitFileStatus, GitRefUpdate};
 
 /// The result of `git status --porcelain=v2 -z --branch`.
 #[derive(Debug, Default)]
@@ -154,61 +156,21 @@ pub(crate) fn references(output: &[u8]) -> Vec<(String, String)> {
 
 /// The references that differ.
 pub(crate) fn updates(before: &[(String, String)], after: &[(String, String)]) -> Vec<GitRefUpdate> {
-    let hash = |list: &[(String, String)], wanted: &str| {
-        list.iter().find(|(name, _)| name == wanted).map(|(_, hash)| hash.clone())
-    };
-    let mut names: Vec<_> = before.iter().chain(after).map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-        .into_iter()
-        .map(|name| GitRefUpdate { name: name.clone(), before: hash(before, name), after: hash(after, name) })
-        .filter(|update| update.before != update.after)
+    let mut all = BTreeMap::<&str, [Option<&String>; 2]>::new();
+    for (name, hash) in before {
+        all.entry(name).or_default()[0] = Some(hash);
+    }
+    for (name, hash) in after {
+        all.entry(name).or_default()[1] = Some(hash);
+    }
+    all.into_iter()
+        .filter(|(_, [before, after])| before != after)
+        .map(|(name, [before, after])| GitRefUpdate {
+            name: name.to_owned(),
+            before: before.cloned(),
+            after: after.cloned(),
+        })
         .collect()
-}
-
-/// Parses `git diff --numstat -z`: the files without hunks.
-pub(crate) fn counts(output: &[u8]) -> Vec<GitFileDiff> {
-    let mut files = Vec::new();
-    let mut entries = output.split(|byte| *byte == 0);
-    while let Some(entry) = entries.next() {
-        let mut fields = entry.splitn(3, |byte| *byte == b'\t');
-        let (Some(added), Some(removed), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
-            continue;
-        };
-        let binary = added == b"-";
-        let number = |count: &[u8]| text(count).parse().unwrap_or_default();
-        // A rename has an empty path, followed by the old and the new one.
-        let (path, original_path) = if path.is_empty() {
-            let old = entries.next().map(text);
-            (entries.next().map(text).unwrap_or_default(), old)
-        } else {
-            (text(path), None)
-        };
-        let (added, removed) = (number(added), number(removed));
-        files.push(GitFileDiff { path, original_path, added, removed, binary, hunks: Vec::new() });
-    }
-    files
-}
-
-/// Adds the hunks of `git diff --patch` to the files of [`counts`], which are in the same order.
-pub(crate) fn add_hunks(files: &mut [GitFileDiff], patch: &[u8]) {
-    let patch = text(patch);
-    let mut file = None;
-    let mut next = files.iter_mut();
-    // A line of content never begins with these.
-    for line in patch.split_inclusive('\n') {
-        if line.starts_with("diff --") {
-            file = next.next();
-            continue;
-        }
-        let Some(file) = &mut file else { continue };
-        if line.starts_with("@@") {
-            file.hunks.push(GitHunk { header: line.trim_end().to_owned(), lines: String::new() });
-        } else if let Some(hunk) = file.hunks.last_mut() {
-            hunk.lines.push_str(line);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -247,26 +209,6 @@ mod tests {
     }
 
     #[test]
-    fn diffs_have_counts_and_hunks() {
-        let mut files = counts(b"1\t2\ta\tb\x00-\t-\tbin\x000\t0\t\x00old\x00new\x00");
-        assert_eq!(files.len(), 3);
-        assert_eq!((files[0].path.as_str(), files[0].added, files[0].removed), ("a\tb", 1, 2));
-        assert!(files[1].binary);
-        assert_eq!((files[2].path.as_str(), files[2].original_path.as_deref()), ("new", Some("old")));
-        let patch = "diff --git a/x b/x\nindex 1..2\n--- a/x\n+++ b/x\n@@ -1,2 +1 @@ fn f()\n-@@ a\n-b\n+diff --git\n\\ No newline\n\
-            diff --git a/bin b/bin\nBinary files differ\ndiff --git a/old b/new\n";
-        add_hunks(&mut files, patch.as_bytes());
-        let hunk = GitHunk {
-            header: "@@ -1,2 +1 @@ fn f()".into(),
-            lines: "-@@ a\n-b\n+diff --git\n\\ No newline\n".into(),
-        };
-        assert_eq!(
-            (files[0].hunks.as_slice(), files[1].hunks.len(), files[2].hunks.len()),
-            (&[hunk][..], 0, 0)
-        );
-    }
-
-    #[test]
     fn references_that_differ() {
         let list = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned())).collect::<Vec<_>>()
@@ -278,5 +220,16 @@ mod tests {
         let found: Vec<_> =
             found.iter().map(|u| (u.name.as_str(), u.before.as_deref(), u.after.as_deref())).collect();
         assert_eq!(found, [("b", Some("2"), Some("4")), ("c", Some("3"), None), ("d", None, Some("5"))]);
+    }
+
+    /// The handler of a request compares them, so the time must not grow with the square of their number.
+    #[test]
+    fn many_references() {
+        let list =
+            |hash: &str| (0..200_000).map(|n| (format!("refs/tags/{n:06}"), hash.to_owned())).collect();
+        let (mut before, after): (Vec<_>, Vec<_>) = (list("1"), list("2"));
+        assert_eq!(updates(&before, &after).len(), 200_000);
+        before.reverse();
+        assert!(updates(&before, &before.clone()).is_empty());
     }
 }

@@ -52,6 +52,11 @@ impl RepositoryUrl {
             return Err(invalid("a password is supported in http and https URLs only"));
         }
         let Some((scheme, rest)) = given.split_once("://") else {
+            // For git, `https:/user:password@host` is a path on the host `https`: the password would be in its arguments.
+            let host = given.split_once(':').map_or("", |(host, _)| host);
+            if ["http", "https"].iter().any(|scheme| scheme.eq_ignore_ascii_case(host)) {
+                return Err(invalid("expected `//` after the scheme"));
+            }
             return Ok((Self { text: given.to_owned(), origin: None }, None));
         };
         if !ALLOWED_PROTOCOLS.split(':').any(|allowed| allowed.eq_ignore_ascii_case(scheme)) {
@@ -159,6 +164,8 @@ mod tests {
             "ssh://u:p@h/x",
             "u:p@h:/x",
             "git://u:p@h/x",
+            "https:/u:p@h/x",
+            "HTTP:u:p@h/x",
         ] {
             let code = RepositoryUrl::parse(url).unwrap_err().code();
             assert_eq!(code, ErrorCode::InvalidGitUrl, "{url}");

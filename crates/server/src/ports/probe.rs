@@ -36,23 +36,50 @@ pub(crate) struct Ready {
 
 /// Tries once.
 pub(crate) async fn probe(port: u16, expected: &Expected) -> Option<Ready> {
-    for address in ADDRESSES {
-        let attempt = attempt(SocketAddr::new(address, port), expected);
-        if let Ok(Some(ready)) = timeout(ATTEMPT_TIMEOUT, attempt).await {
-            return Some(ready);
-        }
-    }
-    None
+    try_probe(port, expected, ATTEMPT_TIMEOUT).await.ok()
 }
 
-async fn attempt(address: SocketAddr, expected: &Expected) -> Option<Ready> {
-    let stream = TcpStream::connect(address).await.ok()?;
-    // A port of the ephemeral range can connect to itself while no program listens.
-    if stream.local_addr().ok()? == address {
-        return None;
+/// The same, with a timeout for each address. The error says why the port is not ready.
+pub(crate) async fn try_probe(port: u16, expected: &Expected, within: Duration) -> Result<Ready, String> {
+    let mut first = None;
+    for address in ADDRESSES {
+        let attempt = attempt(SocketAddr::new(address, port), expected);
+        let failure = match timeout(within, attempt).await {
+            Ok(Ok(ready)) => return Ok(ready),
+            Ok(Err(why)) => why,
+            Err(_) => Failure::Reached(format!("port {port} did not answer within {within:?}")),
+        };
+        // The reason at an address on which a program listens is the better one.
+        first = match (first, failure) {
+            (Some(Failure::Reached(why)), _) | (_, Failure::Reached(why)) => Some(Failure::Reached(why)),
+            (_, Failure::Unreachable) => Some(Failure::Unreachable),
+        };
     }
-    let Expected::Response { path, statuses } = expected else { return Some(Ready { status: None }) };
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    match first {
+        Some(Failure::Reached(why)) => Err(why),
+        _ => Err(format!("port {port} accepts no connections")),
+    }
+}
+
+/// Why an attempt failed.
+enum Failure {
+    /// The address accepts no connections.
+    Unreachable,
+    /// It does, but the response is not as expected.
+    Reached(String),
+}
+
+async fn attempt(address: SocketAddr, expected: &Expected) -> Result<Ready, Failure> {
+    let port = address.port();
+    let stream = TcpStream::connect(address).await.map_err(|_| Failure::Unreachable)?;
+    // A port of the ephemeral range can connect to itself while no program listens.
+    if stream.local_addr().map_err(|_| Failure::Unreachable)? == address {
+        return Err(Failure::Unreachable);
+    }
+    let Expected::Response { path, statuses } = expected else { return Ok(Ready { status: None }) };
+    let failed = |e: hyper::Error| Failure::Reached(format!("port {port} gave no HTTP response: {e}"));
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     // Ends with this function.
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -61,11 +88,17 @@ async fn attempt(address: SocketAddr, expected: &Expected) -> Option<Ready> {
     });
     let mut request = Request::new(Empty::<bytes::Bytes>::new());
     *request.uri_mut() = path.clone().into();
-    let host = format!("localhost:{}", address.port());
-    request.headers_mut().insert(header::HOST, HeaderValue::from_str(&host).ok()?);
-    let response = sender.send_request(request).await.ok()?;
+    // Never fails: it consists of visible ASCII characters.
+    if let Ok(host) = HeaderValue::from_str(&format!("localhost:{port}")) {
+        request.headers_mut().insert(header::HOST, host);
+    }
+    let response = sender.send_request(request).await.map_err(failed)?;
     let status = response.status().as_u16();
-    statuses.contains(&status).then_some(Ready { status: Some(status) })
+    if statuses.contains(&status) {
+        return Ok(Ready { status: Some(status) });
+    }
+    let (least, most) = (statuses.start(), statuses.end());
+    Err(Failure::Reached(format!("port {port} answered with status {status}; expected {least} to {most}")))
 }
 
 #[cfg(test)]

@@ -44,9 +44,9 @@ pub(crate) async fn find(
     };
     let cancel = Cancel::default();
     let _cancel = cancel.on_drop();
-    let permit = app.searches.acquire().await;
-    let found = place.run_search(move || sandcrab_workspace::find(&path, &options, &cancel)).await?;
-    drop(permit);
+    let permit = app.searches.permit(&place.sandbox.file_threads).await?;
+    let found =
+        place.run_permitted(permit, move || sandcrab_workspace::find(&path, &options, &cancel)).await?;
     let mut exact = Vec::new();
     let shown = |(index, path): (usize, std::path::PathBuf)| {
         let (path, path_base64) = convert::path(&path);

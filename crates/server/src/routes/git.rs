@@ -18,10 +18,11 @@ use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::events::{Event, EventStream, Item};
+use crate::events::{Event, EventStream, HEARTBEAT, Item};
 use crate::files::{Files, GivenPath, Place};
 use crate::git::clone::CloneOperation;
 use crate::git::command::{DEFAULT_TIMEOUT, Git};
+use crate::git::diff::{DIFF_OPTIONS, parse as parse_diff};
 use crate::git::parse::{self, LOG_FORMAT, REF_FORMAT};
 use crate::git::progress::Progress;
 use crate::git::url::RepositoryUrl;
@@ -83,37 +84,53 @@ pub(crate) async fn checkout(
     if wants_events {
         let (sender, reports) = mpsc::channel(MAX_WAITING_REPORTS);
         let done = app.tasks.spawn(clone.run(Some(sender)));
-        return Ok(
-            EventStream::new(events(reports, done, result), Origin::request(request_id)).into_response()
-        );
+        let items = events(CloneStream { app, reports, done, result });
+        return Ok(EventStream::new(items, Origin::request(request_id)).into_response());
     }
     // A task of its own: the clone is finished, or removed, also if the client disconnects.
     let branch = app.tasks.spawn(clone.run(None)).await.map_err(ApiError::internal)??;
     Ok(axum::Json(GitCheckoutResult { branch, timestamp: Timestamp::now(), ..result }).into_response())
 }
 
-type Done = tokio::task::JoinHandle<Result<String, ApiError>>;
+/// The stream of a clone.
+struct CloneStream {
+    app: App,
+    reports: mpsc::Receiver<Progress>,
+    done: tokio::task::JoinHandle<Result<String, ApiError>>,
+    result: GitCheckoutResult,
+}
 
 /// The progress of a clone, then its result.
-fn events(
-    reports: mpsc::Receiver<Progress>,
-    done: Done,
-    result: GitCheckoutResult,
-) -> impl futures_util::Stream<Item = Item> + Send {
-    stream::unfold(Some((reports, done, result)), |state| async move {
-        let (mut reports, done, result) = state?;
-        let (event, next) = match reports.recv().await {
-            Some(Progress { phase, percent }) => {
-                let event = GitProgressEvent { phase, percent, timestamp: Timestamp::now() };
-                (GitEvent::Progress(event), Some((reports, done, result)))
-            }
-            None => {
-                let done = done.await.map_err(ApiError::internal);
-                (last_event(done.and_then(|done| done), result), None)
-            }
+fn events(state: CloneStream) -> impl futures_util::Stream<Item = Item> + Send {
+    stream::unfold(Some(state), |state| async move {
+        let mut state = state?;
+        let report = tokio::select! {
+            report = state.reports.recv() => report,
+            () = tokio::time::sleep(HEARTBEAT) => return Some((Item::Heartbeat, Some(state))),
+            () = state.app.stopping.cut_off() => return Some((stopped(state.result), None)),
         };
-        Some((Item::Event(Box::new(Event { id: None, payload: event.into() })), next))
+        if let Some(Progress { phase, percent }) = report {
+            let event = GitProgressEvent { phase, percent, timestamp: Timestamp::now() };
+            return Some((item(GitEvent::Progress(event)), Some(state)));
+        }
+        // Git has ended, and its directory gets its name.
+        let CloneStream { app, done, result, .. } = state;
+        tokio::select! {
+            done = done => {
+                let done = done.map_err(ApiError::internal).and_then(|done| done);
+                Some((item(last_event(done, result)), None))
+            }
+            () = app.stopping.cut_off() => Some((stopped(result), None)),
+        }
     })
+}
+
+fn item(event: GitEvent) -> Item {
+    Item::Event(Box::new(Event { id: None, payload: event.into() }))
+}
+
+fn stopped(result: GitCheckoutResult) -> Item {
+    item(last_event(Err(ApiError::shutting_down()), result))
 }
 
 fn last_event(done: Result<String, ApiError>, result: GitCheckoutResult) -> GitEvent {
@@ -144,8 +161,8 @@ pub(crate) async fn status(
 ) -> Result<Response, ApiError> {
     let git = local(&app, files, request.session_id, request.path).await?;
     let args = ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all"];
-    let parse::Status { branch, head, upstream, ahead, behind, files } =
-        parse::status(&git.run(&args).await?.stdout);
+    let output = git.run(&args).await?;
+    let parse::Status { branch, head, upstream, ahead, behind, files } = parse::status(&output.stdout);
     let timestamp = Timestamp::now();
     app.outgoing.json(&GitStatus { success: true, branch, head, upstream, ahead, behind, files, timestamp })
 }
@@ -175,7 +192,8 @@ pub(crate) async fn log(
         "--".into(),
     ];
     args.extend(paths);
-    let commits = parse::log(&git.run(&args).await?.stdout);
+    let output = git.run(&args).await?;
+    let commits = parse::log(&output.stdout);
     app.outgoing.json(&GitLog { success: true, commits, timestamp: Timestamp::now() })
 }
 
@@ -188,7 +206,8 @@ pub(crate) async fn branches(
     Json { value: request, .. }: Json<GitRequest>,
 ) -> Result<Response, ApiError> {
     let git = local(&app, files, request.session_id, request.path).await?;
-    let branches = parse::branches(&git.run(&REFERENCES).await?.stdout);
+    let output = git.run(&REFERENCES).await?;
+    let branches = parse::branches(&output.stdout);
     app.outgoing.json(&GitBranches { success: true, branches, timestamp: Timestamp::now() })
 }
 
@@ -206,24 +225,14 @@ pub(crate) async fn diff(
     let branch = request.branch.map(|branch| name("branch", branch)).transpose()?;
     let paths = paths(request.paths)?;
     let git = local(&app, files, request.session_id, request.path).await?;
-    let args = |format: &[&str]| {
-        let mut args: Vec<String> = vec![
-            "diff".into(),
-            "--no-color".into(),
-            "--no-ext-diff".into(),
-            "--no-textconv".into(),
-            "--submodule=short".into(),
-            "--find-renames".into(),
-        ];
-        args.extend(format.iter().map(|arg| (*arg).to_owned()));
-        args.extend((request.staged == Some(true)).then(|| "--cached".into()));
-        args.extend(branch.clone());
-        args.push("--".into());
-        args.extend(paths.iter().cloned());
-        args
-    };
-    let mut files = parse::counts(&git.run(&args(&["--numstat", "-z"])).await?.stdout);
-    parse::add_hunks(&mut files, &git.run(&args(&["--patch"])).await?.stdout);
+    let mut args: Vec<String> = vec!["diff".into()];
+    args.extend(DIFF_OPTIONS.map(ToOwned::to_owned));
+    args.extend((request.staged == Some(true)).then(|| "--cached".into()));
+    args.extend(branch);
+    args.push("--".into());
+    args.extend(paths);
+    let output = git.run(&args).await?;
+    let files = parse_diff(&output.stdout);
     app.outgoing.json(&GitDiff { success: true, files, timestamp: Timestamp::now() })
 }
 

@@ -59,14 +59,25 @@ pub(crate) async fn logs(
     PathExecution(execution): PathExecution,
     Params(options): Params<LogOptions>,
 ) -> Result<Response, ApiError> {
-    let encoding = encoding(&execution, options.encoding);
+    respond(&app, &sandbox, request, &execution, options).await
+}
+
+/// The output of an execution, as the response to `logs`.
+pub(crate) async fn respond(
+    app: &App,
+    sandbox: &Sandbox,
+    request: RequestId,
+    execution: &Execution,
+    options: LogOptions,
+) -> Result<Response, ApiError> {
+    let encoding = encoding(execution, options.encoding);
     let limit = sandbox.defaults.max_output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES);
     if options.since.is_some() && options.tail.is_some() {
         return Err(ApiError::invalid("tail", "it cannot be combined with since; use one of them"));
     }
     let since = options.since.as_deref().map(str::parse).transpose()?;
     let choose = move |execution: &Execution| select(execution, since, options.tail, encoding, limit);
-    let Selection { output, cursor, gap, tail_is_incomplete } = read_blocking(&execution, choose).await?;
+    let Selection { output, cursor, gap, tail_is_incomplete } = read_blocking(execution, choose).await?;
     let logs = ProcessLogs {
         stdout: String::new(),
         stderr: String::new(),
@@ -80,7 +91,7 @@ pub(crate) async fn logs(
         cursor,
         timestamp: Timestamp::now(),
     };
-    Ok(output.respond(logs, &app.outgoing, Origin::execution(request, &execution)))
+    Ok(output.respond(logs, &app.outgoing, Origin::execution(request, execution)))
 }
 
 /// The part of the output that a response contains.
@@ -126,7 +137,8 @@ fn select(
     Ok(Selection { output, cursor, gap: None, tail_is_incomplete })
 }
 
-fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
+/// The encoding of the output: the requested one, or that with which the process was started.
+pub(crate) fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encoding {
     let note: ExecutionNote = note::read(execution.info().note.as_deref());
     asked.or(note.encoding).unwrap_or_default()
 }
@@ -260,17 +272,17 @@ fn last_lines(
     Ok((earliest..total, is_complete))
 }
 
-/// Options of a process stream.
+/// Options of a stream of output.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamOptions {
-    /// Encoding of the output. Default: that with which the process was started.
+    /// Encoding of the output. Default: that of the request that started the process or service.
     #[param(inline)]
-    encoding: Option<Encoding>,
-    /// Resume after this cursor of an event or response. `Last-Event-ID` has the same effect.
-    since: Option<String>,
+    pub(super) encoding: Option<Encoding>,
+    /// Resume after this cursor, of an event of this stream or of a response. `Last-Event-ID` has the same effect.
+    pub(super) since: Option<String>,
     /// With `false`, the stream ends after the output recorded so far. Default: `true`.
-    follow: Option<bool>,
+    pub(super) follow: Option<bool>,
 }
 
 /// Streams the output of a process, from its beginning.

@@ -1,8 +1,10 @@
 //! The routes, one file per resource.
 
+pub(crate) mod backup;
 pub(crate) mod environment;
 pub(crate) mod events;
 pub(crate) mod execute;
+pub(crate) mod exposure;
 pub(crate) mod file;
 pub(crate) mod find;
 pub(crate) mod git;
@@ -14,6 +16,7 @@ pub(crate) mod recording;
 pub(crate) mod replace;
 pub(crate) mod screen;
 pub(crate) mod search;
+pub(crate) mod server;
 pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod socket;

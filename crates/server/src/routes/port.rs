@@ -8,7 +8,7 @@ use axum::response::Response;
 use futures_util::stream;
 use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::port::{
-    Port, PortList, PortProcessExitedEvent, PortReadyEvent, PortWatchEvent, PortWatchMode, PortWatchRequest,
+    PortList, PortProcessExitedEvent, PortReadyEvent, PortWatchEvent, PortWatchMode, PortWatchRequest,
     PortWatchingEvent,
 };
 use sandcrab_api::{ErrorCode, Timestamp};
@@ -16,11 +16,13 @@ use sandcrab_engine::{Execution, ExecutionId};
 use tokio::time::Instant;
 
 use crate::app::App;
+
 use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item};
 use crate::input::Json;
 use crate::layer::RequestId;
 use crate::origin::Origin;
+use crate::ports;
 use crate::ports::probe::{Expected, probe};
 use crate::sandbox::Sandbox;
 
@@ -38,20 +40,11 @@ const INTERVAL_MS: (u64, u64) = (10, 10_000);
 #[utoipa::path(get, path = "/api/ports", operation_id = "listPorts", tag = "ports",
     responses((status = 200, description = "The ports.", body = PortList)))]
 pub(crate) async fn list(State(app): State<App>, sandbox: Sandbox) -> Result<Response, ApiError> {
-    let ports = sandbox.engine.listening_ports().await.into_iter().map(|found| {
-        let id = found.execution.as_ref();
-        let execution = id.and_then(|id| sandbox.engine.execution(id));
-        let is_process = execution.is_some_and(|execution| execution.info().background);
-        Port {
-            port: found.address.port(),
-            address: found.address.ip().to_string(),
-            protocol: "tcp".into(),
-            pid: found.pid,
-            execution_id: id.map(ExecutionId::to_string),
-            process_id: id.filter(|_| is_process).map(ExecutionId::to_string),
-        }
-    });
-    app.outgoing.json(&PortList { success: true, ports: ports.collect(), timestamp: Timestamp::now() })
+    let mut found = sandbox.engine.listening_ports().await;
+    // Sockets that share an address and a process are one port.
+    found.dedup_by_key(|port| (port.address, port.pid));
+    let ports = found.iter().map(|found| ports::wire(&app, found)).collect();
+    app.outgoing.json(&PortList { success: true, ports, timestamp: Timestamp::now() })
 }
 
 /// Waits until a port is ready.
@@ -177,12 +170,12 @@ fn failed(error: &ApiError) -> PortWatchEvent {
     })
 }
 
-fn find(sandbox: &Sandbox, id: &str) -> Result<Execution, ApiError> {
+pub(super) fn find(sandbox: &Sandbox, id: &str) -> Result<Execution, ApiError> {
     let found = id.parse::<ExecutionId>().ok().and_then(|id| sandbox.engine.execution(&id));
     found.ok_or_else(|| ApiError::no_process(id))
 }
 
-fn valid_port(port: u32) -> Result<u16, ApiError> {
+pub(crate) fn valid_port(port: u32) -> Result<u16, ApiError> {
     let valid = u16::try_from(port).ok().filter(|port| *port != 0);
     valid.ok_or_else(|| {
         ApiError::new(ErrorCode::InvalidPort, format!("port {port} is not valid; expected 1 to 65535"))
@@ -191,7 +184,7 @@ fn valid_port(port: u32) -> Result<u16, ApiError> {
     })
 }
 
-fn expected(request: &PortWatchRequest) -> Result<Expected, ApiError> {
+pub(crate) fn expected(request: &PortWatchRequest) -> Result<Expected, ApiError> {
     let PortWatchRequest { mode, path, status_min, status_max, .. } = request;
     let path = path.as_deref().unwrap_or("/");
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

@@ -102,14 +102,27 @@ async fn add_leftovers(execution: &Execution, process: &mut Process) {
     }
 }
 
+/// Options of `get`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GetOptions {
+    /// Also measure all live processes of the execution. Default: `false`.
+    metrics: Option<bool>,
+}
+
 /// Returns one process, with its current resource usage and what it waits for.
 #[utoipa::path(get, path = "/api/process/{id}", operation_id = "getProcess", tag = "processes",
-    params(("id" = String, Path, description = "Id of a process or other execution.")),
+    params(("id" = String, Path, description = "Id of a process or other execution."), GetOptions),
     responses((status = 200, description = "The process.", body = ProcessResponse)))]
 pub(crate) async fn get(
     PathExecution(execution): PathExecution,
+    Params(options): Params<GetOptions>,
 ) -> Result<axum::Json<ProcessResponse>, ApiError> {
-    Ok(axum::Json(answer(&execution).await))
+    let mut answer = answer(&execution).await;
+    if options.metrics == Some(true) {
+        answer.process.metrics = Some(convert::metrics(&execution.metrics().await));
+    }
+    Ok(axum::Json(answer))
 }
 
 async fn answer(execution: &Execution) -> ProcessResponse {
@@ -131,9 +144,9 @@ async fn answer(execution: &Execution) -> ProcessResponse {
 #[into_params(parameter_in = Query)]
 pub(crate) struct KillOptions {
     /// First signal to send, by name or number. Default: `SIGTERM`.
-    signal: Option<String>,
+    pub(crate) signal: Option<String>,
     /// Grace period in milliseconds before SIGKILL. Default: 5,000.
-    grace_ms: Option<u64>,
+    pub(crate) grace_ms: Option<u64>,
 }
 
 /// Ends a process and all its descendants.

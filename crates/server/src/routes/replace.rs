@@ -52,12 +52,13 @@ pub(crate) async fn replace(
         },
         is_dry_run,
         max_diff_bytes: MAX_RESULT_BYTES,
+        records: place.sandbox.records.clone(),
     };
     let cancel = Cancel::default();
     let _cancel = cancel.on_drop();
-    let permit = app.searches.acquire().await;
-    let replaced = place.run_search(move || sandcrab_workspace::replace(&path, &options, &cancel)).await?;
-    drop(permit);
+    let permit = app.searches.permit(&place.sandbox.file_threads).await?;
+    let replaced =
+        place.run_permitted(permit, move || sandcrab_workspace::replace(&path, &options, &cancel)).await?;
     let changed = |file: sandcrab_workspace::ReplacedFile| {
         let (path, path_base64) = convert::path(&file.path);
         let (replacements, diff, diff_truncated) = (file.replacements, file.diff, file.is_diff_truncated);

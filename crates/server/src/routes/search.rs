@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,9 +16,11 @@ use sandcrab_api::search::{
     SearchCompleteEvent, SearchEvent, SearchMatch, SearchMatchEvent, SearchRequest, SearchResponse,
 };
 use sandcrab_workspace::{
-    Cancel, CancelOnDrop, FileMatches, Match, Pattern, SearchError, SearchOptions, SearchSummary, WalkOptions,
+    Cancel, CancelOnDrop, FileMatches, Match, Pattern, SearchError, SearchOptions, SearchReceiver,
+    SearchSummary, WalkOptions,
 };
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::app::App;
 use crate::convert;
@@ -27,9 +28,11 @@ use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item};
 use crate::files::{Files, GivenPath, Place};
 use crate::input::{Json, wants_events};
+use crate::json_list::JsonList;
 use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::routes::execute::SessionQuery;
+use crate::searches::Turn;
 
 /// Default of `maxMatches`.
 const DEFAULT_MATCHES: u32 = 1000;
@@ -111,13 +114,23 @@ pub(crate) async fn search(
     let cancel = Cancel::default();
     let _cancel = cancel.on_drop();
     let has_context = options.context_lines > 0;
-    let permit = app.searches.acquire().await;
-    let (found, summary) = place.run_search(move || collect(&path, &options, &cancel)).await?;
-    drop(permit);
-    let matches = found.into_iter().flat_map(|file| converted(file, has_context)).collect();
-    app.outgoing.json(&SearchResponse {
+    let permit = app.searches.permit(&place.sandbox.file_threads).await?;
+    // Serializing many matches takes a while too.
+    let work =
+        move || collect(&path, &options, &cancel).map(|(found, summary)| json(found, &summary, has_context));
+    let json = place.run_permitted(permit, work).await?;
+    app.outgoing.json_bytes(json.map_err(ApiError::internal)?)
+}
+
+/// The response.
+fn json(found: Vec<FileMatches>, summary: &SearchSummary, has_context: bool) -> serde_json::Result<Vec<u8>> {
+    let mut matches = JsonList::new("matches");
+    for found in found.into_iter().flat_map(|file| converted(file, has_context)) {
+        matches.push(&found);
+    }
+    matches.finish(&SearchResponse {
         success: true,
-        matches,
+        matches: Vec::new(),
         files_searched: summary.files_searched,
         unreadable: summary.unreadable,
         truncated: summary.is_truncated,
@@ -132,7 +145,9 @@ fn collect(
     cancel: &Cancel,
 ) -> Result<(Vec<FileMatches>, SearchSummary), SearchError> {
     let found = Mutex::new(Vec::new());
-    let summary = sandcrab_workspace::search(path, options, cancel, &|matches| {
+    let summary = sandcrab_workspace::search(path, options, cancel, &|mut matches: FileMatches| {
+        // Most files have one match, and their lists room for four.
+        matches.matches.shrink_to_fit();
         found.lock().unwrap_or_else(PoisonError::into_inner).push(matches);
         ControlFlow::Continue(())
     })?;
@@ -186,10 +201,11 @@ async fn streamed(
 ) -> Result<Response, ApiError> {
     app.check_open()?;
     let options = Arc::new(SearchOptions { max_bytes: usize::MAX, ..options });
-    let permit = Arc::clone(&app.searches).acquire_owned().await.map_err(ApiError::internal)?;
+    let stream = app.searches.stream()?;
+    let permit = app.searches.permit(&place.sandbox.file_threads).await?;
     // An invalid request is answered with an error status, not with an event.
     let (checked, root) = (Arc::clone(&options), path.clone());
-    place.run_search(move || sandcrab_workspace::check_search(&root, &checked)).await?;
+    place.run_permitted((), move || sandcrab_workspace::check_search(&root, &checked)).await?;
 
     let cancel = Cancel::default();
     let (sender, found) = mpsc::channel(QUEUED_LISTS);
@@ -202,27 +218,49 @@ async fn streamed(
         is_over: false,
         _cancel: cancel.on_drop(),
     };
-    let runtime = tokio::runtime::Handle::current();
+    let turn = app.searches.turn(permit, place.sandbox.file_threads.clone());
     app.tasks.spawn(async move {
-        let matches = sender.clone();
-        let is_cut_off = Arc::new(AtomicBool::new(false));
-        let cut_off = Arc::clone(&is_cut_off);
+        let receiver = StreamReceiver { turn, matches: sender.clone(), cut_off: Mutex::new(None) };
         let work = move || {
-            sandcrab_workspace::search(&path, &options, &cancel, &|file| {
-                let sent = runtime.block_on(matches.send_timeout(Found::Matches(file), CLIENT_TIMEOUT));
-                cut_off.fetch_or(sent.is_err(), Ordering::Relaxed);
-                if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })
+            let outcome = sandcrab_workspace::search(&path, &options, &cancel, &receiver);
+            let cut_off = receiver.cut_off.into_inner().unwrap_or_else(PoisonError::into_inner);
+            cut_off.map_or_else(|| outcome.map_err(ApiError::from), Err)
         };
-        let mut outcome = place.run_search(work).await;
-        drop(permit);
-        if is_cut_off.load(Ordering::Relaxed) {
-            outcome = Err(ApiError::too_many("unread matches; read them faster, or lower maxMatches"));
-        }
+        let outcome = place.run_permitted(stream, work).await;
         // Without a receiver, the client has disconnected.
         drop(sender.send_timeout(Found::End(outcome), CLIENT_TIMEOUT).await);
     });
     Ok(EventStream::new(stream::unfold(state, next), Origin::request(id)).into_response())
+}
+
+/// Sends matches to a stream. A search works only while its client reads.
+struct StreamReceiver {
+    turn: Turn,
+    matches: mpsc::Sender<Found>,
+    /// Why the search ended early.
+    cut_off: Mutex<Option<ApiError>>,
+}
+
+impl SearchReceiver for StreamReceiver {
+    fn deliver(&self, file: FileMatches) -> ControlFlow<()> {
+        let full = match self.matches.try_send(Found::Matches(file)) {
+            Ok(()) => return ControlFlow::Continue(()),
+            Err(TrySendError::Full(full)) => full,
+            Err(TrySendError::Closed(_)) => return ControlFlow::Break(()),
+        };
+        let too_many = || ApiError::too_many("unread matches; read them faster, or lower maxMatches");
+        let failure = match self.turn.pause(self.matches.send_timeout(full, CLIENT_TIMEOUT)) {
+            Ok(Ok(())) => return ControlFlow::Continue(()),
+            Ok(Err(_)) => too_many(),
+            Err(error) => error,
+        };
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        ControlFlow::Break(())
+    }
+
+    fn before_file(&self) {
+        self.turn.wait();
+    }
 }
 
 async fn next(mut state: Streamed) -> Option<(Item, Streamed)> {

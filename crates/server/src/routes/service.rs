@@ -1,136 +1,267 @@
-//! The server itself: `/api/ping`, `/api/version`, `/api/health`, `/metrics`, `/openapi.json`.
+//! Services: starting, watching, restarting and ending.
 
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use sandcrab_api::Timestamp;
-use sandcrab_api::service::{Counts, Health, Pong, Problem, ShellHealth, StateDirectory, Version};
-use sandcrab_engine::{CommandSpec, StartError};
-use tokio::sync::OnceCell;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use sandcrab_api::process::ProcessLogs;
+use sandcrab_api::service::{
+    ServiceEvent, ServiceHealthResponse, ServiceList, ServiceRequest, ServiceResponse, ServiceStarted,
+    ServiceStopRequest, ServiceStopped,
+};
+use sandcrab_api::{ErrorCode, IDEMPOTENCY_HEADER, LAST_EVENT_ID_HEADER, Timestamp};
+use sandcrab_engine::DEFAULT_GRACE;
+use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::error::ApiError;
+use crate::events::EventStream;
+use crate::input::{self, Json, PathService};
+use crate::layer::RequestId;
+use crate::origin::Origin;
+use crate::query::Params;
+use crate::routes::execute::{CommandHeaders, SessionQuery};
+use crate::routes::logs::{self, LogOptions, StreamOptions};
+use crate::routes::process::KillOptions;
 use crate::sandbox::Sandbox;
+use crate::services::{AfterEnd, Handle, NewService, Position, Snapshot, follow, ready_timeout};
+use crate::{convert, signal};
 
-/// The version of the reference API that this API is compatible with.
-const REFERENCE_VERSION: &str = "0.12.7";
+/// Maximum grace period of a stop or restart.
+const MAX_GRACE: Duration = Duration::from_secs(600);
 
-/// Timeout of `git --version`.
-const GIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Reports that the server is up.
-#[utoipa::path(get, path = "/api/ping", operation_id = "ping", tag = "service",
-    responses((status = 200, description = "The server is up.", body = Pong)))]
-pub(crate) async fn ping() -> axum::Json<Pong> {
-    axum::Json(Pong {
-        success: true,
-        status: "healthy".into(),
-        message: "pong".into(),
-        timestamp: Timestamp::now(),
-    })
-}
-
-/// Returns the version of the server.
-#[utoipa::path(get, path = "/api/version", operation_id = "version", tag = "service",
-    responses((status = 200, description = "The version.", body = Version)))]
-pub(crate) async fn version() -> axum::Json<Version> {
-    axum::Json(Version {
-        success: true,
-        version: env!("CARGO_PKG_VERSION").into(),
-        compatible: REFERENCE_VERSION.into(),
-        timestamp: Timestamp::now(),
-    })
-}
-
-/// Returns the health and capabilities of the server.
-#[utoipa::path(get, path = "/api/health", operation_id = "health", tag = "service",
-    responses((status = 200, description = "Health and capabilities.", body = Health)))]
-pub(crate) async fn health(State(app): State<App>, sandbox: Sandbox) -> axum::Json<Health> {
-    let engine = sandbox.engine.health();
-    let is_well = engine.problems.is_empty() && !app.stopping.is_stopping();
-    let uptime_ms = u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let stopping = app.stopping.is_stopping();
-    axum::Json(Health {
-        success: true,
-        status: match engine.problems.as_slice() {
-            _ if stopping => "stopping",
-            [] => "healthy",
-            _ => "degraded",
-        }
-        .into(),
-        problems: engine.problems.into_iter().map(problem).collect(),
-        state_directory: StateDirectory {
-            present: engine.state_dir.is_there,
-            free_bytes: engine.state_dir.free_bytes,
-        },
-        run_as: engine.run_as,
-        version: env!("CARGO_PKG_VERSION").into(),
-        uptime_ms,
-        shell: ShellHealth { driver: engine.shell_driver, reason: engine.shell_driver_reason },
-        cgroups: engine.cgroups,
-        landlock: engine.landlock.is_some(),
-        git: git(&sandbox, is_well).await,
-        pty: std::path::Path::new("/dev/ptmx").exists(),
-        workspace: sandbox.workspace.clone(),
-        counts: Counts {
-            running: engine.running,
-            executions: sandbox.engine.executions().len(),
-            sessions: engine.sessions,
-            connections: app.connections.load(Ordering::Relaxed),
-            lost_supervisors: engine.lost_supervisors,
-            restored_sessions: engine.restored_sessions,
-            logged_failures: engine.logged_failures,
-        },
-        timestamp: Timestamp::now(),
-    })
-}
-
-fn problem(problem: sandcrab_engine::Problem) -> Problem {
-    let sandcrab_engine::Problem { code, message, suggestion } = problem;
-    Problem { code: code.into(), message, suggestion }
-}
-
-/// Returns the version of git. The result is cached once it is known. Git is not run while the server is
-/// unhealthy, so that health is reported without delay.
-async fn git(sandbox: &Sandbox, is_well: bool) -> Option<String> {
-    static VERSION: OnceCell<Option<String>> = OnceCell::const_new();
-    if !is_well {
-        return VERSION.get().cloned().flatten();
+/// Starts a service and responds when its program runs, or with `waitForReady` when it is healthy.
+///
+/// The server keeps the service across its own restarts. A stopped or failed service with the same id is replaced.
+#[utoipa::path(post, path = "/api/service/start", operation_id = "startService", tag = "services",
+    params(CommandHeaders, SessionQuery), request_body = ServiceRequest,
+    responses((status = 200, description = "The service has started.", body = ServiceStarted)))]
+pub(crate) async fn start(
+    State(app): State<App>,
+    sandbox: Sandbox,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    Json { value: mut request, bytes, .. }: Json<ServiceRequest>,
+) -> Result<axum::Json<ServiceStarted>, ApiError> {
+    app.check_open()?;
+    request.session_id = input::session_id(request.session_id.take(), &headers, query.as_deref())?;
+    if let Some(session) = &request.session_id {
+        input::find_session(&sandbox, session)?;
     }
-    let ask = || async {
-        let mut spec = CommandSpec::argv(["git", "--version"]);
-        spec.timeout = Some(GIT_TIMEOUT);
-        let outcome = match sandbox.engine.run(spec).await {
-            Err(StartError::ProgramNotFound(_)) => return Ok(None),
-            outcome => outcome.map_err(drop)?,
-        };
-        drop(sandbox.engine.forget(outcome.execution.id()));
-        if outcome.end.exit_code != Some(0) {
-            return Err(());
-        }
-        Ok(Some(outcome.stdout().trim().trim_start_matches("git version ").to_owned()))
+    let key = input::name_header(&headers, IDEMPOTENCY_HEADER)?;
+    let digest = key.map(|key| {
+        let mut body = Sha256::new();
+        let session = request.session_id.as_deref().unwrap_or_default();
+        body.update((session.len() as u64).to_be_bytes());
+        body.update(session);
+        body.update(&bytes);
+        [hex(&Sha256::digest(key)), hex(&body.finalize())]
+    });
+    drop(bytes);
+    let wait = (request.wait_for_ready == Some(true)).then(|| ready_timeout(&request));
+    let handle = app.services.start(&app, NewService { request, digest }).await?;
+    if let Some(timeout) = wait {
+        wait_until_ready(&app, &handle, timeout).await?;
+    }
+    Ok(axum::Json(started(&handle.snapshot())))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn wait_until_ready(app: &App, handle: &Handle, timeout: Duration) -> Result<(), ApiError> {
+    let changed = handle.until(|snapshot| snapshot.is_over() || snapshot.service.state.is_ready());
+    let snapshot = tokio::select! {
+        snapshot = changed => snapshot,
+        () = tokio::time::sleep(timeout) => handle.snapshot(),
+        () = app.stopping.cut_off() => return Err(ApiError::shutting_down()),
     };
-    // The engine may also be waiting for a supervisor.
-    let asked = tokio::time::timeout(2 * GIT_TIMEOUT, VERSION.get_or_try_init(ask)).await;
-    asked.ok().and_then(Result::ok).cloned().flatten()
+    let service = &snapshot.service;
+    if service.state.is_ready() {
+        return Ok(());
+    }
+    let error = if snapshot.is_over() {
+        let message = format!("the service is {} and was never ready", service.state.as_str());
+        ApiError::new(ErrorCode::ProcessEnded, message)
+    } else {
+        let message = "the service was not ready within readyTimeoutMs; it continues";
+        ApiError::new(ErrorCode::WaitTimeout, message)
+    };
+    let error = error.with("serviceId", service.id.as_str()).with("state", service.state.as_str());
+    Err(match &service.health.error {
+        Some(why) => error.with("error", why.as_str()),
+        None => error,
+    })
 }
 
-/// Returns metrics in the Prometheus text format.
-#[utoipa::path(get, path = "/metrics", operation_id = "metrics", tag = "service",
-    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(app): State<App>) -> Response {
-    let kind = "text/plain; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], app.metrics.write(&app)).into_response()
+/// The response to a start.
+fn started(snapshot: &Snapshot) -> ServiceStarted {
+    let service = &snapshot.service;
+    let execution_id = service.execution_id.clone().unwrap_or_default();
+    ServiceStarted {
+        success: true,
+        service_id: service.id.clone(),
+        process_id: execution_id.clone(),
+        execution_id,
+        pid: service.pid,
+        command: service.command.clone(),
+        health: service.health.clone(),
+        timestamp: Timestamp::now(),
+    }
 }
 
-/// Returns this document.
-#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "service",
-    responses((status = 200, description = "The OpenAPI 3.1 document.", body = Object, content_type = "application/json")))]
-pub(crate) async fn openapi() -> Response {
-    static DOCUMENT: OnceLock<String> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(crate::router::openapi_json);
-    ([(header::CONTENT_TYPE, "application/json")], document.as_str()).into_response()
+/// Lists services, the oldest first.
+#[utoipa::path(get, path = "/api/service/list", operation_id = "listServices", tag = "services",
+    responses((status = 200, description = "The services.", body = ServiceList)))]
+pub(crate) async fn list(State(app): State<App>) -> Result<Response, ApiError> {
+    let services = app.services.all().into_iter().map(|snapshot| (*snapshot.service).clone()).collect();
+    app.outgoing.json(&ServiceList { success: true, services, timestamp: Timestamp::now() })
+}
+
+/// Returns one service, with its current and earlier executions.
+#[utoipa::path(get, path = "/api/service/{id}", operation_id = "getService", tag = "services",
+    params(("id" = String, Path, description = "Id of a service.")),
+    responses((status = 200, description = "The service.", body = ServiceResponse)))]
+pub(crate) async fn get(PathService(handle): PathService) -> axum::Json<ServiceResponse> {
+    let service = (*handle.snapshot().service).clone();
+    axum::Json(ServiceResponse { success: true, service, timestamp: Timestamp::now() })
+}
+
+/// Returns the health of a service.
+///
+/// The response is that of the last check. It is 200 also if the service is not healthy.
+#[utoipa::path(get, path = "/api/service/{id}/health", operation_id = "getServiceHealth", tag = "services",
+    params(("id" = String, Path, description = "Id of a service.")),
+    responses((status = 200, description = "The health.", body = ServiceHealthResponse)))]
+pub(crate) async fn health(PathService(handle): PathService) -> axum::Json<ServiceHealthResponse> {
+    let service = handle.snapshot().service;
+    axum::Json(ServiceHealthResponse {
+        success: service.state.is_ready(),
+        service_id: service.id.clone(),
+        status: service.health.status,
+        last_check: service.health.last_check,
+        error: service.health.error.clone(),
+        timestamp: Timestamp::now(),
+    })
+}
+
+/// Ends a service with everything it started. It is not started again, also not by the next server.
+#[utoipa::path(post, path = "/api/service/{id}/stop", operation_id = "stopService", tag = "services",
+    params(("id" = String, Path, description = "Id of a service.")), request_body = ServiceStopRequest,
+    responses((status = 200, description = "The service was stopped.", body = ServiceStopped)))]
+pub(crate) async fn stop(
+    State(app): State<App>,
+    PathService(handle): PathService,
+    Json { value: request, .. }: Json<ServiceStopRequest>,
+) -> Result<axum::Json<ServiceStopped>, ApiError> {
+    end(&app, &handle, AfterEnd::Stop, request.signal.as_deref(), request.grace_ms).await
+}
+
+/// Ends a service with everything it started, and removes it.
+///
+/// The records of its executions stay until retention or `process/cleanup` removes them.
+#[utoipa::path(delete, path = "/api/service/{id}", operation_id = "deleteService", tag = "services",
+    params(("id" = String, Path, description = "Id of a service."), KillOptions),
+    responses((status = 200, description = "The service was deleted.", body = ServiceStopped)))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    PathService(handle): PathService,
+    Params(options): Params<KillOptions>,
+) -> Result<axum::Json<ServiceStopped>, ApiError> {
+    end(&app, &handle, AfterEnd::Remove, options.signal.as_deref(), options.grace_ms).await
+}
+
+async fn end(
+    app: &App,
+    handle: &Handle,
+    then: AfterEnd,
+    signal: Option<&str>,
+    grace_ms: Option<u64>,
+) -> Result<axum::Json<ServiceStopped>, ApiError> {
+    app.check_open()?;
+    let (signal, grace) = how(signal, grace_ms)?;
+    let (killed, survivors) = convert::killed(handle.end(then, signal, grace).await?);
+    Ok(axum::Json(ServiceStopped {
+        success: survivors.is_empty(),
+        service_id: handle.snapshot().service.id.clone(),
+        killed,
+        survivors,
+        timestamp: Timestamp::now(),
+    }))
+}
+
+/// The signal and the grace period of a request.
+fn how(signal: Option<&str>, grace_ms: Option<u64>) -> Result<(i32, Duration), ApiError> {
+    let signal = signal.map_or(Ok(signal::TERM), signal::from_text)?;
+    let grace = grace_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
+    if grace > MAX_GRACE {
+        return Err(ApiError::invalid("graceMs", format!("at most {} are allowed", MAX_GRACE.as_millis())));
+    }
+    Ok((signal, grace))
+}
+
+/// Ends the current execution of a service, if it runs, and starts the next one at once.
+///
+/// A stopped or failed service is started again. Restarts are counted from 0 again.
+#[utoipa::path(post, path = "/api/service/{id}/restart", operation_id = "restartService", tag = "services",
+    params(("id" = String, Path, description = "Id of a service.")), request_body = ServiceStopRequest,
+    responses((status = 200, description = "The next execution has started.", body = ServiceStarted)))]
+pub(crate) async fn restart(
+    State(app): State<App>,
+    PathService(handle): PathService,
+    Json { value: request, .. }: Json<ServiceStopRequest>,
+) -> Result<axum::Json<ServiceStarted>, ApiError> {
+    app.check_open()?;
+    let (signal, grace) = how(request.signal.as_deref(), request.grace_ms)?;
+    handle.end(AfterEnd::Restart, signal, grace).await?;
+    Ok(axum::Json(started(&handle.snapshot())))
+}
+
+/// Returns the output of the current or last execution of a service so far.
+///
+/// `processId` names the execution. The output of earlier executions is that of processes with their ids.
+#[utoipa::path(get, path = "/api/service/{id}/logs", operation_id = "getServiceLogs", tag = "services",
+    params(("id" = String, Path, description = "Id of a service."), LogOptions),
+    responses((status = 200, description = "The output.", body = ProcessLogs)))]
+pub(crate) async fn logs(
+    State(app): State<App>,
+    request: RequestId,
+    sandbox: Sandbox,
+    PathService(handle): PathService,
+    Params(options): Params<LogOptions>,
+) -> Result<Response, ApiError> {
+    let snapshot = handle.snapshot();
+    // While an execution is being started, the last one is shown.
+    let ids =
+        [snapshot.attempt, snapshot.attempt.saturating_sub(1)].map(|attempt| snapshot.execution_id(attempt));
+    let execution = ids.iter().flatten().find_map(|id| sandbox.engine.execution(id));
+    let execution = execution.ok_or_else(|| {
+        ApiError::no_process(snapshot.service.execution_id.as_deref().unwrap_or_default())
+            .reword("the record of the last execution was removed, so its output is not available")
+    })?;
+    logs::respond(&app, &sandbox, request, &execution, options).await
+}
+
+/// Streams the output of a service across its restarts, from the beginning of its current or last execution.
+///
+/// Each execution begins with an `execution` event. To resume the stream, send the last `id:` as `Last-Event-ID`. Of
+/// executions whose records were removed, nothing is sent.
+#[utoipa::path(get, path = "/api/service/{id}/stream", operation_id = "streamService", tag = "services",
+    params(("id" = String, Path, description = "Id of a service."), StreamOptions,
+        ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client received. Resumes the stream after it.")),
+    responses((status = 200, description = "Events: `execution`, output, `exit` for each execution, then `end`, `caught_up` or `error`.",
+        body = ServiceEvent, content_type = "text/event-stream")))]
+pub(crate) async fn stream(
+    State(app): State<App>,
+    request: RequestId,
+    headers: HeaderMap,
+    PathService(handle): PathService,
+    Params(options): Params<StreamOptions>,
+) -> Result<EventStream, ApiError> {
+    let last = input::name_header(&headers, LAST_EVENT_ID_HEADER)?;
+    let since = last.or(options.since.as_deref()).map(str::parse::<Position>).transpose()?;
+    let follows = options.follow != Some(false);
+    follow(&app, handle, since, options.encoding, follows, Origin::request(request))
 }

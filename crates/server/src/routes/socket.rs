@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::access::{TOKEN_PROTOCOL, is_websocket_upgrade};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::socket::{self, Inside};
+use crate::socket::{self, SocketRoutes};
 
 /// The only supported version of the protocol.
 const VERSION: &str = "13";
@@ -22,7 +22,7 @@ const KEY_LENGTH: usize = 24;
 ///
 /// Each text message from the client is a `ClientFrame`, each from the server a `ServerFrame`. The token may
 /// be sent as the subprotocol `bearer.TOKEN`.
-#[utoipa::path(get, path = "/ws", operation_id = "openSocket", tag = "service",
+#[utoipa::path(get, path = "/ws", operation_id = "openSocket", tag = "server",
     extensions(("x-websocket" = json!({
         "clientMessage": {"$ref": "#/components/schemas/ClientFrame"},
         "serverMessage": {"$ref": "#/components/schemas/ServerFrame"},
@@ -30,7 +30,7 @@ const KEY_LENGTH: usize = 24;
     responses((status = 101, description = "The connection was upgraded.")))]
 pub(crate) async fn socket(
     State(app): State<App>,
-    Extension(Inside(router)): Extension<Inside>,
+    Extension(SocketRoutes(router)): Extension<SocketRoutes>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (response, upgraded) = upgrade(request)?;

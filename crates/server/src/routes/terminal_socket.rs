@@ -71,10 +71,7 @@ pub(crate) async fn open(
     let terminal = find_terminal(&sandbox, &options.terminal_id)?;
     let is_watcher = options.read_only;
     if is_watcher && size.is_some() {
-        return Err(ApiError::invalid(
-            "readOnly",
-            "a viewer that only watches has no size; leave out cols and rows",
-        ));
+        return Err(ApiError::invalid("readOnly", "a read-only viewer has no size; omit cols and rows"));
     }
     let is_same = options.incarnation.is_none_or(|known| known == terminal.incarnation());
     let since = options.since.filter(|_| is_same);

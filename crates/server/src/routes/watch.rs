@@ -128,7 +128,7 @@ struct Streamed {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Streams the changes of a directory as they happen.
+/// Streams the changes of a directory, or of a single file, as they happen.
 ///
 /// The stream begins when all directories are watched. Changes of one path within 10 ms are one event. The watch ends when the
 /// client disconnects.

@@ -26,7 +26,7 @@ pub(crate) struct Liveness {
 
 /// Result of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum LivenessCheck {
     Alive,
     /// It is silent and must be pinged.
     Ping,
@@ -66,7 +66,7 @@ impl Liveness {
     }
 
     /// Checks the received data.
-    pub(crate) fn look(&mut self, received: &Received, is_reading: bool) -> Look {
+    pub(crate) fn check(&mut self, received: &Received, is_reading: bool) -> LivenessCheck {
         let now = Instant::now();
         if received.total() != self.total {
             self.total = received.total();
@@ -77,15 +77,15 @@ impl Liveness {
             (self.unfinished, self.since) = (received.unfinished(), now);
         }
         if self.unfinished > 0 && self.since + self.message_timeout <= now {
-            return Look::Stalled(self.message_timeout);
+            return LivenessCheck::Stalled(self.message_timeout);
         }
         if self.silent_until() > now {
-            return Look::Alive;
+            return LivenessCheck::Alive;
         }
         if self.is_pinged {
-            return Look::Dead;
+            return LivenessCheck::Dead;
         }
         self.is_pinged = true;
-        Look::Ping
+        LivenessCheck::Ping
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct OpenMessage {
 
 /// The body of a response broke off after a part of it had been written.
 #[derive(Debug)]
-pub(super) struct BrokeOff(pub(super) String);
+pub(super) struct IncompleteBody(pub(super) String);
 
 impl OpenMessage {
     /// A complete message.
@@ -70,7 +70,10 @@ impl OpenMessage {
     }
 
     /// The next fragment; `None` after the last.
-    pub(super) fn poll_fragment(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Message>, BrokeOff>> {
+    pub(super) fn poll_fragment(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Message>, IncompleteBody>> {
         let (fragment, is_last) = match &mut self.rest {
             Rest::Nothing => return Poll::Ready(Ok(None)),
             Rest::Text(text) => {
@@ -81,7 +84,7 @@ impl OpenMessage {
                 while piece.is_empty() {
                     match ready!(Pin::new(&mut *body).poll_frame(cx)) {
                         Some(Ok(frame)) => *piece = frame.into_data().unwrap_or_default(),
-                        Some(Err(e)) => return Poll::Ready(Err(BrokeOff(e.to_string()))),
+                        Some(Err(e)) => return Poll::Ready(Err(IncompleteBody(e.to_string()))),
                         None => break,
                     }
                 }

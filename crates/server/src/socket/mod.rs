@@ -34,10 +34,10 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tower::ServiceExt;
 
-pub(crate) use self::liveness::{Liveness, Look};
+pub(crate) use self::liveness::{Liveness, LivenessCheck};
 pub(crate) use self::received::{Metered, Received};
-pub(crate) use self::request::truncated;
 use self::request::{Parsed, Reply, refusal};
+pub(crate) use self::request::{limited, truncated};
 use self::writer::Writer;
 use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
@@ -62,7 +62,7 @@ type Stream = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// The routes, for requests over a socket.
 #[derive(Debug, Clone)]
-pub(crate) struct Inside(pub(crate) Router);
+pub(crate) struct SocketRoutes(pub(crate) Router);
 
 /// Why a socket ends.
 enum Ending {
@@ -157,7 +157,7 @@ impl Connection {
                         }
                         Err(e) => {
                             let error = ApiError::internal(e);
-                            tracing::error!(why = error.internal_message(), "a message over a WebSocket was not parsed");
+                            tracing::error!(why = error.internal_message(), "failed to parse a message of a WebSocket");
                             self.writer.error(refusal(None, error.code(), error.message()));
                         }
                     }
@@ -176,11 +176,11 @@ impl Connection {
                     if !is_reading && self.writer.take_progress() {
                         liveness.heard();
                     }
-                    match liveness.look(&self.received, is_reading) {
-                        Look::Alive => {}
-                        Look::Ping => self.writer.ping(),
-                        Look::Dead => return Ending::Gone,
-                        Look::Stalled(time) => {
+                    match liveness.check(&self.received, is_reading) {
+                        LivenessCheck::Alive => {}
+                        LivenessCheck::Ping => self.writer.ping(),
+                        LivenessCheck::Dead => return Ending::Gone,
+                        LivenessCheck::Stalled(time) => {
                             let why = format!("no data of an unfinished message for {time:?}; send it again");
                             return Ending::Close(CloseCode::Policy, why);
                         }

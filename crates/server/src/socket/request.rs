@@ -3,15 +3,21 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
+use hyper::body::Body as _;
 use sandcrab_api::ErrorCode;
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::frame::{ClientFrame, ClientFrameKind, ErrorFrame};
 
 use super::MAX_FRAME_ID_BYTES;
 use crate::access::{Multiplexed, SOCKET_PATHS};
+use crate::error::ApiError;
 use crate::events::{EventStream, Items};
+
+/// Maximum size of the body of a response over a WebSocket, before it is encoded in a frame. Clients have the whole
+/// frame in memory.
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 /// Maximum length of the message of an error frame.
 const MAX_ERROR_MESSAGE_BYTES: usize = 300;
@@ -37,6 +43,18 @@ pub(super) enum BodyKind {
     Text,
     /// As a string in base64.
     Bytes,
+}
+
+/// Replaces a response that is too large for a frame by an error that names the route over HTTP.
+pub(crate) fn limited(response: Response, method: &Method, route: &str) -> Response {
+    let told =
+        response.headers().get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
+    let size = response.body().size_hint().exact().or(told);
+    let Some(size) = size.filter(|size| *size > MAX_RESPONSE_BYTES) else { return response };
+    let message = format!(
+        "the response has {size} bytes, and a frame of a WebSocket has at most {MAX_RESPONSE_BYTES}; send {method} {route} over HTTP"
+    );
+    ApiError::new(ErrorCode::BodyTooLarge, message).with("limit", MAX_RESPONSE_BYTES).into_response()
 }
 
 impl Reply {

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::message::{BrokeOff, OpenMessage};
+use super::message::{IncompleteBody, OpenMessage};
 use super::request::{BodyKind, Content, Reply, refusal};
 use super::{Ending, Stream};
 use crate::app::BodyBytes;
@@ -257,7 +257,7 @@ impl Writer {
                 match ready!(open.poll_fragment(cx)) {
                     Ok(Some(fragment)) => return Poll::Ready(Ok(fragment)),
                     Ok(None) => self.open = None,
-                    Err(BrokeOff(why)) => {
+                    Err(IncompleteBody(why)) => {
                         if let Some(id) = open.unanswered() {
                             let error = ApiError::internal(why);
                             let id = String::from(&**id);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandcrab_engine::{ReadError, Terminal, TerminalSize};
+use sandcrab_engine::{KeysGuard, ReadError, Terminal, TerminalSize};
 use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
@@ -43,6 +43,9 @@ pub(crate) struct Hub {
     /// Whether that cursor is known. Until then no query is answered, because it may be an old one.
     is_answering: AtomicBool,
     replies: Mutex<ReplyBudget>,
+    /// Answers that are not sent yet. A task that sends takes all of them, so that they arrive in the order of the queries.
+    unsent_replies: Mutex<Vec<u8>>,
+    sending_replies: tokio::sync::Mutex<()>,
     /// The title as last known, and the cursor up to which output is part of it.
     title: Mutex<Option<(u64, String)>>,
     emulator: Arc<tokio::sync::Mutex<Option<Cached>>>,
@@ -86,6 +89,8 @@ impl Hub {
             answered: AtomicU64::new(0),
             is_answering: AtomicBool::new(false),
             replies: Mutex::new(ReplyBudget { bytes: REPLY_BURST_BYTES as f64, at: Instant::now() }),
+            unsent_replies: Mutex::default(),
+            sending_replies: tokio::sync::Mutex::default(),
             title: Mutex::default(),
             emulator: Arc::default(),
             is_evicting: AtomicBool::new(false),
@@ -118,7 +123,8 @@ impl Hub {
         }
         drop(viewers);
         self.changed.notify_waiters();
-        ViewerGuard { hub: Arc::clone(self), id, is_watcher, sent: 0 }
+        let keys = (!is_watcher).then(|| self.terminal.expect_keys());
+        ViewerGuard { hub: Arc::clone(self), id, is_watcher, sent: 0, _keys: keys }
     }
 
     /// Number of attached viewers.
@@ -319,10 +325,15 @@ impl Hub {
         if bytes.is_empty() || self.terminal.execution().status().end().is_some() {
             return;
         }
-        let terminal = self.terminal.clone();
+        lock(&self.unsent_replies).extend(bytes);
+        let hub = Arc::clone(self);
         tokio::spawn(async move {
-            // A terminal that has ended, or whose program does not read, needs no answer.
-            drop(terminal.write(&bytes).await);
+            let _alone = hub.sending_replies.lock().await;
+            let bytes = std::mem::take(&mut *lock(&hub.unsent_replies));
+            if !bytes.is_empty() {
+                // A terminal that has ended, or whose program does not read, needs no answer.
+                drop(hub.terminal.write(&bytes).await);
+            }
         });
     }
 
@@ -389,6 +400,8 @@ pub(super) struct ViewerGuard {
     is_watcher: bool,
     /// The cursor after the output that it has received.
     sent: u64,
+    /// Makes its keys take the shortest way.
+    _keys: Option<KeysGuard>,
 }
 
 impl ViewerGuard {

@@ -1,7 +1,7 @@
 //! Finds text on a screen.
 
 use regex::{Regex, RegexBuilder};
-use sandcrab_screen::Screen;
+use sandcrab_screen::{Screen, columns};
 
 use crate::error::ApiError;
 
@@ -108,11 +108,6 @@ impl ScreenText {
     }
 }
 
-/// Number of columns of a text.
-fn columns(text: &str) -> usize {
-    unicode_width::UnicodeWidthStr::width(text)
-}
-
 #[cfg(test)]
 mod tests {
     use sandcrab_screen::Size;
@@ -135,6 +130,8 @@ mod tests {
         assert_eq!(find("one\r\n two\x1b[1mthree", &text("three")), found(1, 4, "three"));
         assert_eq!(find("one\r\n two\x1b[1mthree", &text("othr")), found(1, 3, "othr"));
         assert_eq!(find("漢字 x", &text("x")), found(0, 5, "x"));
+        // The widths are those of the screen.
+        assert_eq!(find("😀👩\u{200d}👩e\u{301} x", &text("x")), found(0, 5, "x"));
         assert_eq!(find("one", &text("two")), None);
         // A wrapped line is one line.
         assert_eq!(find("12345678901234", &text("9012")), found(0, 8, "9012"));

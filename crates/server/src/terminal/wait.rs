@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sandcrab_api::ErrorCode;
+use sandcrab_screen::Screen;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::hub::{Hub, ScreenGuard, blocking, is_quick_size};
@@ -47,12 +48,13 @@ pub(crate) async fn wait(
         let screen = hub.present_screen().await?;
         let changes = screen.emulator().changes();
         let is_new = last.replace(changes).is_none_or(|before| before != changes);
+        // Other clients wait for it, so it is not kept during the wait.
+        let screen = is_new.then_some(screen);
         let mut idle_at = None;
         match &condition {
             Condition::Shows(pattern) => {
-                let text = is_new.then(|| ScreenText::of(&screen.emulator().screen));
-                drop(screen);
-                if let Some(text) = text {
+                if let Some(screen) = screen {
+                    let text = read(screen, ScreenText::of).await;
                     // Also a wait whose time is over sees what is on the screen now.
                     let latest = deadline.map(|deadline| deadline.max(Instant::now() + SEARCH_TIME));
                     let found = tokio::select! {
@@ -76,7 +78,9 @@ pub(crate) async fn wait(
                 }
                 let active_at = instant(hub.terminal.last_activity());
                 // Output that paints the same again is not a change. The first look finds changes of the past.
-                if is_new && is_change(&mut shown, digest(screen).await) {
+                if let Some(screen) = screen
+                    && is_change(&mut shown, read(screen, Screen::digest).await)
+                {
                     changed_at = changed_at.max(active_at);
                 }
                 let at = changed_at + *time;
@@ -108,12 +112,12 @@ fn is_change(shown: &mut Option<u64>, digest: u64) -> bool {
     shown.replace(digest) != Some(digest)
 }
 
-/// A value that changes with the screen.
-async fn digest(screen: ScreenGuard) -> u64 {
+/// Reads all of the screen, and lets go of it. A large one would hold up other clients.
+async fn read<T: Send + 'static>(screen: ScreenGuard, read: fn(&Screen) -> T) -> T {
     if is_quick_size(screen.emulator().size()) {
-        return screen.emulator().screen.digest();
+        return read(&screen.emulator().screen);
     }
-    blocking(move || screen.emulator().screen.digest()).await
+    blocking(move || read(&screen.emulator().screen)).await
 }
 
 fn timed_out(hub: &Hub) -> ApiError {

@@ -12,6 +12,7 @@ fn options(pattern: Pattern, replacement: &str) -> ReplaceOptions {
         walk: WalkOptions::default(),
         is_dry_run: false,
         max_diff_bytes: 1 << 20,
+        records: Records::none(),
     }
 }
 
@@ -127,7 +128,7 @@ proptest! {
     fn literal_replacement_equals_that_of_str(text in "[ab$\\\\\n]{0,60}", from in "[ab$\\\\\n]{1,3}", to in "[ab$1]{0,5}") {
         let regex = Pattern::literal(from.clone()).file_regex().unwrap();
         let given = options(Pattern::literal(from.clone()), &to);
-        let (new, count) = replace_all(text.as_bytes(), &regex, &given).unwrap();
+        let (new, count) = replace_all(text.as_bytes(), &regex, &given, &Cancel::default()).unwrap();
         let expected = text.replace(&from, &to);
         prop_assert_eq!(count, text.matches(&from).count() as u64);
         if count > 0 {
@@ -145,4 +146,49 @@ fn one_huge_replacement_is_refused() {
     assert_eq!(replaced.skipped.len(), 1);
     assert_eq!(replaced.skipped[0].error.kind, FileErrorKind::TooLarge);
     assert_eq!(std::fs::read(&path).unwrap().len(), 1 << 20);
+}
+
+#[test]
+fn lines_end_at_the_last_line_break() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("file");
+    for (pattern, replacement, old, new) in [
+        ("^", "> ", "a\nb\n", "> a\n> b\n"),
+        ("^", "> ", "a\nb", "> a\n> b"),
+        ("$", ";", "a\nb\n", "a;\nb;\n"),
+        (r"\z", "end", "a\n", "a\nend"),
+        ("^$", "x", "\n\n", "x\nx\n"),
+    ] {
+        fs::write(&path, old).unwrap();
+        replace(&path, &options(Pattern::regex(pattern), replacement), &Cancel::default()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), new, "{pattern:?} in {old:?}");
+    }
+}
+
+/// The diffs are those of the `diff` program.
+#[test]
+fn diffs_can_be_applied() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("file");
+    for old in ["a\rold\rb\nc\n", "old\r", "x\r\nold\r\n", "1\n2\n3\n4\nold\n6\n7\n8\n9\n", "old"] {
+        fs::write(&path, old).unwrap();
+        let result = replace(&path, &options(Pattern::literal("old"), "new"), &Cancel::default()).unwrap();
+        let diff = &result.files[0].diff;
+        let lines: Vec<_> = diff.split_inclusive('\n').skip(3).collect();
+        let side = |sign: char| -> String {
+            let mut text = String::new();
+            for line in &lines {
+                match line.strip_prefix([' ', sign]) {
+                    Some(content) => text.push_str(content),
+                    None if line.starts_with('\\') => {}
+                    None => continue,
+                }
+            }
+            text
+        };
+        // Both sides of the hunk are parts of the files, apart from the line break that the marker takes away.
+        assert!(format!("{old}\n").contains(&side('-')), "{diff:?}");
+        assert!(format!("{}\n", old.replace("old", "new")).contains(&side('+')), "{diff:?}");
+        assert_eq!(diff.contains("No newline"), !old.ends_with('\n'), "{diff:?}");
+    }
 }

@@ -74,21 +74,33 @@ pub struct SearchSummary {
     pub is_truncated: bool,
 }
 
-/// Searches a file, or all files below a directory.
-///
-/// Each call of `deliver` gets matches of one file, in the order of lines. Several threads call it, in no order of
-/// files; a long list of matches is delivered in several calls. `Break` ends the search. The threads have the
-/// permissions of the calling thread.
+/// Gets the matches of a search. Several threads call it.
+pub trait SearchReceiver: Sync {
+    /// Gets matches of one file, in the order of lines. Files are in no order; a long list of matches is delivered in
+    /// several calls. `Break` ends the search.
+    fn deliver(&self, matches: FileMatches) -> ControlFlow<()>;
+
+    /// Called before each file. It may block while the search must not work.
+    fn before_file(&self) {}
+}
+
+impl<F: Fn(FileMatches) -> ControlFlow<()> + Sync> SearchReceiver for F {
+    fn deliver(&self, matches: FileMatches) -> ControlFlow<()> {
+        self(matches)
+    }
+}
+
+/// Searches a file, or all files below a directory. The threads have the permissions of the calling thread.
 pub fn search(
     path: &Path,
     options: &SearchOptions,
     cancel: &Cancel,
-    deliver: &(dyn Fn(FileMatches) -> ControlFlow<()> + Sync),
+    receiver: &dyn SearchReceiver,
 ) -> Result<SearchSummary, SearchError> {
     let root = root_of(path)?;
     let matcher = options.pattern.line_matcher()?;
     let mut walk = options.walk.walk(&root)?;
-    let run = Run { options, cancel, deliver, totals: Totals::default() };
+    let run = Run { options, cancel, receiver, totals: Totals::default() };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     check_threads(threads).map_err(|e| FileError::of(path, e))?;
     // The kernel gives a new thread the credentials of the thread that creates it.
@@ -164,7 +176,7 @@ impl Totals {
 struct Run<'a> {
     options: &'a SearchOptions,
     cancel: &'a Cancel,
-    deliver: &'a (dyn Fn(FileMatches) -> ControlFlow<()> + Sync),
+    receiver: &'a dyn SearchReceiver,
     totals: Totals,
 }
 
@@ -179,6 +191,7 @@ impl Run<'_> {
         matcher: &RegexMatcher,
         searcher: &mut Searcher,
     ) -> WalkState {
+        self.receiver.before_file();
         if self.is_over() {
             return WalkState::Quit;
         }
@@ -237,7 +250,7 @@ impl Run<'_> {
     }
 
     fn deliver(&self, matches: FileMatches) {
-        if (self.deliver)(matches).is_break() {
+        if self.receiver.deliver(matches).is_break() {
             self.cancel.cancel();
         }
     }

@@ -21,7 +21,7 @@ fn options(pattern: Pattern) -> SearchOptions {
 /// The matches as `name:line:column:text`, sorted, and the totals.
 fn run(root: &Path, options: &SearchOptions) -> (Vec<String>, SearchSummary) {
     let found = Mutex::new(Vec::new());
-    let summary = search(root, options, &Cancel::default(), &|file| {
+    let summary = search(root, options, &Cancel::default(), &|file: FileMatches| {
         let name = file.path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
         let lines = file.matches.iter().map(|m| format!("{name}:{}:{}:{}", m.line, m.column, m.text));
         found.lock().unwrap().extend(lines);
@@ -105,7 +105,7 @@ fn context_is_shared_by_neighbours() {
     fs::write(root.path().join("f"), "1\n2\nhit a\n4\nhit b\n6\n7\n8\n9\nhit c\n").unwrap();
     let found = Mutex::new(Vec::new());
     let with = SearchOptions { context_lines: 2, ..options(Pattern::literal("hit")) };
-    search(root.path(), &with, &Cancel::default(), &|file| {
+    search(root.path(), &with, &Cancel::default(), &|file: FileMatches| {
         found.lock().unwrap().extend(file.matches);
         ControlFlow::Continue(())
     })
@@ -123,10 +123,15 @@ fn long_lines_are_cut_around_the_match() {
     fs::write(root.path().join("f"), &long).unwrap();
     fs::write(root.path().join("longer"), "x".repeat(MAX_SEARCHED_LINE_BYTES + 10)).unwrap();
     let found = Mutex::new(Vec::new());
-    let summary = search(root.path(), &options(Pattern::literal("needle")), &Cancel::default(), &|file| {
-        found.lock().unwrap().extend(file.matches);
-        ControlFlow::Continue(())
-    })
+    let summary = search(
+        root.path(),
+        &options(Pattern::literal("needle")),
+        &Cancel::default(),
+        &|file: FileMatches| {
+            found.lock().unwrap().extend(file.matches);
+            ControlFlow::Continue(())
+        },
+    )
     .unwrap();
     let [found] = &found.into_inner().unwrap()[..] else { panic!("one match") };
     assert_eq!((found.column, found.is_cut), (10_001, true));
@@ -146,7 +151,7 @@ fn odd_names_and_roots() {
     let roots = [root.path().to_owned(), outside.path().join("link"), root.path().join(name)];
     for searched in roots {
         let found = Mutex::new(Vec::new());
-        search(&searched, &options(Pattern::literal("needle")), &Cancel::default(), &|file| {
+        search(&searched, &options(Pattern::literal("needle")), &Cancel::default(), &|file: FileMatches| {
             found.lock().unwrap().push(file.path);
             ControlFlow::Continue(())
         })
@@ -156,8 +161,9 @@ fn odd_names_and_roots() {
         assert!(found.starts_with(&searched), "{found:?} below {searched:?}");
     }
     let fail = |path: &Path| {
-        let failed =
-            search(path, &options(Pattern::literal("x")), &Cancel::default(), &|_| ControlFlow::Break(()));
+        let failed = search(path, &options(Pattern::literal("x")), &Cancel::default(), &|_: FileMatches| {
+            ControlFlow::Break(())
+        });
         let Err(SearchError::File(error)) = failed else { panic!("{failed:?}") };
         error.kind
     };
@@ -172,17 +178,20 @@ fn reader_that_breaks_off_ends_the_search() {
         fs::write(root.path().join(number.to_string()), "needle\n").unwrap();
     }
     let cancel = Cancel::default();
-    let summary =
-        search(root.path(), &options(Pattern::literal("needle")), &cancel, &|_| ControlFlow::Break(()))
-            .unwrap();
+    let summary = search(root.path(), &options(Pattern::literal("needle")), &cancel, &|_: FileMatches| {
+        ControlFlow::Break(())
+    })
+    .unwrap();
     assert!(cancel.is_cancelled() && summary.files_searched < 100, "{summary:?}");
     // A huge file is not read to its end.
     let big = fs::File::create(root.path().join("0")).unwrap();
     big.set_len(1 << 40).unwrap();
     let cancel = Cancel::default();
     cancel.cancel();
-    search(&root.path().join("0"), &options(Pattern::literal("x")), &cancel, &|_| ControlFlow::Continue(()))
-        .unwrap();
+    search(&root.path().join("0"), &options(Pattern::literal("x")), &cancel, &|_: FileMatches| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub enum CheckError {
     #[error(transparent)]
     Watch(#[from] WatchError),
     /// The version was not returned by a check.
-    #[error("not a version that a check has returned")]
+    #[error("not a valid version; expected one that an earlier check returned")]
     InvalidVersion,
 }
 
@@ -65,7 +65,7 @@ type Key = (PathBuf, WatchOptions, u32, u32);
 #[derive(Debug)]
 struct Kept {
     asked: Instant,
-    state: Arc<Mutex<Option<State>>>,
+    state: Arc<Mutex<State>>,
 }
 
 /// A watched directory.
@@ -104,11 +104,19 @@ impl Checks {
         let since = since.map(|version| parse(version).ok_or(CheckError::InvalidVersion)).transpose()?;
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let key = (root.to_owned(), options.clone(), uid, gid);
-        let state = self.state(&key);
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        // It is put back unless it fails.
-        let refreshed = self.refresh(state.take(), root, options)?;
-        let state = state.insert(refreshed);
+        let kept = match self.find(&key) {
+            Some(kept) => kept,
+            None => {
+                // Before it takes the place of another one: it may fail.
+                let tree = Tree::open(root, options)?;
+                self.keep(&key, State { id: self.new_id(), tree, changes: 0 })
+            }
+        };
+        let mut state = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = refresh(&mut state, root) {
+            self.forget(&key, &kept);
+            return Err(error.into());
+        }
         let version = format!("{}:{}", state.id, state.changes);
         let status = match since {
             None => CheckStatus::Unchanged,
@@ -127,49 +135,55 @@ impl Checks {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state of a directory, and drops those that are not needed.
-    fn state(&self, key: &Key) -> Arc<Mutex<Option<State>>> {
+    /// The state of a directory, if it is kept. Drops those that nothing has asked for.
+    fn find(&self, key: &Key) -> Option<Arc<Mutex<State>>> {
         let mut kept = self.lock();
         let now = Instant::now();
         kept.retain(|_, kept| now.duration_since(kept.asked) < CHECK_IDLE_TIMEOUT);
+        let kept = kept.get_mut(key)?;
+        kept.asked = now;
+        Some(Arc::clone(&kept.state))
+    }
+
+    /// Keeps the state of a directory, unless another check was faster.
+    fn keep(&self, key: &Key, state: State) -> Arc<Mutex<State>> {
+        let mut kept = self.lock();
         if !kept.contains_key(key)
             && kept.len() >= MAX_CHECKS
             && let Some(oldest) = kept.iter().min_by_key(|(_, kept)| kept.asked).map(|(key, _)| key.clone())
         {
             kept.remove(&oldest);
         }
-        let kept = kept.entry(key.clone()).or_insert_with(|| Kept { asked: now, state: Arc::default() });
-        kept.asked = now;
-        Arc::clone(&kept.state)
+        let new = || Kept { asked: Instant::now(), state: Arc::new(Mutex::new(state)) };
+        Arc::clone(&kept.entry(key.clone()).or_insert_with(new).state)
     }
 
-    /// Counts the changes so far.
-    fn refresh(
-        &self,
-        state: Option<State>,
-        root: &Path,
-        options: &WatchOptions,
-    ) -> Result<State, WatchError> {
-        let mut state = match state {
-            Some(state) => state,
-            None => State { id: self.new_id(), tree: Tree::open(root, options)?, changes: 0 },
-        };
-        let mut events = Vec::new();
-        for _ in 0..MAX_READS {
-            if state.tree.read(&mut events)? == 0 {
-                break;
-            }
-            state.changes += events.drain(..).count() as u64;
+    /// Drops a state that cannot continue.
+    fn forget(&self, key: &Key, failed: &Arc<Mutex<State>>) {
+        let mut kept = self.lock();
+        if kept.get(key).is_some_and(|kept| Arc::ptr_eq(&kept.state, failed)) {
+            kept.remove(key);
         }
-        state.tree.check_root(&mut events)?;
-        state.changes += events.len() as u64;
-        state.tree.settle();
-        if !state.tree.has_root() {
-            // A directory that does not exist cannot be checked.
-            drop(std::fs::read_dir(root).map_err(|e| crate::error::FileError::of(root, e))?);
-        }
-        Ok(state)
     }
+}
+
+/// Counts the changes so far.
+fn refresh(state: &mut State, root: &Path) -> Result<(), WatchError> {
+    let mut events = Vec::new();
+    for _ in 0..MAX_READS {
+        if state.tree.read(&mut events)? == 0 {
+            break;
+        }
+        state.changes += events.drain(..).count() as u64;
+    }
+    state.tree.check_root(&mut events)?;
+    state.changes += events.len() as u64;
+    state.tree.settle();
+    if !state.tree.has_root() {
+        // A directory that does not exist cannot be checked.
+        std::fs::metadata(root).map_err(|e| crate::error::FileError::of(root, e))?;
+    }
+    Ok(())
 }
 
 fn now_ms() -> u64 {

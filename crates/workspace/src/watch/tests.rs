@@ -140,7 +140,13 @@ fn atomic_write_is_a_creation_or_a_modification() {
     let mut watch = Observed::new(root.path(), &WatchOptions::default());
     for _ in 0..2 {
         let condition = crate::Condition::default();
-        let mut new = crate::Replacement::begin(&root.path().join("file"), None, condition).unwrap();
+        let mut new = crate::Replacement::begin(
+            &root.path().join("file"),
+            None,
+            condition,
+            &crate::staging::Records::none(),
+        )
+        .unwrap();
         new.write(b"text").unwrap();
         new.commit().unwrap();
     }
@@ -255,7 +261,7 @@ fn errors_and_links() {
         other => panic!("{other:?}"),
     };
     assert_eq!(fail(&root.path().join("none")), FileErrorKind::NotFound);
-    assert_eq!(fail(&root.path().join("file")), FileErrorKind::NotDirectory);
+    assert_eq!(fail(&root.path().join("file/x")), FileErrorKind::NotDirectory);
     fs::create_dir(root.path().join("real")).unwrap();
     symlink("real", root.path().join("link")).unwrap();
     let mut watch = Observed::new(&root.path().join("link"), &WatchOptions::default());
@@ -332,4 +338,142 @@ fn number_of_kept_versions_is_bounded() {
     }
     assert_eq!(check(1, Some(&second.version)).status, CheckStatus::Unchanged);
     assert_eq!(check(0, Some(&first.version)).status, CheckStatus::Expired);
+}
+
+/// The changes that a tree reports.
+fn read(tree: &mut Tree, root: &Path) -> Vec<String> {
+    let mut events = Vec::new();
+    tree.read(&mut events).unwrap();
+    let changes = events.into_iter().map(|event| match event {
+        WatchEvent::Change(change) => {
+            format!("{:?} {}", change.kind, change.path.strip_prefix(root).unwrap().display())
+        }
+        WatchEvent::Resync(reason) => format!("resync {reason:?}"),
+    });
+    changes.collect()
+}
+
+#[test]
+fn content_of_a_new_directory_that_is_renamed_at_once_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let mut tree = Tree::open(root, &WatchOptions::default()).unwrap();
+    fs::create_dir_all(root.join("new/below")).unwrap();
+    fs::write(root.join("new/below/file"), "").unwrap();
+    fs::rename(root.join("new"), root.join("renamed")).unwrap();
+    fs::rename(root.join("renamed"), root.join("again")).unwrap();
+    let changes = read(&mut tree, root);
+    for expected in ["Create new", "MoveTo again", "Create again/below", "Create again/below/file"] {
+        assert!(changes.iter().any(|change| change == expected), "{expected}: {changes:?}");
+    }
+    // It is watched.
+    fs::write(root.join("again/below/later"), "").unwrap();
+    let changes = read(&mut tree, root);
+    assert!(changes.contains(&"Create again/below/later".into()), "{changes:?}");
+}
+
+#[test]
+fn single_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let file = root.join("file");
+    fs::write(&file, "").unwrap();
+    symlink("file", root.join("link")).unwrap();
+    for name in ["file", "link"] {
+        let mut tree = Tree::open(&root.join(name), &WatchOptions::default()).unwrap();
+        fs::write(root.join("other"), "x").unwrap();
+        fs::create_dir_all(root.join("directory")).unwrap();
+        assert_eq!(read(&mut tree, root), Vec::<String>::new());
+        fs::write(&file, "x").unwrap();
+        let modified = format!("Modify {name}");
+        assert!(read(&mut tree, root).iter().all(|change| *change == modified));
+        // Editors replace files.
+        fs::write(root.join("new"), "new").unwrap();
+        fs::rename(root.join("new"), &file).unwrap();
+        assert_eq!(read(&mut tree, root), [format!("MoveTo {name}")]);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(read(&mut tree, root), [format!("Delete {name}")]);
+        fs::write(&file, "").unwrap();
+        assert_eq!(read(&mut tree, root)[0], format!("Create {name}"));
+    }
+    let checks = Checks::new();
+    let options = WatchOptions::default();
+    let version = checks.check(&file, &options, None).unwrap().version;
+    fs::write(root.join("other"), "y").unwrap();
+    assert_eq!(checks.check(&file, &options, Some(&version)).unwrap().status, CheckStatus::Unchanged);
+    fs::write(&file, "y").unwrap();
+    assert_eq!(checks.check(&file, &options, Some(&version)).unwrap().status, CheckStatus::Changed);
+}
+
+#[test]
+fn failed_checks_drop_no_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let checks = Checks::new();
+    let options = WatchOptions::default();
+    let version = checks.check(folder.path(), &options, None).unwrap().version;
+    for number in 0..MAX_CHECKS + 1 {
+        assert!(checks.check(&folder.path().join(format!("none-{number}")), &options, None).is_err());
+        let invalid = WatchOptions { include: vec![format!("[{number}")], ..options.clone() };
+        assert!(checks.check(folder.path(), &invalid, None).is_err());
+    }
+    assert_eq!(checks.check(folder.path(), &options, Some(&version)).unwrap().status, CheckStatus::Unchanged);
+}
+
+/// The kernel reports an exchange as two moves, of which the second looks like one of the first directory.
+#[test]
+fn exchanged_directories_are_watched_under_their_names() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    for name in ["a/in-a", "b/in-b"] {
+        fs::create_dir_all(at(name)).unwrap();
+    }
+    fs::create_dir(outside.path().join("in-c")).unwrap();
+    let mut watch = Observed::new(root.path(), &WatchOptions::default());
+    let exchange = |one: &Path, other: &Path| {
+        let flags = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, one, rustix::fs::CWD, other, flags).unwrap();
+    };
+    exchange(&at("a"), &at("b"));
+    watch.wait_for("resync Replaced");
+    for name in ["a/in-b/new", "b/in-a/new"] {
+        fs::write(at(name), "").unwrap();
+        watch.wait_for(&format!("Create {name}"));
+    }
+    watch.seen.clear();
+    // With a directory that is not watched. The order of the moves depends on the order of the arguments.
+    exchange(outside.path(), &at("a"));
+    watch.wait_for("resync Replaced");
+    fs::write(outside.path().join("in-b/unseen"), "").unwrap();
+    fs::write(at("a/in-c/new"), "").unwrap();
+    watch.wait_for("Create a/in-c/new");
+    assert!(!watch.all().iter().any(|shown| shown.contains("unseen")));
+    exchange(&at("a"), outside.path());
+    watch.wait_for("MoveTo a/");
+    fs::write(at("a/in-b/last"), "").unwrap();
+    watch.wait_for("Create a/in-b/last");
+}
+
+#[test]
+fn restored_folders_are_watched() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    fs::create_dir_all(at("root/folder/below")).unwrap();
+    let archive = crate::pack(&at("root/folder"), &crate::PackOptions::default(), Vec::new()).unwrap().output;
+    let restore = |to: &str| {
+        let target = crate::Target::choose(&at(to), &[], &[]).unwrap();
+        let input = std::io::Cursor::new(archive.clone());
+        let done = target.unpack(input, None, false, &crate::Records::none()).unwrap();
+        assert!(done.is_atomic && done.leftover.is_none());
+    };
+    let mut watch = Observed::new(&at("root"), &WatchOptions::default());
+    restore("root/folder");
+    watch.wait_for("resync Replaced");
+    fs::write(at("root/folder/below/new"), "").unwrap();
+    watch.wait_for("Create folder/below/new");
+    watch.all();
+    restore("root/created");
+    fs::write(at("root/created/below/new"), "").unwrap();
+    watch.wait_for("Create created/below/new");
+    assert_eq!(watch.all().first().map(String::as_str), Some("Create created/"));
 }

@@ -1,6 +1,6 @@
 //! [`Tree`]: the watched directories, and the changes that the kernel reports for them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +42,10 @@ pub(super) struct Tree {
     is_lost: bool,
     /// Directories that were moved away, until the other event of the move arrives.
     moved: Vec<Moved>,
+    /// New directories that had another name already when they were to be watched, by parent and name.
+    missed: HashSet<(i32, OsString)>,
+    /// The only entry of the root that is watched, and the path under which it is reported.
+    only: Option<(OsString, PathBuf)>,
     /// The last move of a temporary file, until its other event arrives.
     replacing: Option<u32>,
     /// Number of calls of [`Tree::settle`].
@@ -53,6 +57,8 @@ struct Directory {
     /// `None` for the root.
     parent: Option<i32>,
     name: Arc<OsStr>,
+    /// Whether it is new, and was moved before its content could be reported.
+    is_unreported: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +71,28 @@ struct RootWatch {
 #[derive(Debug)]
 struct Moved {
     cookie: u32,
-    descriptor: i32,
+    /// `None` if it is new and not watched yet.
+    descriptor: Option<i32>,
     round: u64,
+}
+
+/// The result of watching a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Added {
+    Watched(i32),
+    /// It is excluded or cannot be watched.
+    Not,
+    /// It does not exist, or not under this name any more.
+    Missing,
+}
+
+/// The result of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handled {
+    Done,
+    /// A directory was moved to the place of another one. Whether that one is deleted, or has the place of the first
+    /// (`RENAME_EXCHANGE`, as after a restore), the events do not tell. All of its content is new in any case.
+    Displaced,
 }
 
 /// An event of the kernel.
@@ -78,12 +104,26 @@ struct Raw {
 }
 
 impl Tree {
-    /// Watches a directory, and the directories below it if that is requested.
-    pub(super) fn open(root: &Path, options: &WatchOptions) -> Result<Self, WatchError> {
+    /// Watches a directory, and the directories below it if that is requested; or a single file. The file may be replaced
+    /// or deleted, so its directory is watched.
+    pub(super) fn open(path: &Path, options: &WatchOptions) -> Result<Self, WatchError> {
+        let (root, only) = match std::fs::metadata(path).at(path)?.is_dir() {
+            true => (path.to_owned(), None),
+            false => {
+                let file = std::fs::canonicalize(path).at(path)?;
+                let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
+                    return Err(FileError::new(FileErrorKind::NotDirectory, path).into());
+                };
+                (parent.to_owned(), Some((name.to_owned(), path.to_owned())))
+            }
+        };
+        let root = root.as_path();
         let filter = Filter::new(root, options)?;
         let mut tree = Self {
             root: root.to_owned(),
-            options: options.clone(),
+            options: WatchOptions { is_recursive: options.is_recursive && only.is_none(), ..options.clone() },
+            only,
+            missed: HashSet::new(),
             filter,
             inotify: instance(root)?,
             directories: HashMap::new(),
@@ -121,7 +161,10 @@ impl Tree {
         let metadata = std::fs::metadata(&self.root).at(&self.root)?;
         self.root_watch = Some(RootWatch { descriptor, identity: (metadata.dev(), metadata.ino()) });
         self.is_lost = false;
-        self.directories.insert(descriptor, Directory { parent: None, name: OsStr::new("").into() });
+        self.directories.insert(
+            descriptor,
+            Directory { parent: None, name: OsStr::new("").into(), is_unreported: false },
+        );
         if self.options.is_recursive {
             self.add_below(descriptor, None)?;
         }
@@ -156,10 +199,17 @@ impl Tree {
         mut created: Option<&mut Vec<WatchEvent>>,
     ) -> Result<(), WatchError> {
         let mut pending = vec![descriptor];
+        let mut is_missing = false;
         while let Some(parent) = pending.pop() {
             let Some(path) = self.path_of(parent) else { continue };
-            // A directory that cannot be read, or has vanished, has no changes to report.
-            let Ok(entries) = std::fs::read_dir(self.root.join(&path)) else { continue };
+            let entries = match std::fs::read_dir(self.root.join(&path)) {
+                Ok(entries) => entries,
+                // A directory that cannot be read has no changes to report.
+                Err(e) => {
+                    is_missing |= e.kind() == std::io::ErrorKind::NotFound;
+                    continue;
+                }
+            };
             for entry in entries.flatten() {
                 let is_directory = entry.file_type().is_ok_and(|found| found.is_dir());
                 let name = entry.file_name();
@@ -167,18 +217,30 @@ impl Tree {
                 if let Some(created) = created.as_deref_mut() {
                     self.report(ChangeKind::Create, &below, is_directory, 0, created);
                 }
-                if is_directory && let Some(added) = self.add(parent, &name, &below)? {
-                    pending.push(added);
+                if !is_directory {
+                    continue;
+                }
+                match self.add(parent, &name, &below)? {
+                    Added::Watched(added) => pending.push(added),
+                    Added::Missing => is_missing = true,
+                    Added::Not => {}
                 }
             }
+        }
+        // It has been deleted, or moved: then it is scanned again under its new name.
+        let is_unreported = is_missing && created.is_some();
+        if let Some(directory) = self.directories.get_mut(&descriptor) {
+            directory.is_unreported = is_unreported;
         }
         Ok(())
     }
 
-    /// Watches a directory. `None` if it is excluded or cannot be watched.
-    fn add(&mut self, parent: i32, name: &OsStr, path: &Path) -> Result<Option<i32>, WatchError> {
-        if self.filter.excludes(path) {
-            return Ok(None);
+    /// Watches a directory.
+    fn add(&mut self, parent: i32, name: &OsStr, path: &Path) -> Result<Added, WatchError> {
+        // What is made in a temporary directory is reported when it has its place.
+        let is_temporary = path.parent().is_some_and(|above| above.iter().any(is_temporary));
+        if is_temporary || self.filter.excludes(path) {
+            return Ok(Added::Not);
         }
         if self.directories.len() >= MAX_WATCHED_DIRECTORIES {
             return Err(WatchError::TooManyDirectories);
@@ -186,13 +248,14 @@ impl Tree {
         let descriptor = match inotify::add_watch(&self.inotify, self.root.join(path), self.flags()) {
             Ok(descriptor) => descriptor,
             Err(Errno::NOSPC) => return Err(WatchError::NoWatchesLeft),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::PERM | Errno::LOOP) => return Ok(None),
+            Err(Errno::NOENT) => return Ok(Added::Missing),
+            Err(Errno::NOTDIR | Errno::ACCESS | Errno::PERM | Errno::LOOP) => return Ok(Added::Not),
             Err(e) => return Err(WatchError::File(FileError::of(&self.root.join(path), e))),
         };
         let name: Arc<OsStr> = name.into();
         self.children.insert((parent, Arc::clone(&name)), descriptor);
-        self.directories.insert(descriptor, Directory { parent: Some(parent), name });
-        Ok(Some(descriptor))
+        self.directories.insert(descriptor, Directory { parent: Some(parent), name, is_unreported: false });
+        Ok(Added::Watched(descriptor))
     }
 
     /// The path of a watched directory, relative to the root.
@@ -237,7 +300,11 @@ impl Tree {
             return Ok(count);
         }
         for event in events {
-            self.handle(&event, to)?;
+            if self.handle(&event, to)? == Handled::Displaced {
+                self.start_again(ResyncReason::Replaced, to)?;
+                // The other events are of the watches before.
+                break;
+            }
         }
         if self.root_watch.is_none() {
             self.check_root(to)?;
@@ -245,12 +312,12 @@ impl Tree {
         Ok(count)
     }
 
-    fn handle(&mut self, event: &Raw, to: &mut Vec<WatchEvent>) -> Result<(), WatchError> {
+    fn handle(&mut self, event: &Raw, to: &mut Vec<WatchEvent>) -> Result<Handled, WatchError> {
         let Some(name) = &event.name else {
             self.handle_own(event);
-            return Ok(());
+            return Ok(Handled::Done);
         };
-        let Some(parent) = self.path_of(event.descriptor) else { return Ok(()) };
+        let Some(parent) = self.path_of(event.descriptor) else { return Ok(Handled::Done) };
         let path = parent.join(name);
         let is_directory = event.flags.contains(ReadFlags::ISDIR);
         let kinds = [
@@ -262,29 +329,36 @@ impl Tree {
             (ReadFlags::ATTRIB, ChangeKind::Attrib),
         ];
         let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| event.flags.contains(*flag)) else {
-            return Ok(());
+            return Ok(Handled::Done);
         };
-        if let Some((kind, cookie)) = self.without_temporaries(kind, name, event.cookie, is_directory) {
+        if let Some((kind, cookie)) = self.without_temporaries(kind, &path, event.cookie, is_directory) {
             self.report(kind, &path, is_directory, cookie, to);
         }
         if !is_directory || !self.options.is_recursive {
-            return Ok(());
+            return Ok(Handled::Done);
         }
         match kind {
-            ChangeKind::Create => {
-                if let Some(added) = self.add(event.descriptor, name, &path)? {
-                    self.add_below(added, Some(to))?;
-                }
-            }
+            ChangeKind::Create => match self.add(event.descriptor, name, &path)? {
+                Added::Watched(added) => self.add_below(added, Some(to))?,
+                Added::Missing => self.miss(event.descriptor, name, to),
+                Added::Not => {}
+            },
             ChangeKind::MoveFrom => {
-                if let Some(descriptor) = self.children.remove(&(event.descriptor, name.as_os_str().into())) {
+                let descriptor = self.children.remove(&(event.descriptor, name.as_os_str().into()));
+                let is_missed = self.missed.remove(&(event.descriptor, name.clone()));
+                if descriptor.is_some() || is_missed {
                     self.moved.push(Moved { cookie: event.cookie, descriptor, round: self.round });
                 }
             }
-            ChangeKind::MoveTo => self.handle_moved_to(event, name, &path)?,
-            ChangeKind::Modify | ChangeKind::Delete | ChangeKind::Attrib => {}
+            ChangeKind::MoveTo => return self.handle_moved_to(event, name, &path, to),
+            ChangeKind::Delete => {
+                // Its own last event may come later, when no process has it open.
+                self.children.remove(&(event.descriptor, name.as_os_str().into()));
+                self.missed.remove(&(event.descriptor, name.clone()));
+            }
+            ChangeKind::Modify | ChangeKind::Attrib => {}
         }
-        Ok(())
+        Ok(Handled::Done)
     }
 
     /// What a reader sees of an atomic write or copy: not the temporary file. Its move to the name of the file is a
@@ -292,11 +366,11 @@ impl Tree {
     fn without_temporaries(
         &mut self,
         kind: ChangeKind,
-        name: &OsStr,
+        path: &Path,
         cookie: u32,
         is_directory: bool,
     ) -> Option<(ChangeKind, u32)> {
-        if is_temporary(name) {
+        if path.iter().any(is_temporary) {
             if kind == ChangeKind::MoveFrom {
                 self.replacing = Some(cookie);
             }
@@ -308,26 +382,56 @@ impl Tree {
         Some((kind, cookie))
     }
 
+    /// A new directory has another name already, or is deleted. Most of them are seen again at once.
+    fn miss(&mut self, parent: i32, name: &OsString, to: &mut Vec<WatchEvent>) {
+        if self.missed.len() >= MAX_READ_EVENTS {
+            self.missed.clear();
+            to.push(WatchEvent::Resync(ResyncReason::KernelOverflow));
+        }
+        self.missed.insert((parent, name.clone()));
+    }
+
     /// A directory has been moved here, from within the tree or from elsewhere.
-    fn handle_moved_to(&mut self, event: &Raw, name: &OsStr, path: &Path) -> Result<(), WatchError> {
-        let Some(position) = self.moved.iter().position(|moved| moved.cookie == event.cookie) else {
-            if let Some(added) = self.add(event.descriptor, name, path)? {
-                self.add_below(added, None)?;
+    fn handle_moved_to(
+        &mut self,
+        event: &Raw,
+        name: &OsString,
+        path: &Path,
+        to: &mut Vec<WatchEvent>,
+    ) -> Result<Handled, WatchError> {
+        let position = self.moved.iter().position(|moved| moved.cookie == event.cookie);
+        let moved = position.map(|position| self.moved.swap_remove(position));
+        let displaced = self.children.get(&(event.descriptor, name.as_os_str().into())).copied();
+        if displaced
+            .is_some_and(|displaced| moved.as_ref().and_then(|moved| moved.descriptor) != Some(displaced))
+        {
+            return Ok(Handled::Displaced);
+        }
+        let Some(Moved { descriptor: Some(descriptor), .. }) = moved else {
+            // The content of a new directory is new, that of one from elsewhere is not.
+            let is_new = moved.is_some();
+            match self.add(event.descriptor, name, path)? {
+                Added::Watched(added) => self.add_below(added, is_new.then_some(&mut *to))?,
+                // It was moved again.
+                Added::Missing if is_new => self.miss(event.descriptor, name, to),
+                Added::Missing | Added::Not => {}
             }
-            return Ok(());
+            return Ok(Handled::Done);
         };
-        let Moved { descriptor, .. } = self.moved.swap_remove(position);
         if self.filter.excludes(path) {
             self.forget_below(descriptor);
-            return Ok(());
+            return Ok(Handled::Done);
         }
-        let name: Arc<OsStr> = name.into();
+        let name: Arc<OsStr> = name.as_os_str().into();
         self.children.insert((event.descriptor, Arc::clone(&name)), descriptor);
+        let mut is_unreported = false;
         if let Some(directory) = self.directories.get_mut(&descriptor) {
-            *directory = Directory { parent: Some(event.descriptor), name };
+            is_unreported = directory.is_unreported;
+            *directory = Directory { parent: Some(event.descriptor), name, is_unreported };
         }
         // What the glob of an anchored exclusion hid before may be visible here.
-        self.add_below(descriptor, None)
+        self.add_below(descriptor, is_unreported.then_some(to))?;
+        Ok(Handled::Done)
     }
 
     /// An event of a watched directory itself.
@@ -343,7 +447,7 @@ impl Tree {
     }
 
     fn forget(&mut self, descriptor: i32) {
-        if let Some(Directory { parent: Some(parent), name }) = self.directories.remove(&descriptor) {
+        if let Some(Directory { parent: Some(parent), name, .. }) = self.directories.remove(&descriptor) {
             let key = (parent, name);
             // Another directory may have taken the name.
             if self.children.get(&key) == Some(&descriptor) {
@@ -380,8 +484,8 @@ impl Tree {
         self.round += 1;
         let round = self.round;
         let left: Vec<Moved> = self.moved.extract_if(.., |moved| moved.round + 1 < round).collect();
-        for moved in left {
-            self.forget_below(moved.descriptor);
+        for descriptor in left.into_iter().filter_map(|moved| moved.descriptor) {
+            self.forget_below(descriptor);
         }
     }
 
@@ -405,8 +509,10 @@ impl Tree {
         self.directories = HashMap::new();
         self.children = HashMap::new();
         self.moved.clear();
+        self.missed.clear();
         if !std::mem::replace(&mut self.is_lost, true) {
-            self.report(ChangeKind::Delete, Path::new(""), true, 0, to);
+            let lost = self.only.as_ref().map_or(PathBuf::new(), |(name, _)| name.into());
+            self.report(ChangeKind::Delete, &lost, self.only.is_none(), 0, to);
         }
     }
 
@@ -416,6 +522,7 @@ impl Tree {
         self.directories.clear();
         self.children.clear();
         self.moved.clear();
+        self.missed.clear();
         self.root_watch = None;
         match self.establish() {
             Ok(()) => to.push(WatchEvent::Resync(reason)),
@@ -440,7 +547,12 @@ impl Tree {
         let is_hidden = path.iter().any(is_temporary);
         if !is_hidden && self.options.kinds.contains(&kind) && self.filter.reports(path) {
             // Without a final slash for the root itself.
-            let path = if path == Path::new("") { self.root.clone() } else { self.root.join(path) };
+            let path = match &self.only {
+                Some((name, shown)) if path == Path::new(name) => shown.clone(),
+                Some(_) => return,
+                None if path == Path::new("") => self.root.clone(),
+                None => self.root.join(path),
+            };
             to.push(WatchEvent::Change(Change { kind, path, is_directory, cookie }));
         }
     }

@@ -18,11 +18,12 @@ use rustix::io::Errno;
 
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::open::check_regular;
+use crate::staging::Records;
 use crate::stat::etag;
 
 pub use condition::{Condition, Tags};
 pub(crate) use preserve::copy_xattrs;
-use temporary::Temporary;
+use temporary::{Place, Temporary};
 pub(crate) use temporary::{is_temporary, temporary_name};
 
 /// Maximum number of symbolic links on the way to a file that does not exist, as in the kernel.
@@ -57,6 +58,7 @@ pub struct Replacement {
     old: Option<Metadata>,
     condition: Condition,
     mode: Option<u32>,
+    records: Records,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,12 @@ impl Destination {
 impl Replacement {
     /// Prepares to replace the content of a file. Missing parent directories are created. A symbolic link stays, and
     /// the file that it names is replaced. `mode` replaces the permission bits, which an existing file keeps otherwise.
-    pub fn begin(path: &Path, mode: Option<u32>, condition: Condition) -> Result<Self, FileError> {
+    pub fn begin(
+        path: &Path,
+        mode: Option<u32>,
+        condition: Condition,
+        records: &Records,
+    ) -> Result<Self, FileError> {
         let target = target(path)?;
         let parent = target.parent().ok_or_else(|| FileError::new(FileErrorKind::IsDirectory, path))?;
         let old = existing(&target)?;
@@ -94,7 +101,8 @@ impl Replacement {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty()).at(path)?;
         let is_private = old.is_some() || mode.is_some();
-        let destination = match Temporary::create(directory.as_fd(), is_private) {
+        let place = Place { directory: directory.as_fd(), path: parent, records };
+        let destination = match Temporary::create(&place, is_private) {
             Ok(temporary) => Destination::Temporary(temporary),
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::ROFS | Errno::OPNOTSUPP)
                 if old.is_some() =>
@@ -104,7 +112,8 @@ impl Replacement {
             Err(e) => return Err(FileError::of(path, e)),
         };
         let shown = path.to_owned();
-        let mut new = Self { shown, target, directory, destination, old, condition, mode };
+        let records = records.clone();
+        let mut new = Self { shown, target, directory, destination, old, condition, mode, records };
         if let (Destination::Temporary(temporary), Some(old)) = (&new.destination, &new.old)
             && !preserve::owner(&temporary.file, old).at(path)?
         {
@@ -125,7 +134,7 @@ impl Replacement {
 
     /// Replaces the file with the written content, and waits until it is on the disk.
     pub fn commit(self) -> Result<Saved, FileError> {
-        let Self { shown, target, directory, destination, old, condition, mode } = self;
+        let Self { shown, target, directory, destination, old, condition, mode, records } = self;
         let is_new = old.is_none();
         let saved = |file: &File, is_atomic| {
             let etag = etag(&file.metadata().at(&shown)?);
@@ -153,7 +162,9 @@ impl Replacement {
         let lock = lock(&target);
         let now = existing(&target)?;
         condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
-        let renamed = temporary.rename_to(directory.as_fd(), name, now.is_none());
+        let path = target.parent().unwrap_or(Path::new("/"));
+        let place = Place { directory: directory.as_fd(), path, records: &records };
+        let renamed = temporary.rename_to(&place, name, now.is_none());
         drop(lock);
         match renamed {
             Ok(()) => {}
@@ -197,7 +208,8 @@ fn existing(target: &Path) -> Result<Option<Metadata>, FileError> {
 /// The path of the file that a path names, without symbolic links. The file need not exist.
 fn target(path: &Path) -> Result<PathBuf, FileError> {
     if path.as_os_str().as_bytes().ends_with(b"/") {
-        return Err(FileError::new(FileErrorKind::IsDirectory, path));
+        let kind = if path.is_dir() { FileErrorKind::IsDirectory } else { FileErrorKind::EndsWithSlash };
+        return Err(FileError::new(kind, path));
     }
     let mut followed = path.to_owned();
     for _ in 0..MAX_LINKS {

@@ -4,16 +4,50 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+
+use crate::error::FileErrorKind;
+use crate::staging::{Record, Records};
 
 /// A new file in a directory.
 #[derive(Debug)]
 pub(super) struct Temporary {
     pub(super) file: File,
-    /// Its directory and name, if it has one. The name is removed on drop.
-    named: Option<(OwnedFd, OsString)>,
+    /// Its name, if it has one. The name is removed on drop.
+    named: Option<Named>,
+}
+
+/// A temporary name.
+#[derive(Debug)]
+struct Named {
+    directory: OwnedFd,
+    name: OsString,
+    record: Record,
+}
+
+impl Named {
+    /// Chooses and records a name. Everything that can fail has been done before the name exists.
+    fn choose(place: &Place<'_>) -> Result<Self, Errno> {
+        let name = temporary_name()?;
+        let directory = place.directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+        let record = place.records.add(&place.path.join(&name)).map_err(|error| match error.kind {
+            FileErrorKind::NoSpace => Errno::NOSPC,
+            FileErrorKind::NameTooLong => Errno::NAMETOOLONG,
+            _ => Errno::MFILE,
+        })?;
+        Ok(Self { directory, name, record })
+    }
+}
+
+/// The directory of a temporary file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) directory: BorrowedFd<'a>,
+    pub(super) path: &'a Path,
+    pub(super) records: &'a Records,
 }
 
 /// A name that no other file has.
@@ -31,7 +65,8 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
 
 impl Temporary {
     /// Creates a file. A private one can only be opened by its owner until it gets its permission bits.
-    pub(super) fn create(directory: BorrowedFd<'_>, is_private: bool) -> Result<Self, Errno> {
+    pub(super) fn create(place: &Place<'_>, is_private: bool) -> Result<Self, Errno> {
+        let directory = place.directory;
         let mode = Mode::from_bits_truncate(if is_private { 0o600 } else { 0o666 });
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode) {
@@ -39,30 +74,26 @@ impl Temporary {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
             Err(e) => return Err(e),
         }
-        let name = temporary_name()?;
+        let named = Named::choose(place)?;
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(directory, &name, flags, mode)?.into();
-        Ok(Self { file, named: Some((directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?, name)) })
+        let file = rustix::fs::openat(directory, &named.name, flags, mode)?.into();
+        Ok(Self { file, named: Some(named) })
     }
 
     /// Gives it a name in its directory. It replaces the file of this name.
-    pub(super) fn rename_to(
-        &mut self,
-        directory: BorrowedFd<'_>,
-        name: &OsStr,
-        is_new: bool,
-    ) -> Result<(), Errno> {
+    pub(super) fn rename_to(&mut self, place: &Place<'_>, name: &OsStr, is_new: bool) -> Result<(), Errno> {
+        let directory = place.directory;
         if self.named.is_none() {
             // A new file needs no temporary name.
             if is_new && self.link(directory, name).is_ok() {
                 return Ok(());
             }
-            let temporary = temporary_name()?;
-            self.link(directory, &temporary)?;
-            self.named = Some((directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?, temporary));
+            let named = Named::choose(place)?;
+            self.link(directory, &named.name)?;
+            self.named = Some(named);
         }
-        let Some((_, temporary)) = &self.named else { return Err(Errno::NOENT) };
-        rustix::fs::renameat_with(directory, temporary, directory, name, RenameFlags::empty())?;
+        let Some(named) = &self.named else { return Err(Errno::NOENT) };
+        rustix::fs::renameat_with(directory, &named.name, directory, name, RenameFlags::empty())?;
         self.named = None;
         Ok(())
     }
@@ -82,9 +113,11 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some((directory, name)) = &self.named {
-            // Nothing more can be done if this fails.
-            let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        if let Some(Named { directory, name, record }) = &mut self.named
+            && rustix::fs::unlinkat(directory, &*name, AtFlags::empty()).is_err()
+        {
+            // The next process tries again.
+            record.keep();
         }
     }
 }

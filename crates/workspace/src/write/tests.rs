@@ -8,7 +8,7 @@ fn save(path: &Path, content: &str, mode: Option<u32>) -> Result<Saved, FileErro
 }
 
 fn save_if(path: &Path, content: &str, mode: Option<u32>, condition: Condition) -> Result<Saved, FileError> {
-    let mut new = Replacement::begin(path, mode, condition)?;
+    let mut new = Replacement::begin(path, mode, condition, &crate::staging::Records::none())?;
     new.write(content.as_bytes())?;
     new.commit()
 }
@@ -73,9 +73,23 @@ fn dropped_replacement_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "old").unwrap();
-    let mut new = Replacement::begin(&path, None, Condition::default()).unwrap();
+    let mut new =
+        Replacement::begin(&path, None, Condition::default(), &crate::staging::Records::none()).unwrap();
     new.write(b"new").unwrap();
     drop(new);
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count(directory.path())), ("old", 1));
+}
+
+/// The file of temporary names is on a disk of its own.
+#[test]
+fn full_disk_of_the_records() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "old").unwrap();
+    let (records, _) = crate::staging::Records::open(Path::new("/dev/full")).unwrap();
+    let mut new = Replacement::begin(&path, None, Condition::default(), &records).unwrap();
+    new.write(b"new").unwrap();
+    assert_eq!(new.commit().unwrap_err().kind, FileErrorKind::NoSpace);
     assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count(directory.path())), ("old", 1));
 }
 
@@ -90,7 +104,8 @@ fn conditions() {
     assert_eq!(changed(absent), FileErrorKind::Changed);
     assert_eq!(changed(with("\"other\"")), FileErrorKind::Changed);
     // Both begin with the same state, and the second finds that the first was there.
-    let mut early = Replacement::begin(&path, None, with(&first.etag)).unwrap();
+    let mut early =
+        Replacement::begin(&path, None, with(&first.etag), &crate::staging::Records::none()).unwrap();
     early.write(b"early").unwrap();
     save_if(&path, "late", None, with(&first.etag)).unwrap();
     assert_eq!(early.commit().unwrap_err().kind, FileErrorKind::Changed);
@@ -120,7 +135,8 @@ fn what_is_not_a_regular_file() {
     assert_eq!(kind(&at("fifo")), FileErrorKind::NotRegular);
     assert_eq!(kind(Path::new("/dev/null")), FileErrorKind::NotRegular);
     assert_eq!(kind(directory.path()), FileErrorKind::IsDirectory);
-    assert_eq!(kind(&at("new/")), FileErrorKind::IsDirectory);
+    assert_eq!(kind(&at("new/")), FileErrorKind::EndsWithSlash);
+    assert_eq!(kind(&at("./")), FileErrorKind::IsDirectory);
     assert_eq!(kind(&at("..")), FileErrorKind::IsDirectory);
     assert_eq!(append(&at("fifo"), b"x", None).unwrap_err().kind, FileErrorKind::NotRegular);
     fs::write(at("file"), "").unwrap();

@@ -13,7 +13,7 @@ mod program;
 mod turns;
 
 pub(super) use bare::init;
-use connection::Connection;
+pub(crate) use connection::Connection;
 pub(super) use connection::{post, request};
 pub(super) use program::{Program, Server};
 pub(super) use turns::{Part, take_turns, timed};

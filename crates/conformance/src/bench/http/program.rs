@@ -77,6 +77,17 @@ impl Program {
         pids
     }
 
+    /// Returns the highest memory that the server itself has used.
+    pub(crate) fn peak_memory(&self) -> Result<u64, FigureError> {
+        let peaks = self.processes().into_iter().filter_map(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+            Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+        });
+        // Its parent and the zygote are far smaller.
+        Ok(peaks.max().ok_or("the server has no process")?)
+    }
+
     /// Returns the memory of the server itself, and of its parent and zygote.
     pub(crate) fn memory(&self) -> Result<Memory, FigureError> {
         let mut memory = Memory::default();

@@ -1,6 +1,9 @@
 //! [`ServerProcess`]: a server that a test may kill.
 
 mod disk;
+#[path = "../../../../engine/tests/engine/support/not_run.rs"]
+mod not_run;
+mod upstream;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +17,12 @@ use rustix::process::{
 };
 use sandcrab_conformance::http::{Connection, TEST_TIMEOUT, Target};
 
-pub(crate) use disk::Disk;
+pub(crate) use disk::{Disk, HungDisk};
+pub(crate) use not_run::not_run;
+pub(crate) use upstream::{LARGE_BYTES, Upstream};
 
 const TOKEN: &str = "conformance-token-0123456789abcdef";
-const AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A server on a free port, with a new state directory. It is cleaned up on drop.
 #[derive(Debug)]
@@ -115,7 +120,7 @@ impl ServerProcess {
                 return status.code();
             }
             assert!(Instant::now() < deadline, "the server has not ended within {TEST_TIMEOUT:?}");
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -177,14 +182,14 @@ impl Drop for ServerProcess {
         }
         let deadline = Instant::now() + TEST_TIMEOUT / 3;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         drop(self.child.kill());
         drop(self.child.wait());
         drop(std::fs::remove_dir_all(&self.state));
         let deadline = Instant::now() + TEST_TIMEOUT;
         while !self.own_processes().is_empty() && Instant::now() < deadline {
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -233,6 +238,6 @@ pub(crate) async fn settled(bound: u64, value: impl Fn() -> u64) -> u64 {
         if now <= bound || Instant::now() > deadline {
             return now;
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -109,7 +109,7 @@ async fn delete(ids: &[String], client: &Client, output: Output) -> Result<u8, F
     let mut several = Several::new(output, ids);
     let mut receipt = Receipt::default();
     for id in ids {
-        let Some(deleted) = several.check(client.delete_terminal(id).await)? else { continue };
+        let Some(deleted) = several.check(id, client.delete_terminal(id).await)? else { continue };
         several.note_exit_code(kill::exit_code(&deleted.survivors));
         if output.json {
             several.document(&deleted)?;

@@ -17,7 +17,7 @@ use crate::relay::Stdin;
 const PIECE_BYTES: usize = 16 << 10;
 /// How long a program may not read before this fails.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Type into a terminal: first the text, then the keys.
 ///
@@ -83,7 +83,7 @@ async fn send_piece(id: &str, client: &Client, mut piece: &[u8]) -> Result<u64, 
                     deadline = Instant::now() + READ_TIMEOUT;
                     piece = piece.get(usize::try_from(written).unwrap_or(usize::MAX)..).unwrap_or_default();
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             Err(error) => return Err(error.into()),
         }

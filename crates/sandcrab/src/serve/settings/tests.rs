@@ -50,6 +50,16 @@ fn the_command_line_counts_before_the_file() {
 }
 
 #[test]
+fn names_of_previews_are_checked() {
+    let words = ["--name", "my-box", "--preview-host", "p.example.com", "--preview-scheme", "https"];
+    let expected = PreviewSettings::new("my-box", Some("p.example.com"), PreviewScheme::Https).unwrap();
+    assert_eq!(resolve(&words, "").unwrap().server.previews, expected);
+    assert_eq!(resolve(&[], "").unwrap().server.previews, PreviewSettings::default());
+    assert!(refused(&["--name", "My Box"]).contains("lowercase letters, digits and hyphens"));
+    assert!(refused(&["--preview-host", "127.0.0.1"]).contains("expected a domain name"));
+}
+
+#[test]
 fn limits_reach_the_engine() {
     let words = "--retention-age 2h --retention-count 5 --retention-bytes 1GiB --ready-shells 0 --max-executions 7 \
                  --max-sessions 8 --max-terminals 6 --max-connections 9 --max-body-bytes 1GiB --command-timeout 5s --max-output-bytes 1KiB";
@@ -143,6 +153,7 @@ fn every_option_is_a_variable_and_a_key() {
             "DURATION" => "\"3m\"",
             "COUNT" => "4",
             "FORMAT" => "\"json\"",
+            "SCHEME" => "\"https\"",
             "MODE" => "\"sandbox-sdk\"",
             "NAME" | "ORIGIN" => "[\"x\"]",
             _ => "\"x\"",

@@ -1,5 +1,6 @@
 //! The shared harness: test directories, real servers, and the program, run with a deadline.
 
+mod mcp;
 mod program;
 mod pty;
 mod serve;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(crate) use mcp::Mcp;
 pub(crate) use program::{Finished, Program, sandcrab};
 pub(crate) use pty::Pty;
 pub(crate) use serve::{Serve, ask, ended, is_server, ping};
@@ -19,7 +21,7 @@ pub(crate) use test_server::TestServer;
 
 /// Timeout of operations that take milliseconds on an idle machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
-const AGAIN: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sandcrab");
 
 /// Polls until `look` returns a value; fails the test after [`TEST_TIMEOUT`].
@@ -31,7 +33,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {what}");
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

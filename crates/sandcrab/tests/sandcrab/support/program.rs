@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{AGAIN, PROGRAM, TEST_TIMEOUT, eventually};
+use super::{POLL_INTERVAL, PROGRAM, TEST_TIMEOUT, eventually};
 
 /// A running program.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Program {
                 break status;
             }
             assert!(Instant::now() < deadline, "it does not end: {self:?}");
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         };
         let stderr = String::from_utf8_lossy(&self.stderr.finish()).into_owned();
         Finished { code: status.code(), stdout: self.stdout.finish(), stderr }

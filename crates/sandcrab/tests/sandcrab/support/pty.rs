@@ -89,7 +89,7 @@ impl Pty {
         let deadline = std::time::Instant::now() + super::TEST_TIMEOUT;
         while !shown().unwrap_or_default().contains(text) {
             assert!(std::time::Instant::now() < deadline, "{text:?} is not shown: {:?}", shown());
-            std::thread::sleep(super::AGAIN);
+            std::thread::sleep(super::POLL_INTERVAL);
         }
     }
 

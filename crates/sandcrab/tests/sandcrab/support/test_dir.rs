@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, Engine, EngineConfig, ExecutionId, OpenError, SupervisorProgram};
 
-use super::{AGAIN, PROGRAM, Serve, TEST_TIMEOUT, ended};
+use super::{POLL_INTERVAL, PROGRAM, Serve, TEST_TIMEOUT, ended};
 
 /// A temporary directory with a state directory in it. Dropping it ends everything that was started on that
 /// state directory.
@@ -87,7 +87,7 @@ impl TestDir {
                 match Engine::open(config.clone()).await {
                     Ok(engine) => break engine,
                     Err(OpenError::InUse { .. }) if Instant::now() < deadline => {
-                        tokio::time::sleep(AGAIN).await;
+                        tokio::time::sleep(POLL_INTERVAL).await;
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -101,7 +101,7 @@ impl TestDir {
         self.with_engine(async |engine| {
             let execution = engine.start(CommandSpec::shell(text).id(id(name))).await.unwrap();
             while execution.output(100).unwrap().cursor == 0 {
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
     }

@@ -58,13 +58,14 @@ pub(crate) async fn write(
     let place = files.place(session_id).await?;
     let path = place.resolve(&given)?;
     let bytes_written = bytes.len() as u64;
+    let records = place.sandbox.records.clone();
     let saved = place
         .run(move || {
             let _held = held;
             if at_end == Some(true) {
                 return append(&path, &bytes, mode);
             }
-            let mut new = Replacement::begin(&path, mode, Condition::default())?;
+            let mut new = Replacement::begin(&path, mode, Condition::default(), &records)?;
             new.write(&bytes)?;
             new.commit()
         })
@@ -133,7 +134,8 @@ async fn transfer(
 ) -> Result<axum::Json<Moved>, ApiError> {
     let place = files.place(session).await?;
     let (old, new, kept) = (place.resolve(&from)?, place.resolve(&to)?, place.kept());
-    place.run(move || rename(&old, &new, overwrite != Some(false), &kept)).await?;
+    let records = place.sandbox.records.clone();
+    place.run(move || rename(&old, &new, overwrite != Some(false), &kept, &records)).await?;
     Ok(moved(&from, &to))
 }
 
@@ -150,8 +152,9 @@ pub(crate) async fn copy_file(
     let from = GivenPath::new("sourcePath", request.source_path, request.source_path_base64)?;
     let to = GivenPath::new("destinationPath", request.destination_path, request.destination_path_base64)?;
     let place = files.place(request.session_id).await?;
-    let (old, new) = (place.resolve(&from)?, place.resolve(&to)?);
-    place.run(move || copy(&old, &new, request.overwrite != Some(false))).await?;
+    let (old, new, kept) = (place.resolve(&from)?, place.resolve(&to)?, place.kept());
+    let records = place.sandbox.records.clone();
+    place.run(move || copy(&old, &new, request.overwrite != Some(false), &kept, &records)).await?;
     Ok(moved(&from, &to))
 }
 

@@ -1,6 +1,7 @@
 //! Files.
 
 mod change;
+mod folder;
 mod info;
 mod list;
 mod raw;
@@ -20,6 +21,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(read::read_stream))
         .routes(routes!(list::list_files))
         .routes(routes!(raw::get, raw::put))
+        .routes(routes!(folder::get, folder::put))
         .routes(routes!(change::write))
         .routes(routes!(change::delete))
         .routes(routes!(change::rename_file))

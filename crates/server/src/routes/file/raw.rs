@@ -1,9 +1,6 @@
 //! Files as raw bytes: `/api/file`.
 
 use std::fs::{File, Metadata};
-use std::io;
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -12,23 +9,21 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use sandcrab_api::file::{MAX_READ_BYTES, Written};
 use sandcrab_api::{ErrorCode, Timestamp};
-use sandcrab_workspace::{Condition, FileError, Replacement, Tags, etag};
+use sandcrab_workspace::{Condition, FileError, FileErrorKind, Replacement, Tags, etag};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::change::parse_mode;
-use crate::app::App;
-use crate::body::pieces::{self, PieceSource};
+use crate::app::{App, BodyBytes};
+use crate::body::file;
 use crate::body::range::{content_range, parse};
 use crate::error::ApiError;
+use crate::file_threads::DropOnThread;
 use crate::files::{Files, GivenPath, Place};
 use crate::input::check_coding;
 use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::query::Params;
-
-/// Number of pieces read at a time. Raw bytes are only copied, so fewer and larger pieces are faster.
-const PIECES: usize = 4;
 
 /// Number of bytes that are collected before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -72,7 +67,7 @@ pub(crate) struct PutParams {
 /// A file that was opened to be sent.
 enum Opened {
     /// A file with a size.
-    Sized { file: File, metadata: Metadata },
+    Sized { file: DropOnThread<File>, metadata: Metadata },
     /// The content of a file without a size, such as those in `/proc`.
     Whole { bytes: Vec<u8>, metadata: Metadata },
 }
@@ -105,7 +100,8 @@ pub(crate) async fn get(
     let condition = condition(&headers)?;
     let place = files.place(None).await?;
     let path = place.resolve(&given)?;
-    let opened = place.run(move || open(&path)).await?;
+    let held = app.hold();
+    let (opened, _held) = place.run(move || open(&path, held)).await??;
     let (tag, total) = match &opened {
         Opened::Sized { metadata, .. } => (etag(metadata), metadata.len()),
         Opened::Whole { metadata, bytes } => (etag(metadata), bytes.len() as u64),
@@ -132,7 +128,8 @@ pub(crate) async fn get(
     let length = HeaderValue::from(range.end - range.start);
     let body = match opened {
         Opened::Sized { file, .. } => {
-            pieces::body(FilePieces { file, range }, app.outgoing.clone(), Origin::request(request))
+            let threads = place.sandbox.file_threads.clone();
+            file::body(file, range, threads, app.outgoing.clone(), Origin::request(request))
         }
         Opened::Whole { bytes, .. } => {
             let part = usize::try_from(range.start).unwrap_or(0)..usize::try_from(range.end).unwrap_or(0);
@@ -147,13 +144,16 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-fn open(path: &std::path::Path) -> Result<Opened, FileError> {
+fn open(
+    path: &std::path::Path,
+    mut held: BodyBytes,
+) -> Result<Result<(Opened, BodyBytes), ApiError>, FileError> {
     let (file, metadata) = sandcrab_workspace::open(path)?;
-    if metadata.len() == 0 {
-        let bytes = sandcrab_workspace::read(path, MAX_READ_BYTES, false)?.bytes;
-        return Ok(Opened::Whole { bytes, metadata });
+    if metadata.len() > 0 {
+        return Ok(Ok((Opened::Sized { file: DropOnThread::new(file), metadata }, held)));
     }
-    Ok(Opened::Sized { file, metadata })
+    let read = sandcrab_workspace::read(path, MAX_READ_BYTES, false, &mut |bytes| held.grow(bytes))?;
+    Ok(read.map(|content| (Opened::Whole { bytes: content.bytes, metadata }, held)))
 }
 
 /// Headers of every response with a file. The type is always the same, so that a browser never runs a page or a script
@@ -165,44 +165,6 @@ fn common_headers(tag: &str) -> Result<[(HeaderName, HeaderValue); 4], ApiError>
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ])
-}
-
-/// The bytes of a range of an open file.
-struct FilePieces {
-    file: File,
-    range: Range<u64>,
-}
-
-impl PieceSource for FilePieces {
-    type Error = io::Error;
-
-    fn next_piece(&mut self, about: usize) -> Result<Vec<u8>, io::Error> {
-        let about = about * PIECES;
-        let wanted = usize::try_from(self.range.end - self.range.start).unwrap_or(about).min(about);
-        let mut piece = vec![0; wanted];
-        if wanted == 0 {
-            return Ok(piece);
-        }
-        let count = loop {
-            match self.file.read_at(&mut piece, self.range.start) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                read => break read?,
-            }
-        };
-        if count == 0 {
-            // The head of the response has the old size.
-            return Err(io::Error::other("the file has become shorter while it was sent"));
-        }
-        self.range.start += count as u64;
-        piece.truncate(count);
-        Ok(piece)
-    }
-
-    fn release(&mut self) {}
-
-    fn is_temporary(_: &io::Error) -> bool {
-        false
-    }
 }
 
 /// Parses `If-Match` and `If-None-Match`.
@@ -252,9 +214,13 @@ pub(crate) async fn put(
     let condition = condition(request.headers())?;
     let place = files.place(None).await?;
     let path = place.resolve(&given)?;
-    let mut new = place.run(move || Replacement::begin(&path, mode, condition)).await?;
-    let mut body = request.into_body();
+    let records = place.sandbox.records.clone();
+    // The memory is reserved before the first byte is taken: a request that has begun is not refused.
     let mut held = app.hold();
+    held.grow(WRITE_BYTES)?;
+    let begin = move || Replacement::begin(&path, mode, condition, &records).map(DropOnThread::new);
+    let mut new = place.run(begin).await?;
+    let mut body = request.into_body();
     let mut buffer = Vec::new();
     let mut bytes_written = 0;
     let pause = app.limits.body_timeout;
@@ -262,20 +228,21 @@ pub(crate) async fn put(
     while let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(stalled)? {
         let frame = frame.map_err(|e| ApiError::invalid("body", format!("incomplete: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        held.grow(data.len())?;
         bytes_written += data.len() as u64;
         buffer.extend_from_slice(&data);
         if buffer.len() >= WRITE_BYTES {
             (new, buffer) = write(&place, new, buffer).await?;
-            held.shrink_to(0);
         }
     }
+    let path = given.to_path();
     let saved = place
-        .run(move || {
+        .run_step(move || {
+            let mut new = new.into_inner().ok_or_else(|| FileError::new(FileErrorKind::Other, path))?;
             new.write(&buffer)?;
             new.commit()
         })
         .await?;
+    drop(held);
     let tag = HeaderValue::from_str(&saved.etag).map_err(ApiError::internal)?;
     let written = Written {
         success: true,
@@ -291,12 +258,12 @@ pub(crate) async fn put(
 /// Writes the buffer, and returns it empty.
 async fn write(
     place: &Place,
-    mut new: Replacement,
+    mut new: DropOnThread<Replacement>,
     mut buffer: Vec<u8>,
-) -> Result<(Replacement, Vec<u8>), ApiError> {
+) -> Result<(DropOnThread<Replacement>, Vec<u8>), ApiError> {
     place
-        .run(move || {
-            new.write(&buffer)?;
+        .run_step(move || {
+            new.get_mut().map_or(Ok(()), |new| new.write(&buffer))?;
             buffer.clear();
             Ok((new, buffer))
         })
@@ -319,16 +286,5 @@ mod tests {
         for invalid in ["a", "\"", "", "\"a\",", "*,"] {
             assert_eq!(of(header::IF_MATCH, invalid), Err(ErrorCode::ValidationFailed), "{invalid:?}");
         }
-    }
-
-    #[test]
-    fn a_file_that_shrinks_breaks_off() {
-        let file = tempfile::tempfile().unwrap();
-        file.write_all_at(b"0123456789", 0).unwrap();
-        let mut pieces = FilePieces { file, range: 0..10 };
-        assert_eq!(pieces.next_piece(1).unwrap(), b"0123");
-        pieces.file.set_len(6).unwrap();
-        assert_eq!(pieces.next_piece(1).unwrap(), b"45");
-        assert!(pieces.next_piece(1).is_err());
     }
 }

@@ -16,6 +16,7 @@ use sandcrab_workspace::{Content, DETECTION_BYTES, FileKind};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::events::{Event, EventStream, Item};
+use crate::file_threads::{DropOnThread, STEP_TIMEOUT};
 use crate::files::{Files, GivenPath};
 use crate::input::Json;
 use crate::layer::RequestId;
@@ -46,23 +47,32 @@ pub(crate) async fn read(
         return Err(ApiError::invalid("maxBytes", why));
     }
     let most = max_bytes.unwrap_or(MAX_READ_BYTES);
+    let rules = files.rules();
     let place = files.place(session_id).await?;
     let path = place.resolve(&given)?;
     let mut held = app.hold();
     let shown = given.shown();
     let read = place.run(move || {
-        let content = sandcrab_workspace::read(&path, most, max_bytes.is_some())?;
-        Ok((held.grow(content.bytes.len() * MEMORY_FACTOR).map(|()| held), content))
+        let reserve = &mut |bytes| held.grow(bytes * MEMORY_FACTOR);
+        let read = sandcrab_workspace::read(&path, most, max_bytes.is_some(), reserve)?;
+        Ok(read.map(|mut content| {
+            if rules.type_by_name {
+                content.kind = content.kind.or_media_by_name(&path);
+            }
+            held.shrink_to(content.bytes.len() * MEMORY_FACTOR);
+            (held, content)
+        }))
     });
-    let (held, content) = read.await.map_err(|error| match error.code() {
+    let read = read.await.map_err(|error| match error.code() {
         ErrorCode::BodyTooLarge => error
             .with("limit", MAX_READ_BYTES)
             .suggest("read it with GET /api/file or POST /api/read/stream, or a part of it with maxBytes"),
         _ => error,
     })?;
-    let _held = held?;
+    let (_held, content) = read?;
     // Encoding up to 32 MiB takes a while.
-    let json = place.run(move || Ok(serde_json::to_vec(&file_content(content, shown, encoding)))).await?;
+    let json =
+        place.run_step(move || Ok(serde_json::to_vec(&file_content(content, shown, encoding)))).await?;
     app.outgoing.json_bytes(json.map_err(ApiError::internal)?)
 }
 
@@ -117,6 +127,7 @@ pub(crate) async fn read_stream(
 ) -> Result<EventStream, ApiError> {
     let PathRequest { path, path_base64, session_id } = request.value;
     let given = GivenPath::new("path", path, path_base64)?;
+    let rules = files.rules();
     let place = files.place(session_id).await?;
     let path = place.resolve(&given)?;
     let open = move || {
@@ -125,6 +136,7 @@ pub(crate) async fn read_stream(
         let failed = |e| sandcrab_workspace::FileError::of(&path, e);
         let size = read_at(&file, &mut start, 0).map_err(failed)?;
         let kind = FileKind::detect(&path, &start[..size], size < DETECTION_BYTES);
+        let kind = if rules.type_by_name { kind.or_media_by_name(&path) } else { kind };
         Ok((file, metadata.len(), kind))
     };
     let (file, size, kind) = place.run(open).await?;
@@ -139,11 +151,27 @@ pub(crate) async fn read_stream(
         first: Some(first),
         is_over: false,
     };
-    let items = stream::unfold(reading, |mut reading| async move {
-        let event = reading.next()?;
-        Some((Item::Event(Box::new(Event { id: None, payload: event.into() })), reading))
-    });
+    let threads = place.sandbox.file_threads.clone();
+    let items =
+        stream::unfold((Some(DropOnThread::new(reading)), threads), |(reading, threads)| async move {
+            let reading = reading?;
+            let next = threads.run(STEP_TIMEOUT, move || {
+                let mut reading = reading.into_inner()?;
+                reading.next().map(|event| (event, DropOnThread::new(reading)))
+            });
+            let (event, reading) = match next.await {
+                Ok(Some((event, reading))) => (event, Some(reading)),
+                Ok(None) => return None,
+                Err(error) => (failed(&error), None),
+            };
+            Some((Item::Event(Box::new(Event { id: None, payload: event.into() })), (reading, threads)))
+        });
     Ok(EventStream::new(items, Origin::request(request_id)))
+}
+
+fn failed(error: &ApiError) -> FileEvent {
+    let (error, code) = (error.message().to_owned(), error.code());
+    FileEvent::Error(FileFailure { error, code, timestamp: Timestamp::now() })
 }
 
 /// Fills the buffer as far as the file has content.
@@ -184,9 +212,8 @@ impl FileStream {
                 Ok(size) => bytes.truncate(size),
                 Err(e) => {
                     self.is_over = true;
-                    let error = ApiError::from(sandcrab_workspace::FileError::of("the file".as_ref(), e));
-                    let (error, code) = (error.message().to_owned(), error.code());
-                    return Some(FileEvent::Error(FileFailure { error, code, timestamp: Timestamp::now() }));
+                    let error = sandcrab_workspace::FileError::of("the file".as_ref(), e);
+                    return Some(failed(&error.into()));
                 }
             }
             self.position += bytes.len() as u64;

@@ -15,15 +15,15 @@ use super::{Dialect, Viewer};
 use crate::app::BodyBytes;
 use crate::terminal::hub::Hub;
 
-/// Maximum number of sizes that are remembered until they are seen in the output.
-const MAX_ASKED_SIZES: usize = 64;
 /// Delay before a request is repeated whose supervisor could not be reached.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Maximum length of a key: function keys with modifiers.
+const MAX_KEY_BYTES: usize = 8;
 
 /// What a client asks for.
 #[derive(Debug)]
 pub(super) enum Action {
-    Input { bytes: Bytes, size: Option<TerminalSize> },
+    Input { bytes: Bytes, written: usize, size: Option<TerminalSize> },
     Resize(TerminalSize),
 }
 
@@ -91,25 +91,23 @@ impl Viewer {
         // The last client that resized or typed decides on the size.
         let size = self.own_size.filter(|size| *size != self.hub.terminal.size());
         if let Some(size) = size {
-            self.ask_size(size);
+            self.sizes.ask(size);
         }
-        self.act(Action::Input { bytes, size }, held);
+        // A key needs no action: nothing is left to wait for. Longer input may be accepted in part, and an action keeps others
+        // out until the rest is written.
+        let is_key = size.is_none() && bytes.len() <= MAX_KEY_BYTES;
+        let written = if is_key { self.hub.terminal.write_now(&bytes) } else { 0 };
+        if written < bytes.len() {
+            self.act(Action::Input { bytes, written, size }, held);
+        }
     }
 
     fn resize(&mut self, size: TerminalSize, held: BodyBytes) {
         self.own_size = Some(size);
         self.guard.lead();
         if size != self.hub.terminal.size() {
-            self.ask_size(size);
+            self.sizes.ask(size);
             self.act(Action::Resize(size), held);
-        }
-    }
-
-    fn ask_size(&mut self, size: TerminalSize) {
-        self.known_size = Some(size);
-        self.asked_sizes.push(size);
-        if self.asked_sizes.len() > MAX_ASKED_SIZES {
-            self.asked_sizes.remove(0);
         }
     }
 
@@ -131,11 +129,7 @@ impl Viewer {
 
     /// The terminal has this size from here on in its output.
     pub(super) fn resized(&mut self, size: TerminalSize) {
-        if let Some(at) = self.asked_sizes.iter().position(|asked| *asked == size) {
-            self.asked_sizes.drain(..=at);
-        }
-        if self.known_size != Some(size) {
-            self.known_size = Some(size);
+        if self.sizes.seen(size) {
             let TerminalSize { cols, rows } = size;
             self.outbox.frame(&TerminalFrame::Resize(TerminalResizeFrame { cols, rows }));
         }
@@ -154,18 +148,19 @@ pub(super) fn size(cols: f64, rows: f64) -> Result<TerminalSize, String> {
 async fn perform(hub: &Arc<Hub>, action: Action) -> Done {
     match action {
         Action::Resize(size) => resize(hub, size).await,
-        Action::Input { bytes, size } => {
+        Action::Input { bytes, written, size } => {
             if let Some(size) = size {
                 drop(resize(hub, size).await);
             }
-            match hub.terminal.write(&bytes).await {
+            match hub.terminal.write(&bytes[written..]).await {
                 Ok(()) => Done::Ok,
                 // The exit frame says it.
                 Err(InputError::Ended) => Done::Ok,
                 Err(InputError::Full { accepted }) => Done::Error(
                     ErrorCode::TerminalInputFull,
                     format!(
-                        "the program does not read: {accepted} of {} bytes were accepted; retry the rest later",
+                        "the program does not read: {} of {} bytes were accepted; retry the rest later",
+                        written + accepted,
                         bytes.len()
                     ),
                 ),

@@ -8,6 +8,7 @@ mod actions;
 mod outbox;
 mod output;
 mod reports;
+mod sizes;
 
 use std::io;
 use std::sync::Arc;
@@ -31,11 +32,12 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use self::actions::Done;
 use self::outbox::Outbox;
 use self::output::{Output, Piece, exit_frame};
+use self::sizes::KnownSizes;
 use super::hub::{Hub, ViewerGuard};
 use super::repaint::{self, Repaint, Start};
 use crate::app::App;
 use crate::outgoing::PIECE_BYTES;
-use crate::socket::{CLOSE_TIME, Liveness, Look, Metered, READ_BUFFER_BYTES, Received, truncated};
+use crate::socket::{CLOSE_TIME, Liveness, LivenessCheck, Metered, READ_BUFFER_BYTES, Received, truncated};
 
 /// Maximum size of a message of a client.
 pub(crate) const MAX_INPUT_MESSAGE_BYTES: usize = 1 << 20;
@@ -116,10 +118,7 @@ struct Viewer {
     action: Option<BoxFuture<'static, Done>>,
     /// The size of the client, if it has one.
     own_size: Option<TerminalSize>,
-    /// The size of the terminal as the client knows it.
-    known_size: Option<TerminalSize>,
-    /// Sizes that this client has asked for and not yet seen in the output.
-    asked_sizes: Vec<TerminalSize>,
+    sizes: KnownSizes,
 }
 
 /// Serves a viewer to its end.
@@ -149,8 +148,7 @@ pub(crate) async fn serve(app: App, hub: Arc<Hub>, attachment: Attachment, strea
         is_ready: false,
         action: None,
         own_size: attachment.size,
-        known_size: None,
-        asked_sizes: Vec::new(),
+        sizes: KnownSizes::default(),
     };
     if let Ending::Close(code, reason) = viewer.run().await {
         viewer.close(code, &reason).await;
@@ -235,11 +233,11 @@ impl Viewer {
                     if self.outbox.take_progress() {
                         liveness.heard();
                     }
-                    match liveness.look(&self.received, is_reading) {
-                        Look::Alive => {}
-                        Look::Ping => self.outbox.ping(),
-                        Look::Dead => return Ending::Gone,
-                        Look::Stalled(time) => {
+                    match liveness.check(&self.received, is_reading) {
+                        LivenessCheck::Alive => {}
+                        LivenessCheck::Ping => self.outbox.ping(),
+                        LivenessCheck::Dead => return Ending::Gone,
+                        LivenessCheck::Stalled(time) => {
                             let why = format!("no data of an unfinished message for {time:?}; send it again");
                             return Ending::Close(CloseCode::Policy, why);
                         }
@@ -291,8 +289,7 @@ impl Viewer {
         match start {
             Start::Repaint(repaint) => {
                 let TerminalSize { cols, rows } = repaint.size;
-                self.known_size = Some(repaint.size);
-                self.asked_sizes.clear();
+                self.sizes.repaint(repaint.size);
                 self.guard.receives_from(repaint.cursor);
                 let frame = TerminalRepaintFrame { cursor: repaint.cursor, cols, rows };
                 self.outbox.frame(&TerminalFrame::Repaint(frame));
@@ -300,7 +297,7 @@ impl Viewer {
                 self.phase = Phase::Painting { repaint, is_begun: false, stalled_at };
             }
             Start::Resume { missed, from, size, follower } => {
-                self.known_size = Some(size);
+                self.sizes.tell(size);
                 let cursor = from + missed.len() as u64;
                 self.guard.receives_from(cursor);
                 if !missed.is_empty() {
@@ -320,7 +317,7 @@ impl Viewer {
 
     fn live(&mut self, output: Output) {
         if !std::mem::replace(&mut self.is_ready, true) {
-            let TerminalSize { cols, rows } = self.known_size.unwrap_or_else(|| self.hub.terminal.size());
+            let TerminalSize { cols, rows } = self.sizes.known().unwrap_or_else(|| self.hub.terminal.size());
             let (id, cursor) = (self.hub.terminal.id().to_string(), output.cursor());
             let incarnation = self.hub.terminal.incarnation();
             let frame = TerminalReadyFrame { id, cursor, cols, rows, incarnation };

@@ -125,21 +125,25 @@ impl Outbox {
         }
     }
 
-    /// Gives the next message to the socket, or flushes. Can be cancelled at any time.
+    /// Gives the next message to the socket, and flushes after the last one. Can be cancelled at any time.
     pub(super) async fn drive(&mut self) -> Result<(), ()> {
         let Self { sink, messages, is_unflushed, has_progressed, .. } = self;
+        if !messages.is_empty() {
+            poll_fn(|cx| Pin::new(&mut *sink).poll_ready(cx)).await.map_err(drop)?;
+        }
+        if let Some(message) = messages.pop_front() {
+            // The kernel also accepts a ping for a client that has vanished.
+            *has_progressed |= !message.is_ping();
+            *is_unflushed = true;
+            Pin::new(&mut *sink).start_send(message).map_err(drop)?;
+        }
         if messages.is_empty() {
             let flushed = poll_fn(|cx| Pin::new(&mut *sink).poll_flush(cx)).await;
             *is_unflushed = false;
             *has_progressed = true;
             return flushed.map_err(drop);
         }
-        poll_fn(|cx| Pin::new(&mut *sink).poll_ready(cx)).await.map_err(drop)?;
-        let Some(message) = messages.pop_front() else { return Ok(()) };
-        // The kernel also accepts a ping for a client that has vanished.
-        *has_progressed |= !message.is_ping();
-        *is_unflushed = true;
-        Pin::new(sink).start_send(message).map_err(drop)
+        Ok(())
     }
 
     /// Sends a close frame. Control frames that wait are sent before it; the rest of an incomplete message is not.

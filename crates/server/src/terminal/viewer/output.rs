@@ -165,7 +165,10 @@ impl Output {
                     } else {
                         bytes.extend_from_slice(&more);
                     }
-                    if bytes.len() >= about {
+                    // The rest, if there is one, is looked for when this is on its way.
+                    if bytes.len() >= about
+                        || self.follower.as_ref().is_none_or(Follower::has_returned_reported)
+                    {
                         break;
                     }
                 }

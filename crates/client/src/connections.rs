@@ -1,0 +1,74 @@
+//! [`Turns`]: a bound on the connections of one client.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use reqwest::Response;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Default maximum of connections of one client. Further requests wait, the longest waiting first. A stream holds one
+/// until it is dropped.
+pub const MAX_CONNECTIONS: usize = 64;
+
+/// Further connections for requests that end or feed something: streams must not keep them waiting.
+const URGENT_CONNECTIONS: usize = 8;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// It waits for a free connection.
+    Normal,
+    /// It ends a command, or gives it input. Without it, the streams that hold all connections may never end.
+    Urgent,
+}
+
+/// Free connections. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns {
+    normal: Arc<Semaphore>,
+    urgent: Arc<Semaphore>,
+}
+
+impl Turns {
+    pub(crate) fn new(max_connections: usize) -> Self {
+        let normal = Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS));
+        Self { normal: Arc::new(normal), urgent: Arc::new(Semaphore::new(URGENT_CONNECTIONS)) }
+    }
+
+    /// Waits for a connection.
+    pub(crate) async fn take(&self, urgency: Urgency) -> Option<OwnedSemaphorePermit> {
+        let turns = match urgency {
+            Urgency::Normal => &self.normal,
+            Urgency::Urgent => &self.urgent,
+        };
+        // never fails: the semaphores are not closed.
+        Arc::clone(turns).acquire_owned().await.ok()
+    }
+}
+
+/// A response that holds its connection until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    response: Response,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Answer {
+    pub(crate) fn new(response: Response, turn: Option<OwnedSemaphorePermit>) -> Self {
+        Self { response, _turn: turn }
+    }
+}
+
+impl Deref for Answer {
+    type Target = Response;
+
+    fn deref(&self) -> &Response {
+        &self.response
+    }
+}
+
+impl DerefMut for Answer {
+    fn deref_mut(&mut self) -> &mut Response {
+        &mut self.response
+    }
+}

@@ -1,0 +1,18 @@
+//! The Rust SDK (`sandcrab_client::Sandbox`) against a real server.
+
+mod behaviour;
+mod calls;
+mod drops;
+mod expectation;
+mod load;
+mod operations;
+mod repeats;
+mod streams;
+
+use sandcrab_client::Sandbox;
+
+use crate::support::TestServer;
+
+fn sandbox(server: &TestServer) -> Sandbox {
+    Sandbox::connect(&format!("http://{}", server.address()), Some(server.token())).unwrap()
+}
