@@ -1,0 +1,36 @@
+// Deadline: a signal that a caller or a timeout aborts.
+import { errorOf } from "./errors.js";
+import type { CallOptions } from "./types.js";
+
+/** The longest time that `setTimeout` takes; a longer one would be over at once. It is 24 days. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+export const Deadline = {
+  /** Runs a call with a signal. After the timeout it fails with PROCESS_READY_TIMEOUT. */
+  async run<T>(
+    options: CallOptions & { timeout?: number | undefined },
+    what: string,
+    call: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { signal, timeout } = options;
+    const controller = new AbortController();
+    let isLate = false;
+    const onAbort = () => controller.abort(signal?.reason);
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
+    const onLate = () => {
+      isLate = true;
+      controller.abort();
+    };
+    const timer = timeout === undefined || timeout > MAX_TIMER_MS ? undefined : setTimeout(onLate, timeout);
+    try {
+      return await call(controller.signal);
+    } catch (error) {
+      if (!isLate || signal?.aborted) throw error;
+      throw errorOf({ code: "PROCESS_READY_TIMEOUT", message: `${what} within ${timeout} ms`, status: 408 });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    }
+  },
+};

@@ -1,0 +1,265 @@
+// exec and execStream: commands that belong to their caller.
+import { newId } from "./bytes.js";
+import { argumentsOf, Collector, decoded, resultOf, startFields, stdinFields } from "./command.js";
+import { Core } from "./core.js";
+import { AbortError, ConnectionError, SandcrabError } from "./errors.js";
+import { type Client, segment } from "./http.js";
+import { shareSignal } from "./node.js";
+import { sleep } from "./retry.js";
+import { events } from "./stream.js";
+import type {
+  ExecEvent,
+  ExecOptions,
+  ExecResult,
+  ExecStreamOptions,
+  Output,
+  OutputEncoding,
+  OutputStream,
+  Schemas,
+} from "./types.js";
+
+const DEFAULT_MAX_OUTPUT_BYTES = 10 << 20;
+/** How long an aborted call waits for the answer after its command was ended. */
+const ANSWER_MS = 5_000;
+/** How long a request that ends a command may take: longer than the grace period of the command. */
+const END_MS = 10_000;
+/** How long a request that was aborted on its way may still start a command. */
+const ARRIVAL_MS = 2_000;
+
+export class Commands extends Core {
+  /**
+   * Runs a command and waits for its end: shell text, or a program and its arguments. A failing command is not an error, and
+   * neither is a timeout. An abort ends the command, and rejects with the result so far.
+   */
+  exec<E extends OutputEncoding = "utf8">(command: string, options?: ExecOptions<E>): Promise<ExecResult<Output<E>>>;
+  exec<E extends OutputEncoding = "utf8">(
+    command: string,
+    args: string[],
+    options?: ExecOptions<E>,
+  ): Promise<ExecResult<Output<E>>>;
+  async exec<E extends OutputEncoding>(
+    command: string,
+    argsOrOptions?: string[] | ExecOptions<E>,
+    lastOptions?: ExecOptions<E>,
+  ): Promise<ExecResult<Output<E>>> {
+    const [args, options = {}] = argumentsOf(argsOrOptions, lastOptions);
+    const executionId = options.executionId ?? newId("x");
+    const json: Schemas["CommandRequest"] = {
+      ...startFields(command, args, options as ExecOptions<OutputEncoding>, this.boundSession),
+      ...stdinFields(options.stdin),
+      executionId,
+    };
+    shareSignal(options.signal);
+    let endTurn: (() => void) | undefined;
+    try {
+      endTurn = await this.client.turns.take(json.sessionId, options.signal);
+      const isStreamed = options.stream || options.onOutput;
+      const run = isStreamed ? this.#streamed(json, args, options, endTurn) : this.#awaited(json, args, options);
+      const result = (await run) as ExecResult<Output<E>>;
+      options.onComplete?.(result);
+      return result;
+    } catch (error) {
+      options.onError?.(error as Error);
+      throw error;
+    } finally {
+      endTurn?.();
+    }
+  }
+
+  /**
+   * Runs a command; the loop receives its output as it is written. Leaving the loop, or an abort, ends the command, unless
+   * `onDisconnect` is `keep`.
+   */
+  execStream<E extends OutputEncoding = "utf8">(
+    command: string,
+    options?: ExecStreamOptions<E>,
+  ): AsyncGenerator<ExecEvent<Output<E>>, void, void>;
+  execStream<E extends OutputEncoding = "utf8">(
+    command: string,
+    args: string[],
+    options?: ExecStreamOptions<E>,
+  ): AsyncGenerator<ExecEvent<Output<E>>, void, void>;
+  async *execStream<E extends OutputEncoding>(
+    command: string,
+    argsOrOptions?: string[] | ExecStreamOptions<E>,
+    lastOptions?: ExecStreamOptions<E>,
+  ): AsyncGenerator<ExecEvent<Output<E>>, void, void> {
+    const [args, options = {}] = argumentsOf(argsOrOptions, lastOptions);
+    const executionId = options.executionId ?? newId("x");
+    const json: Schemas["CommandRequest"] = {
+      ...startFields(command, args, options as ExecOptions<OutputEncoding>, this.boundSession),
+      ...stdinFields(options.stdin),
+      executionId,
+    };
+    const state = { isSent: false, isKnown: false, isOver: false, isOutside: false };
+    let ending: Promise<void> | undefined;
+    // An abort ends the command at once: the loop may be busy with an event, or never continue.
+    const end = () => {
+      if (!state.isSent || state.isOver || options.onDisconnect === "keep") return;
+      const until = state.isKnown ? 0 : Date.now() + ARRIVAL_MS;
+      // Not an error of its own: it would replace that of the loop.
+      ending ??= endCommand(this.client, executionId, () => Date.now() > until).catch(() => undefined);
+    };
+    shareSignal(options.signal);
+    const endTurn = await this.client.turns.take(json.sessionId, options.signal);
+    options.signal?.addEventListener("abort", end, { once: true });
+    try {
+      for await (const event of outputEvents(this.client, json, options, options.signal, () => (state.isSent = true))) {
+        endTurn();
+        state.isKnown = true;
+        state.isOver ||= event.type === "complete";
+        state.isOutside = true;
+        yield event as ExecEvent<Output<E>>;
+        state.isOutside = false;
+      }
+    } catch (error) {
+      // A refused request has started nothing, and an error event is the end of its command. An error of the loop is not.
+      state.isOver ||= !state.isOutside && !(error instanceof AbortError);
+      throw error;
+    } finally {
+      options.signal?.removeEventListener("abort", end);
+      endTurn();
+      end();
+      await ending;
+    }
+  }
+
+  #awaited(
+    json: Schemas["CommandRequest"],
+    args: string[] | undefined,
+    options: ExecOptions<OutputEncoding>,
+  ): Promise<ExecResult<string | Uint8Array>> {
+    const { client } = this;
+    const body = { ...json, maxOutputBytes: options.maxOutputBytes };
+    const headers = { "idempotency-key": newId("k") };
+    const path = "/api/execute";
+    return abortable(client, json.executionId ?? "", options.signal, undefined, async (signal, onSend) => {
+      const request = { json: body, headers, signal, queueSignal: options.signal, onSend, repeat: true };
+      const answer = await client.json<Schemas["ExecuteResult"]>("POST", path, request);
+      return resultOf(answer, args, options.encoding);
+    });
+  }
+
+  #streamed(
+    json: Schemas["CommandRequest"],
+    args: string[] | undefined,
+    options: ExecOptions<OutputEncoding>,
+    endTurn: () => void,
+  ): Promise<ExecResult<string | Uint8Array>> {
+    const { client } = this;
+    const id = json.executionId ?? "";
+    const max = options.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
+    const collector = new Collector(json.command, args, options.encoding, max);
+    const partial = () => collector.result(id);
+    return abortable(client, id, options.signal, partial, async (signal, onSend) => {
+      for await (const event of outputEvents(client, json, options, signal, onSend)) {
+        endTurn();
+        collector.push(event);
+        if (event.type === "stdout" || event.type === "stderr") {
+          try {
+            options.onOutput?.(event.type as OutputStream, event.data as never);
+          } catch (error) {
+            // The command belongs to this call, which ends here.
+            await endCommand(client, id, () => true).catch(() => undefined);
+            throw error;
+          }
+        }
+      }
+      return collector.result(id);
+    });
+  }
+}
+
+/** The events of a command, with decoded output. The command is started once, however often the connection is lost. */
+async function* outputEvents(
+  client: Client,
+  json: Schemas["CommandRequest"],
+  options: { encoding?: OutputEncoding; signal?: AbortSignal | undefined },
+  signal: AbortSignal | undefined,
+  onSend: () => void,
+): AsyncGenerator<{ type: string; data?: unknown }, void, void> {
+  const stream = events<{ type: string; data?: unknown }>(client, {
+    method: "POST",
+    path: "/api/execute/stream",
+    json,
+    headers: { "idempotency-key": newId("k") },
+    signal,
+    queueSignal: options.signal,
+    onSend,
+    opening: ["start"],
+    last: ["complete"],
+  });
+  for await (const event of stream) {
+    if (options.encoding === "bytes" && typeof event.data === "string") event.data = decoded("bytes", event.data);
+    yield event;
+  }
+}
+
+/**
+ * Runs a command that an abort ends. The answer to the first request then has the output until the end, so it is
+ * awaited before the call rejects.
+ */
+async function abortable(
+  client: Client,
+  executionId: string,
+  signal: AbortSignal | undefined,
+  partial: (() => ExecResult<string | Uint8Array>) | undefined,
+  run: (signal: AbortSignal | undefined, onSend: () => void) => Promise<ExecResult<string | Uint8Array>>,
+): Promise<ExecResult<string | Uint8Array>> {
+  if (!signal) return run(undefined, () => undefined);
+  if (signal.aborted) throw new AbortError(signal.reason);
+  const request = new AbortController();
+  let isSent = false;
+  let isSettled = false;
+  let ending: Promise<void> | undefined;
+  const end = async () => {
+    const giveUpAt = Date.now() + ANSWER_MS;
+    await endCommand(client, executionId, () => isSettled || Date.now() > giveUpAt);
+    const timer = setTimeout(() => request.abort(signal.reason), ANSWER_MS);
+    await running.catch(() => undefined);
+    clearTimeout(timer);
+  };
+  const onAbort = () => {
+    if (isSent) ending = end().catch(() => request.abort(signal.reason));
+  };
+  signal.addEventListener("abort", onAbort, { once: true });
+  const running = run(request.signal, () => {
+    if (signal.aborted && !isSent) throw new AbortError(signal.reason);
+    isSent = true;
+  }).finally(() => {
+    isSettled = true;
+  });
+  let result: ExecResult<string | Uint8Array> | undefined;
+  try {
+    result = await running;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    result = isSent ? partial?.() : undefined;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+  if (!signal.aborted) return result as ExecResult<string | Uint8Array>;
+  await ending;
+  throw new AbortError(signal.reason, result);
+}
+
+/**
+ * Ends a command. Its start may still be on its way, so an unknown id is tried again until `isTooLate`. A server that cannot
+ * be reached, or that stops, is tried again for some seconds only: the caller waits.
+ */
+export async function endCommand(client: Client, executionId: string, isTooLate: () => boolean): Promise<void> {
+  const giveUpAt = Date.now() + ANSWER_MS;
+  for (let pause = 20; ; pause *= 2) {
+    try {
+      const signal = AbortSignal.timeout(END_MS);
+      await client.json("DELETE", `/api/process/${segment(executionId)}`, { urgent: true, signal });
+      return;
+    } catch (error) {
+      const isUnknown = error instanceof SandcrabError && error.code === "PROCESS_NOT_FOUND";
+      const isTemporary = error instanceof ConnectionError || (error instanceof SandcrabError && error.retryAfter);
+      if (!isUnknown && !isTemporary) throw error;
+      if (client.isClosed || (isUnknown ? isTooLate() : Date.now() > giveUpAt)) return;
+    }
+    await sleep(pause);
+  }
+}

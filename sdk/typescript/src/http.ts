@@ -1,0 +1,281 @@
+// Client: requests to one server, with a bound for connections, retries and typed errors.
+import { AbortError, ConnectionError, errorOf, SandcrabError } from "./errors.js";
+import { ownDispatcher, shareSignal } from "./node.js";
+import { Retry } from "./retry.js";
+import { Slots } from "./slots.js";
+import { Turns } from "./turns.js";
+import type { SandboxOptions } from "./types.js";
+
+export const DEFAULT_MAX_CONNECTIONS = 64;
+export const DEFAULT_RECONNECT_TIMEOUT_MS = 30_000;
+/** How much of an invalid response an error message shows. */
+const SHOWN_CHARS = 120;
+
+export type Query = Record<string, string | number | boolean | null | undefined>;
+
+export interface RequestOptions {
+  query?: Query | undefined;
+  /** A body that is sent as JSON. */
+  json?: unknown;
+  /** A body that is sent as it is. */
+  body?: Uint8Array | Blob | ReadableStream<Uint8Array> | undefined;
+  headers?: Record<string, string | undefined> | undefined;
+  signal?: AbortSignal | undefined;
+  /** Aborts the request only while it waits for a slot. */
+  queueSignal?: AbortSignal | undefined;
+  /** Called when the request is about to be sent: from then on it may have an effect. */
+  onSend?: () => void;
+  /** The request has the same effect twice: it is sent again if the connection fails before an answer. */
+  repeat?: boolean;
+  /** May use the reserved slots. */
+  urgent?: boolean;
+}
+
+/** A response whose body has not been read. `release` must be called when it is not needed any more. */
+export interface Opened {
+  response: Response;
+  release: () => void;
+  /** Aborted when the request is, or the sandbox is closed. `fetch` of Node does not always end the body then. */
+  ended: AbortSignal;
+}
+
+export class Client {
+  readonly base: string;
+  readonly token: string | undefined;
+  readonly reconnectTimeoutMs: number;
+  readonly slots: Slots;
+  readonly turns = new Turns();
+  readonly webSocket: SandboxOptions["WebSocket"];
+  readonly #fetch: typeof fetch;
+  readonly #headers: Record<string, string>;
+  #dispatcher: Promise<{ destroy(): Promise<void> } | undefined> | undefined;
+  /** Whether the server has ever answered. Then a refused connection is a server that restarts. */
+  wasReached = false;
+  /** Whether `close` was called. */
+  isClosed = false;
+  /** Ends requests and connections that are open. */
+  readonly onClose = new Set<(error: ConnectionError) => void>();
+
+  constructor(options: SandboxOptions) {
+    const environment = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {};
+    const url = options.baseUrl ?? environment.SANDCRAB_URL ?? "http://127.0.0.1:7070";
+    // `fetch` takes no user and password, and no message shows them.
+    const shown = String(url).replace(/\/\/[^/]*@/, "//");
+    if (!/^https?:\/\//.test(shown) || shown !== String(url)) {
+      const message = `invalid base URL ${shown}: expected http://HOST:PORT or https://HOST, without a user`;
+      throw errorOf({ code: "VALIDATION_FAILED", message, status: 400 });
+    }
+    this.base = String(url).replace(/\/+$/, "");
+    this.token = options.token ?? environment.SANDCRAB_TOKEN;
+    this.reconnectTimeoutMs = options.reconnectTimeout ?? DEFAULT_RECONNECT_TIMEOUT_MS;
+    this.slots = new Slots(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+    this.webSocket = options.WebSocket;
+    this.#headers = { ...options.headers };
+    if (this.token) this.#headers.authorization = `Bearer ${this.token}`;
+    this.#fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init));
+    if (!options.fetch) this.#dispatcher = ownDispatcher(this.slots.total);
+  }
+
+  /** Sends a request and reads the JSON of the response. */
+  async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    return this.#repeated(options, async () => {
+      const { response, release, ended } = await this.#send(method, path, options);
+      try {
+        return parsed<T>(await unlessAborted(response.text(), ended), (text) => this.invalid(response.status, text));
+      } catch (error) {
+        throw this.#failure(error, options.signal);
+      } finally {
+        release();
+      }
+    });
+  }
+
+  /** Sends a request; the caller reads the response and releases it. */
+  open(method: string, path: string, options: RequestOptions = {}): Promise<Opened> {
+    return this.#repeated(options, () => this.#send(method, path, options));
+  }
+
+  /** The body of a response as a web stream. Reading it to its end, or cancelling it, gives the connection back. */
+  async bytes(method: string, path: string, options: RequestOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const { response, release, ended } = await this.open(method, path, options);
+    const reader = response.body?.getReader();
+    ended.addEventListener("abort", () => reader?.cancel().catch(() => undefined));
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          try {
+            const { done, value } = (await reader?.read()) ?? { done: true };
+            if (ended.aborted) throw ended.reason;
+            if (!done && value) return controller.enqueue(value);
+            controller.close();
+          } catch (error) {
+            controller.error(this.#failure(error, options.signal));
+          }
+          release();
+        },
+        cancel: async (reason) => {
+          release();
+          await reader?.cancel(reason);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  url(path: string, query: Query = {}): string {
+    const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+    const text = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+    return `${this.base}${path}${text && `?${text}`}`;
+  }
+
+  /** Ends open requests and connections. Later requests are refused. */
+  async close(): Promise<void> {
+    this.isClosed = true;
+    for (const end of [...this.onClose]) end(this.#closed());
+    await (await this.#dispatcher)?.destroy();
+  }
+
+  /** Throws if the sandbox was closed. */
+  assertOpen(): void {
+    if (this.isClosed) throw this.#closed();
+  }
+
+  #closed(): ConnectionError {
+    return new ConnectionError("the sandbox was closed; make another one with getSandbox", undefined, true);
+  }
+
+  async #repeated<T>(options: RequestOptions, attempt: () => Promise<T>): Promise<T> {
+    if (!options.repeat) return attempt();
+    const retry = new Retry(this.reconnectTimeoutMs);
+    for (;;) {
+      try {
+        return await attempt();
+      } catch (error) {
+        await retry.failed(error, this.wasReached && !this.isClosed, options.signal);
+      }
+    }
+  }
+
+  async #send(method: string, path: string, options: RequestOptions): Promise<Opened> {
+    const { signal } = options;
+    shareSignal(signal);
+    shareSignal(options.queueSignal);
+    const free = await this.slots.acquire(options.urgent ?? false, options.queueSignal ?? signal);
+    const controller = new AbortController();
+    const release = () => {
+      signal?.removeEventListener("abort", onAbort);
+      this.onClose.delete(onClose);
+      free();
+    };
+    // The slot is given back at once: the reader of an aborted stream may never read again.
+    const onClose = (reason: unknown) => {
+      controller.abort(reason);
+      release();
+    };
+    const onAbort = () => onClose(signal?.reason);
+    signal?.addEventListener("abort", onAbort);
+    this.onClose.add(onClose);
+    try {
+      const headers = { ...this.#headers };
+      for (const [name, value] of Object.entries(options.headers ?? {})) if (value !== undefined) headers[name] = value;
+      const init: RequestInit & Record<string, unknown> = {
+        method,
+        headers,
+        redirect: "error",
+        signal: controller.signal,
+      };
+      if (options.json !== undefined) {
+        headers["content-type"] = "application/json";
+        init.body = JSON.stringify(options.json);
+      } else if (options.body) {
+        headers["content-type"] ??= "application/octet-stream";
+        init.body = (await sendable(options.body)) as BodyInit;
+        if (init.body instanceof ReadableStream) init.duplex = "half";
+      }
+      const dispatcher = this.#dispatcher && (await this.#dispatcher);
+      if (dispatcher) init.dispatcher = dispatcher;
+      this.assertOpen();
+      if (signal?.aborted) throw new AbortError(signal.reason);
+      options.onSend?.();
+      const response = await unlessAborted(this.#fetch(this.url(path, options.query), init), controller.signal);
+      this.wasReached = true;
+      if (response.status >= 400) throw await this.#refusal(response);
+      return { response, release, ended: controller.signal };
+    } catch (error) {
+      release();
+      throw this.#failure(error, signal);
+    }
+  }
+
+  async #refusal(response: Response): Promise<SandcrabError> {
+    const text = await response.text();
+    const retryAfter = response.headers.has("retry-after");
+    const status = response.status;
+    try {
+      const body = JSON.parse(text);
+      if (typeof body.code === "string") return errorOf({ ...body, status, retryAfter });
+    } catch {
+      // Not an answer of a Sandcrab server.
+    }
+    return this.invalid(status, text, retryAfter);
+  }
+
+  /** The server, or a proxy before it, has answered with something else than the API does. */
+  invalid(status: number, text: string, retryAfter = false): SandcrabError {
+    const shown = text.slice(0, SHOWN_CHARS);
+    const message = `invalid response from ${this.base}: status ${status}, ${JSON.stringify(shown)}`;
+    return errorOf({ code: "INVALID_RESPONSE", message, status, retryAfter });
+  }
+
+  #failure(error: unknown, signal?: AbortSignal): unknown {
+    if (signal?.aborted) return new AbortError(signal.reason);
+    if (this.isClosed) return this.#closed();
+    return error instanceof SandcrabError ? error : connectionError(this.base, error);
+  }
+}
+
+/** The result of a promise, or the reason of an abort, even if the promise is never settled then. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    promise.then(resolve, reject);
+  });
+}
+
+/** The value of a JSON text. */
+export function parsed<T>(text: string, invalid: (text: string) => SandcrabError): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    throw invalid(text);
+  }
+}
+
+/** A body that `fetch` sends. Browsers send no streams over HTTP/1.1, and some send the text "[object ReadableStream]". */
+async function sendable(body: NonNullable<RequestOptions["body"]>): Promise<RequestOptions["body"]> {
+  const isBrowser = "document" in globalThis || "importScripts" in globalThis;
+  return isBrowser && body instanceof ReadableStream ? new Response(body).blob() : body;
+}
+
+/** Failures before a connection exists. */
+const REFUSED =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ConnectionRefused|UND_ERR_CONNECT_TIMEOUT)$/;
+
+/** Browsers do not tell why a connection failed. */
+export function connectionError(base: string, error: unknown): ConnectionError {
+  const { cause, code: own, message } = (error ?? {}) as { cause?: unknown; code?: unknown; message?: unknown };
+  const inner = (cause ?? {}) as { code?: unknown; message?: unknown; errors?: { code?: unknown }[] };
+  const code = String(inner.code ?? inner.errors?.[0]?.code ?? own ?? "");
+  const why = String(inner.message || code || message || error);
+  const refused = REFUSED.test(code);
+  const text = refused ? `failed to reach the server at ${base}` : `the connection to ${base} failed`;
+  return new ConnectionError(`${text}: ${why}`, error, refused);
+}
+
+/** A part of a path. URLs are normalised, so some ids would lead to another route. */
+export function segment(id: string, ...reserved: string[]): string {
+  if (["", ".", "..", ...reserved].includes(id)) {
+    throw errorOf({ code: "VALIDATION_FAILED", message: `invalid id ${JSON.stringify(id)}`, status: 400 });
+  }
+  return encodeURIComponent(id);
+}

@@ -1,0 +1,179 @@
+// Calls on processes.
+import { newId } from "./bytes.js";
+import { argumentsOf, startFields, stdinFields } from "./command.js";
+import { AbortError, SandcrabError } from "./errors.js";
+import { Commands, endCommand } from "./exec.js";
+import { segment } from "./http.js";
+import {
+  getLogs,
+  type KillOptions,
+  type KillResult,
+  kill,
+  type LogsOptions,
+  Process,
+  type ProcessLogs,
+  RESERVED_IDS,
+  type StreamLogsOptions,
+  streamLogs,
+} from "./process.js";
+import type {
+  BaseExecOptions,
+  CallOptions,
+  InSession,
+  LogEvent,
+  Output,
+  OutputEncoding,
+  OutputStream,
+  ProcessStatus,
+  Schemas,
+} from "./types.js";
+
+/** How long a start that was aborted on its way may still start a process. */
+const ARRIVAL_MS = 2_000;
+
+export interface ProcessOptions<E extends OutputEncoding = "utf8"> extends BaseExecOptions<E> {
+  /** Id of the process. Default: a random one. */
+  processId?: string | undefined;
+  /** `true`: standard input stays open for `write`. Otherwise: the whole input. */
+  stdin?: boolean | string | Uint8Array | undefined;
+  /** False: the record of the finished process stays until `cleanupCompletedProcesses`. */
+  autoCleanup?: boolean | undefined;
+  /** `keep`: the process continues when its session is deleted. */
+  onSessionEnd?: "kill" | "keep" | undefined;
+  onStart?: ((process: Process) => void) | undefined;
+  onOutput?: ((stream: OutputStream, data: Output<E>, process: Process) => void) | undefined;
+  /** The exit code, or `null` if it is unknown. */
+  onExit?: ((exitCode: number | null) => void) | undefined;
+  /** The stream of output, or the start, has failed. */
+  onError?: ((error: Error, process?: Process) => void) | undefined;
+}
+
+export class Processes extends Commands {
+  /** Starts a process in the background: shell text, or a program and its arguments. Resolves when the program runs. */
+  startProcess<E extends OutputEncoding = "utf8">(command: string, options?: ProcessOptions<E>): Promise<Process>;
+  startProcess<E extends OutputEncoding = "utf8">(
+    command: string,
+    args: string[],
+    options?: ProcessOptions<E>,
+  ): Promise<Process>;
+  async startProcess<E extends OutputEncoding>(
+    command: string,
+    argsOrOptions?: string[] | ProcessOptions<E>,
+    lastOptions?: ProcessOptions<E>,
+  ): Promise<Process> {
+    const [args, options = {}] = argumentsOf(argsOrOptions, lastOptions);
+    const { stdin, signal } = options;
+    const processId = options.processId ?? newId("p");
+    const json: Schemas["CommandRequest"] = {
+      ...startFields(command, args, options as ProcessOptions<OutputEncoding>, this.boundSession),
+      ...(typeof stdin === "boolean" ? { keepStdinOpen: stdin } : stdinFields(stdin)),
+      processId,
+      autoCleanup: options.autoCleanup,
+      onSessionEnd: options.onSessionEnd,
+    };
+    const headers = { "idempotency-key": newId("k") };
+    let isSent = false;
+    const onSend = () => {
+      isSent = true;
+    };
+    try {
+      const request = { json, headers, signal, onSend, repeat: true };
+      const started = await this.client.json<Schemas["ProcessStarted"]>("POST", "/api/process/start", request);
+      const process = new Process(this.client, {
+        ...{ id: started.processId, pid: started.pid, command, args, status: "running" },
+        ...{ startTime: started.timestamp, sessionId: json.sessionId },
+      });
+      options.onStart?.(process);
+      if (options.onOutput || options.onExit) void follow(process, options as ProcessOptions<OutputEncoding>);
+      return process;
+    } catch (error) {
+      if (isSent && error instanceof AbortError) {
+        const until = Date.now() + ARRIVAL_MS;
+        await endCommand(this.client, processId, () => Date.now() > until).catch(() => undefined);
+      }
+      options.onError?.(error as Error);
+      throw error;
+    }
+  }
+
+  /** The processes that were started in the background, the oldest first; `all`: also other executions. */
+  async listProcesses(
+    options: InSession & { status?: ProcessStatus | undefined; all?: boolean | undefined } = {},
+  ): Promise<Process[]> {
+    const { status, all, signal } = options;
+    const request = { query: { status, all, sessionId: this.sessionOf(options) }, signal, repeat: true };
+    const list = await this.client.json<Schemas["ProcessList"]>("GET", "/api/process/list", request);
+    return list.processes.map((fields) => new Process(this.client, fields));
+  }
+
+  /** A process, or `null` if it is unknown, or of another session than the given one. */
+  async getProcess(id: string, options: InSession = {}): Promise<Process | null> {
+    const sessionId = this.sessionOf(options);
+    try {
+      const path = `/api/process/${segment(id, ...RESERVED_IDS)}`;
+      const request = { signal: options.signal, repeat: true };
+      const { process } = await this.client.json<Schemas["ProcessResponse"]>("GET", path, request);
+      return sessionId && process.sessionId !== sessionId ? null : new Process(this.client, process);
+    } catch (error) {
+      if (error instanceof SandcrabError && error.code === "PROCESS_NOT_FOUND") return null;
+      throw error;
+    }
+  }
+
+  /** Ends a process, or any other execution, and everything it has started. */
+  killProcess(id: string, signalOrOptions: string | KillOptions = {}): Promise<KillResult> {
+    return kill(this.client, `/api/process/${segment(id, ...RESERVED_IDS)}`, signalOrOptions);
+  }
+
+  /** Ends all processes, or those of the session. Resolves to their number. */
+  async killAllProcesses(options: InSession = {}): Promise<number> {
+    const request = { query: { sessionId: this.sessionOf(options) }, signal: options.signal, urgent: true };
+    return (await this.client.json<Schemas["CleanupResponse"]>("DELETE", "/api/process/kill-all", request))
+      .cleanedCount;
+  }
+
+  /** Removes the records of finished processes. Resolves to their number. */
+  async cleanupCompletedProcesses(options: CallOptions = {}): Promise<number> {
+    const request = { json: {}, signal: options.signal };
+    return (await this.client.json<Schemas["CleanupResponse"]>("POST", "/api/process/cleanup", request)).cleanedCount;
+  }
+
+  /** The output of a process so far. */
+  getProcessLogs<E extends OutputEncoding = "utf8">(
+    id: string,
+    options: LogsOptions<E> = {},
+  ): Promise<ProcessLogs<Output<E>>> {
+    return getLogs(this.client, `/api/process/${segment(id, ...RESERVED_IDS)}/logs`, options);
+  }
+
+  /** Follows the output of a process. */
+  streamProcessLogs<E extends OutputEncoding = "utf8">(
+    id: string,
+    options: StreamLogsOptions<E> = {},
+  ): AsyncGenerator<LogEvent<Output<E>>, void, void> {
+    return streamLogs(this.client, `/api/process/${segment(id, ...RESERVED_IDS)}/stream`, options);
+  }
+}
+
+/** Calls the functions of the options as the process writes and ends. */
+async function follow(process: Process, options: ProcessOptions<OutputEncoding>): Promise<void> {
+  const { onOutput, onExit, onError, encoding } = options;
+  let code: number | null = null;
+  try {
+    if (onOutput) {
+      for await (const event of process.streamLogs({ encoding: encoding ?? "utf8" })) {
+        if (event.type === "stdout" || event.type === "stderr") onOutput(event.type, event.data, process);
+      }
+    }
+    const { exitCode, end } = await process.waitForExit();
+    if (end?.reason !== "lost") code = exitCode;
+  } catch (error) {
+    if (onError) return onError(error as Error, process);
+  }
+  try {
+    onExit?.(code);
+  } catch (error) {
+    if (!onError) throw error;
+    onError(error as Error, process);
+  }
+}

@@ -1,0 +1,51 @@
+// Retry: exponential backoff, for what has the same effect twice.
+import { AbortError, ConnectionError, SandcrabError } from "./errors.js";
+
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 2_000;
+
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(new AbortError(signal?.reason));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+export class Retry {
+  #failingSince: number | undefined;
+  #pause = FIRST_PAUSE_MS;
+  #attempt = Date.now();
+
+  constructor(readonly windowMs: number) {}
+
+  /** Forgets earlier failures. */
+  worked(): void {
+    this.#failingSince = undefined;
+    this.#pause = FIRST_PAUSE_MS;
+  }
+
+  /** Waits before the next attempt. Throws the error if another attempt is useless or too late. */
+  async failed(error: unknown, wasReached: boolean, signal?: AbortSignal): Promise<void> {
+    const isTemporary =
+      error instanceof ConnectionError
+        ? wasReached || !error.refused
+        : error instanceof SandcrabError && error.retryAfter;
+    if (!isTemporary) throw error;
+    const now = Date.now();
+    // An attempt that took longer than the window had reached the server: a proxy or `fetch` gave up waiting.
+    if (now - this.#attempt > this.windowMs) this.worked();
+    this.#failingSince ??= now;
+    if (now - this.#failingSince >= this.windowMs) throw error;
+    await sleep(this.#pause, signal);
+    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
+    this.#attempt = Date.now();
+  }
+}

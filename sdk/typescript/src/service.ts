@@ -1,0 +1,230 @@
+// Service: a process that the server restarts and checks.
+import { newId } from "./bytes.js";
+import { argumentsOf, startFields } from "./command.js";
+import { asyncDispose } from "./core.js";
+import { Deadline } from "./deadline.js";
+import { SandcrabError } from "./errors.js";
+import { type Client, segment } from "./http.js";
+import {
+  getLogs,
+  ignoreMissing,
+  type KillOptions,
+  kill,
+  type LogsOptions,
+  Process,
+  type ProcessExit,
+  type ProcessLogs,
+  type StreamLogsOptions,
+  streamLogs,
+} from "./process.js";
+import type { ProcessOptions } from "./processes.js";
+import { Searches } from "./search.js";
+import type { CallOptions, Optional, Output, OutputEncoding, Schemas, ServiceEvent, WaitOptions } from "./types.js";
+
+export type ServiceInfo = Schemas["Service"];
+export type ServiceHealth = Schemas["ServiceHealthResponse"];
+export type ServiceStopped = Schemas["ServiceStopped"];
+
+type HealthCheckOptions = Optional<Schemas["HealthCheck"]> & { interval?: number | undefined };
+
+export interface ServiceOptions<E extends OutputEncoding = "utf8">
+  extends Omit<ProcessOptions<E>, "processId" | "stdin" | "autoCleanup" | "leftovers" | "overflow" | "onExit"> {
+  /** Id of the service. Default: a random one. */
+  serviceId?: string | undefined;
+  name?: string | undefined;
+  /** How its health is checked. `interval` is in milliseconds. */
+  healthCheck?: HealthCheckOptions | undefined;
+  /** When it is started again. Default: never. */
+  restart?: Optional<Schemas["RestartPolicy"]> | Schemas["RestartCondition"] | undefined;
+  /** Resolve when the health check has succeeded. */
+  waitForReady?: boolean | undefined;
+  /** Give up waiting after this time, in milliseconds. */
+  readyTimeout?: number | undefined;
+}
+
+const RESERVED = ["list", "start"];
+
+function statusOf(state: Schemas["ServiceState"]): Process["status"] {
+  if (state === "failed") return "failed";
+  return state === "stopped" ? "killed" : state === "starting" ? "starting" : "running";
+}
+
+function processFields(service: ServiceInfo) {
+  const { id, pid, command, sessionId, createdAt, startedAt } = service;
+  return { id, pid, command, sessionId, startTime: startedAt ?? createdAt, status: statusOf(service.state) };
+}
+
+/** A service. `kill` stops it, the methods of Process for one run use the current execution. */
+export class Service extends Process {
+  /** The current execution. */
+  executionId: string | undefined;
+
+  /** @internal */
+  constructor(client: Client, info: Parameters<typeof processFields>[0], args?: string[]) {
+    super(client, { ...processFields(info), args });
+    this.executionId = info.executionId ?? undefined;
+  }
+
+  get #service(): string {
+    return `/api/service/${segment(this.id, ...RESERVED)}`;
+  }
+
+  protected override get path(): string {
+    return `/api/process/${segment(this.executionId ?? this.id)}`;
+  }
+
+  /** State, health, and current and earlier executions. Updates the fields of this object. */
+  async getService(options: CallOptions = {}): Promise<ServiceInfo> {
+    const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", this.#service, {
+      ...options,
+      repeat: true,
+    });
+    this.executionId = answer.service.executionId ?? this.executionId;
+    this.pid = answer.service.pid ?? undefined;
+    this.status = statusOf(answer.service.state);
+    return answer.service;
+  }
+
+  override async getStatus(options: CallOptions = {}): Promise<Process["status"]> {
+    await this.getService(options);
+    return this.status;
+  }
+
+  getHealth(options: CallOptions = {}): Promise<ServiceHealth> {
+    return this.client.json("GET", `${this.#service}/health`, { ...options, repeat: true });
+  }
+
+  /** Follows the output of all executions. */
+  streamOutput<E extends OutputEncoding = "utf8">(
+    options: StreamLogsOptions<E> = {},
+  ): AsyncGenerator<ServiceEvent<Output<E>>, void, void> {
+    return streamLogs(this.client, `${this.#service}/stream`, options, ["end", "caught_up"]);
+  }
+
+  /** The output of all executions that the server still has. */
+  override getLogs<E extends OutputEncoding = "utf8">(options: LogsOptions<E> = {}): Promise<ProcessLogs<Output<E>>> {
+    return getLogs(this.client, `${this.#service}/logs`, options);
+  }
+
+  /** Ends the program. It is not started again. */
+  stop(options: string | KillOptions = {}): Promise<ServiceStopped> {
+    return this.#end("stop", options);
+  }
+
+  override kill(signalOrOptions: string | KillOptions = {}): Promise<ServiceStopped> {
+    return this.stop(signalOrOptions);
+  }
+
+  /** Starts the next execution at once. */
+  async restart(options: string | KillOptions = {}): Promise<void> {
+    const started = await this.#end<Schemas["ServiceStarted"]>("restart", options);
+    this.executionId = started.executionId;
+    this.pid = started.pid ?? undefined;
+    this.status = statusOf(started.health.status);
+  }
+
+  /** Stops the service and removes it from the list. */
+  delete(options: string | KillOptions = {}): Promise<ServiceStopped> {
+    return kill<ServiceStopped>(this.client, this.#service, options);
+  }
+
+  /** Waits until the service has stopped or failed. Fails with PROCESS_READY_TIMEOUT after `timeout` milliseconds. */
+  override async waitForExit(timeoutOrOptions: number | WaitOptions = {}): Promise<ProcessExit> {
+    const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
+    await Deadline.run(options, `service ${this.id} has not ended`, async (signal) => {
+      for await (const event of this.streamOutput({ signal }))
+        if (event.type === "exit") this.exitCode = event.exitCode;
+    });
+    await this.getService();
+    return { exitCode: this.exitCode ?? -1, status: this.status };
+  }
+
+  #end<T>(verb: string, how: string | KillOptions): Promise<T> {
+    const { signalName, grace, signal } = typeof how === "string" ? { signalName: how } : how;
+    const json = { signal: signalName, graceMs: grace };
+    return this.client.json("POST", `${this.#service}/${verb}`, { json, signal, urgent: true });
+  }
+
+  /** Stops and removes the service. */
+  override async [asyncDispose](): Promise<void> {
+    await this.delete().catch(ignoreMissing);
+  }
+}
+
+export class Services extends Searches {
+  /** Starts a program that the server keeps running. */
+  startService<E extends OutputEncoding = "utf8">(command: string, options?: ServiceOptions<E>): Promise<Service>;
+  startService<E extends OutputEncoding = "utf8">(
+    command: string,
+    args: string[],
+    options?: ServiceOptions<E>,
+  ): Promise<Service>;
+  async startService<E extends OutputEncoding>(
+    command: string,
+    argsOrOptions?: string[] | ServiceOptions<E>,
+    lastOptions?: ServiceOptions<E>,
+  ): Promise<Service> {
+    const [args, options = {}] = argumentsOf(argsOrOptions, lastOptions);
+    const { name, restart, healthCheck, waitForReady, readyTimeout, onSessionEnd, signal } = options;
+    const { interval, ...check } = healthCheck ?? {};
+    const {
+      leftovers: _leftovers,
+      overflow: _overflow,
+      ...fields
+    } = startFields(command, args, options as ServiceOptions<OutputEncoding>, this.boundSession);
+    const json: Schemas["ServiceRequest"] = {
+      ...fields,
+      serviceId: options.serviceId ?? newId("svc"),
+      name,
+      onSessionEnd,
+      waitForReady,
+      readyTimeoutMs: readyTimeout,
+      restart: typeof restart === "string" ? { policy: restart } : restart,
+      healthCheck: healthCheck && { ...check, intervalMs: interval ?? check.intervalMs },
+    };
+    const headers = { "idempotency-key": newId("k") };
+    const request = { json, headers, signal, repeat: true };
+    const started = await this.client.json<Schemas["ServiceStarted"]>("POST", "/api/service/start", request);
+    const info = {
+      id: started.serviceId,
+      executionId: started.executionId,
+      pid: started.pid,
+      sessionId: json.sessionId,
+    };
+    const state = { state: started.health.status, createdAt: started.timestamp, command };
+    const service = new Service(this.client, { ...info, ...state } as ServiceInfo, args);
+    options.onStart?.(service);
+    if (options.onOutput) void follow(service, options as ServiceOptions<OutputEncoding>);
+    return service;
+  }
+
+  async listServices(options: CallOptions = {}): Promise<Service[]> {
+    const list = await this.client.json<Schemas["ServiceList"]>("GET", "/api/service/list", {
+      ...options,
+      repeat: true,
+    });
+    return list.services.map((info) => new Service(this.client, info));
+  }
+
+  /** A service, or `null` if it is unknown. */
+  async getService(id: string, options: CallOptions = {}): Promise<Service | null> {
+    try {
+      const path = `/api/service/${segment(id, ...RESERVED)}`;
+      const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", path, { ...options, repeat: true });
+      return new Service(this.client, answer.service);
+    } catch (error) {
+      if (error instanceof SandcrabError && error.code === "SERVICE_NOT_FOUND") return null;
+      throw error;
+    }
+  }
+}
+
+async function follow(service: Service, options: ServiceOptions<OutputEncoding>): Promise<void> {
+  try {
+    for await (const event of service.streamOutput({ encoding: options.encoding ?? "utf8" })) {
+      if (event.type === "stdout" || event.type === "stderr") options.onOutput?.(event.type, event.data, service);
+    }
+  } catch (error) {
+    options.onError?.(error as Error, service);
+  }
+}

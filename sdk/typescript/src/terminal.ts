@@ -1,0 +1,123 @@
+// Terminal: a program with a screen.
+
+import { type ConnectOptions, TerminalConnection } from "./connection.js";
+import { asyncDispose } from "./core.js";
+import { SandcrabError } from "./errors.js";
+import { type Client, segment } from "./http.js";
+import { ignoreMissing, WAIT_PIECE_MS } from "./process.js";
+import type { CallOptions, Schemas, WaitOptions } from "./types.js";
+
+export type TerminalInfo = Schemas["Terminal"];
+export type Screen = Schemas["ScreenResponse"];
+export type TerminalMatch = Schemas["TerminalWaitResponse"];
+export type TerminalDeleted = Schemas["TerminalDeleted"];
+
+/** Text, bytes, or text and then keys: `enter`, `tab`, `up`, `f5`, `ctrl-c`, `alt-x`, … */
+export type TerminalInput = string | Uint8Array | { text?: string | undefined; keys?: string[] | undefined };
+
+/** A terminal of the server. The object is a handle: losing it ends nothing. */
+export class Terminal {
+  readonly id: string;
+  readonly executionId: string;
+  readonly pid: number | undefined;
+  /** False if the terminal existed before. */
+  readonly created: boolean;
+  cols: number;
+  rows: number;
+  readonly #client: Client;
+
+  /** @internal */
+  constructor(
+    client: Client,
+    fields: Pick<TerminalInfo, "id" | "executionId" | "pid" | "cols" | "rows"> & { created?: boolean },
+  ) {
+    this.#client = client;
+    this.id = fields.id;
+    this.executionId = fields.executionId;
+    this.pid = fields.pid ?? undefined;
+    this.created = fields.created ?? false;
+    this.cols = fields.cols;
+    this.rows = fields.rows;
+  }
+
+  get #path(): string {
+    return `/api/terminal/${segment(this.id, "list", "create")}`;
+  }
+
+  /** Attaches a viewer over a WebSocket. It reconnects and continues with what it missed. */
+  connect(options: ConnectOptions = {}): Promise<TerminalConnection> {
+    return TerminalConnection.open(this.#client, this.id, options);
+  }
+
+  async getInfo(options: CallOptions = {}): Promise<TerminalInfo> {
+    const request = { ...options, repeat: true };
+    return (await this.#client.json<Schemas["TerminalResponse"]>("GET", this.#path, request)).terminal;
+  }
+
+  async resize(cols: number, rows: number, options: CallOptions = {}): Promise<void> {
+    await this.#client.json("POST", `${this.#path}/resize`, { json: { cols, rows }, ...options, repeat: true });
+    this.cols = cols;
+    this.rows = rows;
+  }
+
+  /** Types. Resolves to the number of bytes when the terminal has accepted them. */
+  async send(input: TerminalInput, options: CallOptions = {}): Promise<number> {
+    const isObject = typeof input === "object" && !(input instanceof Uint8Array);
+    const json = isObject ? input : typeof input === "string" ? { text: input } : undefined;
+    const body = input instanceof Uint8Array ? { body: input } : { json };
+    const request = { ...body, ...options, urgent: true };
+    return (await this.#client.json<Schemas["TerminalInputResponse"]>("POST", `${this.#path}/input`, request)).written;
+  }
+
+  /** The screen: text, cursor, size, title; with `format: "cells"` also colours and attributes. */
+  screen(
+    options: CallOptions & { scrollback?: number | undefined; format?: "text" | "cells" | "ansi" | undefined } = {},
+  ): Promise<Screen> {
+    const { scrollback, format, signal } = options;
+    return this.#client.json("GET", `${this.#path}/screen`, { query: { scrollback, format }, signal, repeat: true });
+  }
+
+  /**
+   * Waits until the screen has a text, or a line that matches a regular expression. Fails with PROCESS_READY_TIMEOUT after
+   * `timeout` milliseconds. The server matches, with the syntax of the Rust crate `regex`.
+   */
+  waitForText(text: string | RegExp, timeoutOrOptions: number | WaitOptions = {}): Promise<TerminalMatch> {
+    if (typeof text === "string") return this.#wait({ text }, timeoutOrOptions);
+    const flags = text.flags.replace(/[^ims]/g, "");
+    return this.#wait({ regex: flags ? `(?${flags})${text.source}` : text.source }, timeoutOrOptions);
+  }
+
+  /** Waits until nothing has changed for so many milliseconds. */
+  async waitForIdle(idleMs: number, timeoutOrOptions: number | WaitOptions = {}): Promise<void> {
+    await this.#wait({ idleMs }, timeoutOrOptions);
+  }
+
+  async #wait(what: Schemas["TerminalWaitRequest"], timeoutOrOptions: number | WaitOptions): Promise<TerminalMatch> {
+    const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
+    const giveUpAt = options.timeout === undefined ? Infinity : Date.now() + options.timeout;
+    for (;;) {
+      const timeoutMs = Math.max(1, Math.min(WAIT_PIECE_MS, giveUpAt - Date.now()));
+      try {
+        const request = { json: { ...what, timeoutMs }, signal: options.signal, repeat: true };
+        return await this.#client.json<TerminalMatch>("POST", `${this.#path}/wait`, request);
+      } catch (error) {
+        if (!(error instanceof SandcrabError && error.status === 408) || Date.now() >= giveUpAt) throw error;
+      }
+    }
+  }
+
+  /** The output with its times, as an asciicast of version 2. */
+  getRecording(options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#client.bytes("GET", `${this.#path}/recording`, { ...options, repeat: true });
+  }
+
+  /** Ends the program and everything it has started, and removes the terminal. */
+  destroy(options: CallOptions = {}): Promise<TerminalDeleted> {
+    return this.#client.json("DELETE", this.#path, { ...options, urgent: true, repeat: true });
+  }
+
+  /** Ends the terminal. */
+  async [asyncDispose](): Promise<void> {
+    await this.destroy().catch(ignoreMissing);
+  }
+}

@@ -1,0 +1,70 @@
+// Calls on terminals, and raw WebSockets.
+import { newId } from "./bytes.js";
+import { variables } from "./command.js";
+import { SandcrabError } from "./errors.js";
+import { segment } from "./http.js";
+import { Ports } from "./ports.js";
+import { Terminal, type TerminalInfo } from "./terminal.js";
+import type { CallOptions, Options, Schemas } from "./types.js";
+import { openSocket } from "./websocket.js";
+
+export type TerminalOptions = Options<"TerminalRequest", "env" | "timeoutMs" | "idleTimeoutMs"> & {
+  env?: Record<string, string | null | undefined> | undefined;
+  /** Ends the terminal after this time, in milliseconds. */
+  timeout?: number | undefined;
+  /** Ends the terminal if it writes nothing for so long, in milliseconds. */
+  idleTimeout?: number | undefined;
+};
+
+export class Terminals extends Ports {
+  /**
+   * Creates a terminal: a bash, or the given command. An id that exists is the same terminal. With `sessionId` it starts
+   * from the state of that session.
+   */
+  async terminal(options: TerminalOptions = {}): Promise<Terminal> {
+    const { signal, env, timeout, idleTimeout, ...rest } = options;
+    const json = {
+      ...rest,
+      id: options.id ?? newId("t"),
+      env: env && variables(env),
+      timeoutMs: timeout,
+      idleTimeoutMs: idleTimeout,
+      sessionId: this.sessionOf(options),
+    };
+    // Not repeated: an id whose terminal has exited is replaced, so a short command would run twice.
+    const request = { json, signal };
+    const created = await this.client.json<Schemas["TerminalCreated"]>("POST", "/api/terminal/create", request);
+    return new Terminal(this.client, created);
+  }
+
+  /** A terminal, or `null` if it is unknown. */
+  async getTerminal(id: string, options: CallOptions = {}): Promise<Terminal | null> {
+    try {
+      const path = `/api/terminal/${segment(id, "list", "create")}`;
+      const answer = await this.client.json<Schemas["TerminalResponse"]>("GET", path, { ...options, repeat: true });
+      return new Terminal(this.client, answer.terminal);
+    } catch (error) {
+      if (error instanceof SandcrabError && error.code === "TERMINAL_NOT_FOUND") return null;
+      throw error;
+    }
+  }
+
+  async listTerminals(options: CallOptions = {}): Promise<TerminalInfo[]> {
+    const request = { ...options, repeat: true };
+    return (await this.client.json<Schemas["TerminalList"]>("GET", "/api/terminal/list", request)).terminals;
+  }
+
+  /** The WebSocket that carries any number of requests. Its frames are those of the API; this SDK does not need it. */
+  openSocket(options: CallOptions = {}): Promise<WebSocket> {
+    return openSocket(this.client, "/ws", {}, options.signal);
+  }
+
+  /** The WebSocket of a session's own terminal, for clients of the Sandbox SDK. `terminal` is the native way. */
+  openPtySocket(
+    sessionId: string,
+    options: CallOptions & { cols?: number | undefined; rows?: number | undefined; shell?: string | undefined } = {},
+  ): Promise<WebSocket> {
+    const { signal, ...rest } = options;
+    return openSocket(this.client, "/ws/pty", { sessionId, ...rest }, signal);
+  }
+}

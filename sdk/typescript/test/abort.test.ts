@@ -1,0 +1,326 @@
+// Aborting calls: nothing is left behind.
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AbortError, type ExecResult } from "../src/index.js";
+import { CuttingProxy } from "./proxy.js";
+import { TestServer } from "./server.js";
+import { collect, connect, unique, until } from "./support.js";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await TestServer.start();
+});
+afterAll(() => server.remove());
+
+function isRunning(pid: number): boolean {
+  try {
+    // A process that has exited and is not reaped yet does not count.
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+async function aborted(call: Promise<unknown>): Promise<AbortError> {
+  const error = await call.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(error).toBeInstanceOf(AbortError);
+  return error as AbortError;
+}
+
+test.each(["awaited", "streamed"])("exec, %s: it is ended, and rejects with its output so far", async (kind) => {
+  const sandbox = server.sandbox();
+  const controller = new AbortController();
+  const executionId = `x-${unique()}`;
+  const reason = new Error("enough");
+  const onOutput = () => controller.abort(reason);
+  const options = { executionId, signal: controller.signal, ...(kind === "streamed" && { onOutput }) };
+  const running = sandbox.exec("sleep 600 & echo $!; echo note >&2; wait", options);
+  if (kind === "awaited") {
+    await until(async () => !!(await sandbox.getProcess(executionId)), "the command is known");
+    for await (const event of sandbox.streamProcessLogs(executionId)) if (event.type === "stderr") break;
+    controller.abort(reason);
+  }
+  const error = await aborted(running);
+  expect(error).toMatchObject({ name: "AbortError", code: "ABORTED", cause: reason });
+  const result = error.result as ExecResult;
+  expect(result.end.reason).toBe("killed");
+  expect(result.stdout).toMatch(/^\d+\n$/);
+  await until(() => !isRunning(Number(result.stdout)), "the child has ended");
+  expect((await sandbox.getProcess(executionId))?.status).toBe("killed");
+});
+
+test("a call that is aborted before it is sent starts nothing", async () => {
+  const sandbox = server.sandbox({ maxConnections: 1 });
+  const executionId = `x-${unique()}`;
+  const busy = sandbox.exec("until [ -e go-ahead ]; do sleep 0.05; done");
+  const controller = new AbortController();
+  const waiting = aborted(sandbox.exec("true", { executionId, signal: controller.signal }));
+  controller.abort();
+  await waiting;
+  await aborted(sandbox.exec("true", { executionId, signal: AbortSignal.abort() }));
+  await server.sandbox().writeFile("go-ahead", "");
+  await busy;
+  expect(await sandbox.getProcess(executionId)).toBeNull();
+});
+
+test("a call that is aborted at any moment leaves nothing running", async () => {
+  const sandbox = server.sandbox();
+  const ids: string[] = [];
+  for (let delay = 0; delay < 12; delay++) {
+    const executionId = `x-${unique()}`;
+    ids.push(executionId);
+    const signal = AbortSignal.timeout(delay * 2);
+    if (delay % 3 === 0) await aborted(sandbox.exec("sleep 600", { executionId, signal }));
+    else if (delay % 3 === 1) await aborted(collect(sandbox.execStream("sleep 600", { executionId, signal })));
+    else {
+      const start = sandbox.startProcess("sleep 600", { processId: executionId, signal });
+      // A start that was faster than the abort has succeeded.
+      await start.then(
+        (process) => process.kill(),
+        (error) => expect(error).toBeInstanceOf(AbortError),
+      );
+    }
+  }
+  for (const id of ids) {
+    const process = await sandbox.getProcess(id);
+    if (process) expect(["killed", "completed", "failed"]).toContain(process.status);
+  }
+});
+
+test.each(["awaited", "streamed"])("exec, %s: an abort right after the call starts nothing", async (kind) => {
+  for (const later of [(abort: () => void) => abort(), queueMicrotask]) {
+    // The first request of a sandbox waits for its connection pool.
+    const sandbox = server.sandbox();
+    const executionId = `x-${unique()}`;
+    const controller = new AbortController();
+    const options = { executionId, signal: controller.signal, stream: kind === "streamed" };
+    const running = aborted(sandbox.exec("sleep 600", options));
+    later(() => controller.abort());
+    await running;
+    expect(await sandbox.getProcess(executionId)).toBeNull();
+    expect(sandbox.client.slots.used).toBe(0);
+  }
+});
+
+test.each([false, true])("a callback that throws ends the command (with a signal: %s)", async (hasSignal) => {
+  const sandbox = server.sandbox();
+  const executionId = `x-${unique()}`;
+  const failure = new Error("the callback failed");
+  const errors: Error[] = [];
+  const onOutput = () => {
+    throw failure;
+  };
+  const signal = hasSignal ? new AbortController().signal : undefined;
+  const options = { executionId, signal, onOutput, onError: (error: Error) => errors.push(error) };
+  await expect(sandbox.exec("echo ready; sleep 600", options)).rejects.toBe(failure);
+  expect(errors).toEqual([failure]);
+  expect((await sandbox.getProcess(executionId))?.status).toBe("killed");
+  const onComplete = onOutput;
+  await expect(sandbox.exec("true", { onComplete })).rejects.toBe(failure);
+  expect(sandbox.client.slots.used).toBe(0);
+});
+
+test.each([1, 2, 3])("with %i connections, all in use, an abort ends its command", async (maxConnections) => {
+  const sandbox = server.sandbox({ maxConnections });
+  const controller = new AbortController();
+  const ids = Array.from({ length: maxConnections }, () => `x-${unique()}`);
+  const calls = ids.map((executionId) =>
+    aborted(sandbox.exec("sleep 600", { executionId, signal: controller.signal })),
+  );
+  const other = server.sandbox();
+  for (const id of ids) await until(async () => !!(await other.getProcess(id)), "the command is known");
+  controller.abort();
+  for (const error of await Promise.all(calls)) expect(error.result?.end.reason).toBe("killed");
+});
+
+test("closing a sandbox ends its streams", async () => {
+  const proxy = await CuttingProxy.start(server.url);
+  const closed = { code: "CONNECTION_FAILED", message: expect.stringContaining("closed") };
+  for (const ownFetch of [undefined, (url: string | URL | Request, init?: RequestInit) => fetch(url, init)]) {
+    const sandbox = server.sandbox({ baseUrl: proxy.url, ...(ownFetch && { fetch: ownFetch }) });
+    const executionId = `x-${unique()}`;
+    const stream = sandbox.execStream("echo ready; sleep 600", { executionId });
+    await stream.next();
+    const changes = sandbox.events();
+    await changes.next();
+    const terminal = await sandbox.terminal();
+    const viewer = await terminal.connect();
+    const waiting = expect(sandbox.exec("sleep 600")).rejects.toMatchObject(closed);
+    const reading = expect(collect(stream)).rejects.toMatchObject(closed);
+    const watching = expect(collect(changes)).rejects.toMatchObject(closed);
+    await sandbox.close();
+    await Promise.all([waiting, reading, watching]);
+    await expect(viewer.exited).rejects.toMatchObject(closed);
+    await expect(sandbox.ping()).rejects.toMatchObject(closed);
+    expect(sandbox.client.slots.used).toBe(0);
+    await server.sandbox().killAllProcesses();
+    await (await server.sandbox().getTerminal(terminal.id))?.destroy();
+  }
+  await proxy.stop();
+});
+
+test("leaving the loop of execStream ends the command, unless asked to keep it", async () => {
+  const sandbox = server.sandbox();
+  for (const onDisconnect of ["kill", "keep"] as const) {
+    const executionId = `x-${unique()}`;
+    for await (const event of sandbox.execStream("echo ready; sleep 600", { executionId, onDisconnect })) {
+      if (event.type === "stdout") break;
+    }
+    const process = await sandbox.getProcess(executionId);
+    expect(process?.status).toBe(onDisconnect === "kill" ? "killed" : "running");
+    await process?.kill();
+  }
+});
+
+test("an error that is thrown into execStream ends the command", async () => {
+  const sandbox = server.sandbox();
+  const executionId = `x-${unique()}`;
+  const stream = sandbox.execStream("echo ready; sleep 600", { executionId });
+  await stream.next();
+  const failure = new Error("of the loop");
+  await expect(stream.throw(failure)).rejects.toBe(failure);
+  expect((await sandbox.getProcess(executionId))?.status).toBe("killed");
+});
+
+test("leaving a stream closes its connection, and a background process continues", async () => {
+  const proxy = await CuttingProxy.start(server.url);
+  const sandbox = server.sandbox({ baseUrl: proxy.url });
+  const process = await sandbox.startProcess("echo ready; sleep 600");
+  for await (const event of process.streamLogs()) if (event.type === "stdout") break;
+  expect(await process.getStatus()).toBe("running");
+  const controller = new AbortController();
+  const reading = collect(process.streamLogs({ signal: controller.signal }));
+  controller.abort();
+  await aborted(reading);
+  await aborted(process.waitForExit({ signal: AbortSignal.timeout(20) }));
+  await aborted(process.waitForLog("never", { signal: AbortSignal.timeout(20) }));
+  expect(sandbox.client.slots.used).toBe(0);
+  await process.kill();
+  await sandbox.close();
+  await until(() => proxy.open === 0, "all connections are closed");
+  await proxy.stop();
+});
+
+test("an abort outlasts a server that refuses for a moment", async () => {
+  let refusals = 0;
+  const refusing = async (url: string | URL | Request, init?: RequestInit) => {
+    if (init?.method !== "DELETE" || refusals > 1) return fetch(url, init);
+    refusals++;
+    const body = { code: "SHUTTING_DOWN", message: "the server is stopping" };
+    return new Response(JSON.stringify(body), { status: 503, headers: { "retry-after": "1" } });
+  };
+  const controller = new AbortController();
+  const options = { signal: controller.signal, onOutput: () => controller.abort() };
+  const running = server.sandbox({ fetch: refusing }).exec("echo ready; sleep 600", options);
+  expect((await aborted(running)).result?.end.reason).toBe("killed");
+  expect(refusals).toBe(2);
+});
+
+test("an abort does not wait for a server that is silent", async () => {
+  const silent = (url: string | URL | Request, init?: RequestInit) => {
+    if (init?.method !== "DELETE") return fetch(url, init);
+    return new Promise<Response>((_, reject) => {
+      init.signal?.addEventListener("abort", () => reject(init.signal?.reason));
+    });
+  };
+  const sandbox = server.sandbox({ fetch: silent });
+  const ids = [`x-${unique()}`, `x-${unique()}`] as const;
+  const controller = new AbortController();
+  const options = { signal: controller.signal, onOutput: () => controller.abort() };
+  const running = aborted(sandbox.exec("echo ready; sleep 600", { ...options, executionId: ids[0] }));
+  for await (const event of sandbox.execStream("echo ready; sleep 600", { executionId: ids[1] })) {
+    if (event.type === "stdout") break;
+  }
+  expect((await running).result?.stdout).toBe("ready\n");
+  for (const id of ids) await server.sandbox().killProcess(id);
+});
+
+test("an abort in a session keeps the shell", async () => {
+  const sandbox = connect();
+  await using session = await sandbox.createSession();
+  const controller = new AbortController();
+  const options = { signal: controller.signal, onOutput: () => controller.abort() };
+  await aborted(session.exec("A=5; echo ready; sleep 600", options));
+  expect((await session.exec("echo $A")).stdout).toBe("5\n");
+});
+
+test("every call takes a signal", async () => {
+  const sandbox = connect();
+  const signal = AbortSignal.abort();
+  await aborted(sandbox.readFile("x", { signal }));
+  await aborted(sandbox.listFiles(".", { signal }));
+  await aborted(sandbox.createSession({ signal }));
+  await aborted(sandbox.terminal({ signal }));
+  await aborted(sandbox.gitStatus({ signal }));
+  await aborted(sandbox.listPorts({ signal }));
+  await aborted(collect(sandbox.watch(".", { signal })));
+  await aborted(collect(sandbox.events({ signal })));
+  await aborted(sandbox.waitForPort(9, { signal }));
+});
+
+test("an abort is not delayed by a server that is gone", async () => {
+  const proxy = await CuttingProxy.start(server.url);
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 600_000 });
+  const controller = new AbortController();
+  const [one, two] = [`x-${unique()}`, `x-${unique()}`];
+  let started: () => void = () => undefined;
+  const start = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const awaited = aborted(sandbox.exec("sleep 600", { executionId: one, signal: controller.signal }));
+  const options = { executionId: two, signal: controller.signal, onOutput: () => started() };
+  const streamed = aborted(sandbox.exec("echo part; sleep 600", options));
+  await start;
+  await until(async () => !!(await server.sandbox().getProcess(one)), "the first command is known");
+  await proxy.stop();
+  controller.abort();
+  await awaited;
+  expect((await streamed).result?.stdout).toBe("part\n");
+  for (const id of [one, two]) await server.sandbox().killProcess(id);
+});
+
+test("an abort ends the command of a stream, also if its loop does not continue", async () => {
+  const sandbox = server.sandbox();
+  const executionId = `x-${unique()}`;
+  const controller = new AbortController();
+  const stream = sandbox.execStream("echo ready; sleep 600", { executionId, signal: controller.signal });
+  await stream.next();
+  const logs = sandbox.streamProcessLogs(executionId, { signal: controller.signal });
+  await logs.next();
+  controller.abort();
+  const other = server.sandbox();
+  await until(async () => (await other.getProcess(executionId))?.status === "killed", "the command has ended");
+  await until(() => sandbox.client.slots.used === 0, "the connections are free");
+});
+
+test("closing a sandbox ends a call that waits for the connection of an unread stream", async () => {
+  const sandbox = server.sandbox({ maxConnections: 1 });
+  const stream = sandbox.execStream("sleep 600", { onDisconnect: "keep" });
+  await stream.next();
+  const waiting = expect(sandbox.ping()).rejects.toMatchObject({ message: expect.stringContaining("closed") });
+  await sandbox.close();
+  await waiting;
+  await expect(sandbox.openSocket()).rejects.toMatchObject({ message: expect.stringContaining("closed") });
+  await server.sandbox().killAllProcesses();
+});
+
+test("many calls share a signal, without a warning about listeners", async () => {
+  const sandbox = server.sandbox();
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => warnings.push(warning);
+  process.on("warning", onWarning);
+  const { signal } = new AbortController();
+  const calls = Array.from({ length: 20 }, (_, number) => [
+    sandbox.exec("true", { signal, stream: number % 2 === 0 }),
+    collect(sandbox.execStream("true", { signal })),
+    sandbox.ping({ signal }),
+  ]);
+  await Promise.all(calls.flat());
+  // Warnings are events of their own.
+  await new Promise((resolve) => setTimeout(resolve));
+  process.off("warning", onWarning);
+  expect(warnings).toEqual([]);
+});

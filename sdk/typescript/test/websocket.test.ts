@@ -1,0 +1,55 @@
+// The small WebSocket for Node before version 22: no connection is left behind.
+
+import type { AddressInfo } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { NodeWebSocket } from "../src/node-websocket.js";
+import { until } from "./support.js";
+
+const servers: Server[] = [];
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** A server that says `greeting` after a request, and nothing else. It never closes a connection. */
+async function silent(greeting: string): Promise<{ url: string; open: Set<Socket> }> {
+  const open = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    open.add(socket);
+    sockets.push(socket);
+    socket.on("end", () => open.delete(socket));
+    socket.on("error", () => undefined);
+    socket.once("data", () => socket.write(greeting)).resume();
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/ws`, open };
+}
+
+test("a socket that is closed before it is open", async () => {
+  const { url, open } = await silent("");
+  const socket = new NodeWebSocket(url);
+  await until(() => open.size === 1, "the connection is there");
+  let closes = 0;
+  socket.onclose = () => closes++;
+  socket.close();
+  await until(() => open.size === 0, "the connection is closed");
+  expect([closes, socket.readyState]).toEqual([1, 3]);
+});
+
+test("a socket whose other side does not close", async () => {
+  const headers = "Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+  const { url, open } = await silent(`HTTP/1.1 101 Switching Protocols\r\n${headers}`);
+  const socket = new NodeWebSocket(url);
+  await new Promise<void>((resolve) => {
+    socket.onopen = resolve;
+  });
+  const closed = new Promise<void>((resolve) => {
+    socket.onclose = resolve;
+  });
+  socket.close();
+  await closed;
+  expect([open.size, socket.readyState]).toEqual([0, 3]);
+});
