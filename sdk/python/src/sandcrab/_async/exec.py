@@ -1,0 +1,138 @@
+"""Running commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from typing_extensions import Unpack
+
+from .. import models
+from ..errors import ProcessNotFoundError, SandcrabError
+from ..output import OutputBuffer
+from ..requests import ExecOptions, StreamOptions, command_fields, new_id
+from ..result import ExecResult, partial_result, result_of, result_of_stream
+from ..streams import EXECUTE
+from ._runtime import finish, sleep
+from .bound import AsyncBound
+from .events import AsyncEvents
+
+OnOutput = Callable[[Literal["stdout", "stderr"], str], Any]
+
+# Time between SIGTERM and SIGKILL for a command whose caller has gone.
+ABORT_GRACE_MS = 1000
+# How long, in seconds, an abort waits for a server that cannot be reached.
+ABORT_WINDOW = 5.0
+# Pauses in seconds between attempts to end a command that the server does not know yet.
+ABORT_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+class AsyncCommands(AsyncBound):
+    """The calls that run a command and wait for its end."""
+
+    async def exec(
+        self,
+        command: str,
+        args: Sequence[str] | None = None,
+        *,
+        on_output: OnOutput | None = None,
+        **options: Unpack[ExecOptions],
+    ) -> ExecResult:
+        """Runs a command and waits for its end. A command that fails or times out is not an error: see the result.
+
+        `command` is shell text or, with `args`, a program that runs without a shell. The command belongs to this call: if it is
+        cancelled or interrupted, the command is ended, and the exception has the output so far as `result`.
+
+        `on_output(stream, data)` is called with the output as it arrives.
+        """
+        body = self._command(command, args, options)
+        sent: list[bool] = []
+        raised: list[BaseException] = []
+        try:
+            if on_output is not None:
+                return await self._exec_stream(body, on_output, sent, raised)
+            return result_of(
+                await self._http.fetch(
+                    "POST",
+                    ("api", "execute"),
+                    json=body,
+                    # With the key, the command is started once, however often the request is sent.
+                    headers={"Idempotency-Key": new_id("key")},
+                    is_long=True,
+                    is_repeatable=True,
+                    sent=sent,
+                )
+            )
+        except BaseException as error:
+            # A cancelled task, Ctrl-C, or an error in `on_output`, which may be one of this SDK.
+            is_refusal = isinstance(error, SandcrabError) and error not in raised
+            if sent and not is_refusal:
+                result = await finish(self._abort(body["executionId"]))
+                # An error in `on_output` may have the result of another command.
+                if getattr(error, "result", None) is None:
+                    error.result = result  # type: ignore[attr-defined]
+            raise
+
+    def exec_stream(
+        self,
+        command: str,
+        args: Sequence[str] | None = None,
+        *,
+        on_disconnect: Literal["kill", "keep"] = "kill",
+        **options: Unpack[StreamOptions],
+    ) -> AsyncEvents[models.ExecuteEvent]:
+        """Runs a command and streams its output: `start`, `stdout` and `stderr`, then `complete`.
+
+        The command starts with the first event. It belongs to the loop: leaving the loop early ends it, unless `on_disconnect` is
+        `keep`.
+        """
+        return self._stream(self._command(command, args, options), on_disconnect)
+
+    def _command(self, command: str, args: Sequence[str] | None, options: Any) -> dict[str, Any]:
+        body = command_fields(command, args, self._session(options.get("session_id")), options)
+        body.setdefault("executionId", new_id("exec"))
+        return body
+
+    def _stream(self, body: dict[str, Any], on_disconnect: str) -> AsyncEvents[models.ExecuteEvent]:
+        execution_id: str = body["executionId"]
+        headers = {"Idempotency-Key": new_id("key")}
+        kill = (lambda: self._abort(execution_id)) if on_disconnect == "kill" else None
+        path = ("api", "execute", "stream")
+        return AsyncEvents(self._http, EXECUTE, "POST", path, json=body, headers=headers, on_abandon=kill)
+
+    async def _exec_stream(
+        self, body: dict[str, Any], on_output: OnOutput, sent: list[bool], raised: list[BaseException]
+    ) -> ExecResult:
+        """Runs a command with a callback. `raised` gets the exception of the callback."""
+        limit, encoding = body.pop("maxOutputBytes", None), body.get("encoding")
+        buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
+        # An abort is handled by `exec`.
+        async with self._stream(body, "keep") as events:
+            events.sent = sent
+            async for event in events:
+                if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
+                    buffers[event.type].add(event.data, event.invalid_utf8)
+                    try:
+                        on_output(event.type, event.data)
+                    except BaseException as error:
+                        raised.append(error)
+                        raise
+            cursor = int(events.cursor or 0)
+            return result_of_stream(events.last_body, buffers["stdout"], buffers["stderr"], cursor, encoding)
+
+    async def _abort(self, execution_id: str) -> ExecResult | None:
+        """Ends a command. Returns its output so far, if it has started and the server answers."""
+        path = ("api", "process", execution_id)
+        query = {"graceMs": ABORT_GRACE_MS}
+        try:
+            for pause in ABORT_PAUSES:
+                try:
+                    await self._http.fetch("DELETE", path, query=query, is_repeatable=True, window=ABORT_WINDOW)
+                    break
+                except ProcessNotFoundError:
+                    # The server may still be reading the request that starts it.
+                    await sleep(pause)
+            process = await self._http.fetch("GET", path)
+            return partial_result(process["process"], await self._http.fetch("GET", (*path, "logs")))
+        except (SandcrabError, KeyError):
+            return None

@@ -1,0 +1,115 @@
+"""`AsyncService`: a process that is restarted and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from typing_extensions import Unpack
+
+from .. import models
+from ..errors import NotFoundError
+from ..requests import LIST_ROUTE, ServiceOptions, checked_id, command_fields, fields, milliseconds, new_id
+from ..streams import SERVICE
+from .bound import AsyncBound
+from .events import AsyncEvents
+from .http import AsyncHttp
+
+
+class AsyncService:
+    """A program that the server keeps running. `async with` deletes it at the end of the block."""
+
+    def __init__(self, http: AsyncHttp, service_id: str, info: models.Service | None = None) -> None:
+        self._http = http
+        self.id = service_id
+        self.info = info
+
+    async def __aenter__(self) -> AsyncService:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.delete()
+
+    async def refresh(self) -> models.Service:
+        """Reads its state, and its current and earlier executions."""
+        self.info = (await self._http.get(models.ServiceResponse, self._path())).service
+        return self.info
+
+    async def get_health(self) -> models.ServiceHealthResponse:
+        """Reads the result of the last health check."""
+        return await self._http.get(models.ServiceHealthResponse, self._path("health"))
+
+    async def get_logs(
+        self,
+        *,
+        encoding: Literal["utf8", "base64"] | None = None,
+        tail: int | None = None,
+        since: str | int | None = None,
+    ) -> models.ProcessLogs:
+        """Reads the output of the current execution, or of the last one."""
+        query = {"encoding": encoding, "tail": tail, "since": since}
+        return await self._http.get(models.ProcessLogs, self._path("logs"), query)
+
+    def stream_output(
+        self,
+        *,
+        encoding: Literal["utf8", "base64"] | None = None,
+        since: str | None = None,
+        follow: bool = True,
+    ) -> AsyncEvents[models.ServiceEvent]:
+        """Streams the output across restarts: `execution` for each one, `stdout` and `stderr`, `exit`, and `end` at last."""
+        query = {"encoding": encoding, "follow": None if follow else "false"}
+        return AsyncEvents(self._http, SERVICE, "GET", self._path("stream"), query=query, cursor=since)
+
+    async def stop(self, *, signal: str | None = None, grace: float | None = None) -> models.ServiceStopped:
+        """Ends the program. It is not started again until `restart`."""
+        return await self._http.post(models.ServiceStopped, self._path("stop"), fields(signal=signal, grace=grace))
+
+    async def restart(self, *, signal: str | None = None, grace: float | None = None) -> models.ServiceStarted:
+        """Ends the program if it runs, and starts it."""
+        return await self._http.post(models.ServiceStarted, self._path("restart"), fields(signal=signal, grace=grace))
+
+    async def delete(self, *, signal: str | None = None, grace: float | None = None) -> models.ServiceStopped:
+        """Ends the program and removes the service."""
+        query = {"signal": signal, "graceMs": None if grace is None else milliseconds(grace)}
+        return await self._http.delete(models.ServiceStopped, self._path(), query)
+
+    def _path(self, *rest: str) -> tuple[str, ...]:
+        return ("api", "service", checked_id(self.id, LIST_ROUTE), *rest)
+
+
+class AsyncServices(AsyncBound):
+    """The calls for services."""
+
+    async def start_service(
+        self, command: str, args: Sequence[str] | None = None, **options: Unpack[ServiceOptions]
+    ) -> AsyncService:
+        """Starts a service. With `wait_for_ready` it returns when the health check has succeeded."""
+        body = command_fields(command, args, self._session(options.get("session_id")), options)
+        if isinstance(body.get("restart"), str):
+            body["restart"] = {"policy": body["restart"]}
+        started = models.ServiceStarted.parse(
+            await self._http.fetch(
+                "POST",
+                ("api", "service", "start"),
+                json=body,
+                headers={"Idempotency-Key": new_id("key")},
+                is_repeatable=True,
+                is_long=True,
+            )
+        )
+        return AsyncService(self._http, started.service_id)
+
+    async def list_services(self) -> list[AsyncService]:
+        """Lists the services."""
+        listed = await self._http.get(models.ServiceList, ("api", "service", "list"))
+        return [AsyncService(self._http, info.id, info) for info in listed.services]
+
+    async def get_service(self, service_id: str) -> AsyncService | None:
+        """Returns a service; None if the id is unknown."""
+        service = AsyncService(self._http, service_id)
+        try:
+            await service.refresh()
+        except NotFoundError:
+            return None
+        return service

@@ -1,0 +1,115 @@
+"""`AsyncSession`: a shell whose state is kept."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .. import models
+from ..errors import SessionNotFoundError
+from ..requests import LIST_ROUTE, Env, Path, checked_id, fields
+from .bound import AsyncBound
+from .calls import AsyncCalls
+from .http import AsyncHttp
+
+
+class AsyncSession(AsyncCalls):
+    """A shell that keeps its state between commands: working directory, variables, functions, options.
+
+    It has the calls of the sandbox, bound to the session. Its commands run one after the other. `async with` deletes it at the end of
+    the block.
+    """
+
+    def __init__(self, http: AsyncHttp, session_id: str, cwd: str | None) -> None:
+        super().__init__(http, session_id)
+        self.id = session_id
+        # The working directory when this object was made.
+        self.cwd = cwd
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
+    async def __aenter__(self) -> AsyncSession:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.delete()
+
+    async def get_info(self) -> models.Session:
+        """Reads its working directory, and whether a command runs."""
+        return (await self._http.get(models.SessionResponse, self._route())).session
+
+    async def set_env_vars(self, vars: Env) -> None:
+        """Sets variables of the shell. `None` unsets one."""
+        await self._http.post(models.SuccessResponse, self._route("env"), {"vars": dict(vars)})
+
+    async def interrupt(self, *, signal: str | None = None, grace: float | None = None) -> models.SessionEnded:
+        """Ends the running command. The shell keeps its state."""
+        return await self._http.post(models.SessionEnded, self._route("interrupt"), fields(signal=signal, grace=grace))
+
+    async def fork(self, id: str | None = None) -> AsyncSession:
+        """Creates a session with the state of this one."""
+        created = await self._http.post(models.SessionCreated, self._route("fork"), fields(id=id))
+        return AsyncSession(self._http, created.id, created.data.cwd)
+
+    async def reset(self, *, restore: bool | None = None) -> None:
+        """Starts a fresh shell. With `restore` it has the state of the old one."""
+        await self._http.post(models.SuccessResponse, self._route("reset"), fields(restore=restore))
+
+    async def delete(self) -> models.SessionEnded:
+        """Ends the shell and what runs in it."""
+        return await delete_session(self._http, self.id)
+
+    def _route(self, *rest: str) -> tuple[str, ...]:
+        return ("api", "session", checked_id(self.id, LIST_ROUTE), *rest)
+
+
+class AsyncSessions(AsyncBound):
+    """The calls for sessions."""
+
+    async def create_session(
+        self,
+        id: str | None = None,
+        *,
+        name: str | None = None,
+        env: Env | None = None,
+        cwd: Path | None = None,
+        command_timeout: float | None = None,
+        max_output_size_bytes: int | None = None,
+        on_shell_exit: Literal["restore", "terminate"] = "restore",
+        user: str | None = None,
+    ) -> AsyncSession:
+        """Creates a session. A command that ends the shell, such as `exit`, only ends itself, unless `on_shell_exit` is `terminate`."""
+        body: dict[str, Any] = fields(
+            id=id,
+            name=name,
+            env=env,
+            cwd=cwd,
+            command_timeout=command_timeout,
+            max_output_size_bytes=max_output_size_bytes,
+            on_shell_exit=on_shell_exit,
+            user=user,
+        )
+        created = await self._http.post(models.SessionCreated, ("api", "session", "create"), body)
+        return AsyncSession(self._http, created.id, created.data.cwd)
+
+    async def get_session(self, session_id: str) -> AsyncSession | None:
+        """Returns a session; None if the id is unknown."""
+        session = AsyncSession(self._http, session_id, None)
+        try:
+            session.cwd = (await session.get_info()).cwd
+        except SessionNotFoundError:
+            return None
+        return session
+
+    async def list_sessions(self) -> list[models.Session]:
+        """Lists the sessions."""
+        return (await self._http.get(models.SessionList, ("api", "session", "list"))).sessions
+
+    async def delete_session(self, session_id: str) -> models.SessionEnded:
+        """Ends a session and what runs in it."""
+        return await delete_session(self._http, session_id)
+
+
+async def delete_session(http: AsyncHttp, session_id: str) -> models.SessionEnded:
+    """Ends a session."""
+    return await http.post(models.SessionEnded, ("api", "session", "delete"), {"sessionId": session_id})

@@ -1,0 +1,89 @@
+"""What differs between asyncio and threads. The other folder has the same names for asyncio."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+from websockets.sync.client import ClientConnection, connect, unix_connect
+
+from ..errors import ConnectionLostError, WaitTimeoutError
+
+__all__ = [
+    "ClientConnection",
+    "Lock",
+    "Semaphore",
+    "acquire",
+    "finish",
+    "open_socket",
+    "run_blocking",
+    "sleep",
+    "within",
+]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+Lock = threading.Lock
+Semaphore = threading.Semaphore
+sleep = time.sleep
+# How often, in seconds, a thread that waits for a connection looks whether its caller has given up.
+ABANDON_CHECK = 0.05
+
+
+class Interruptible(Protocol):
+    """Something that blocks, and can be interrupted from another thread."""
+
+    def interrupt(self) -> None:
+        """Makes the blocked call fail."""
+
+
+def acquire(slot: Semaphore, is_abandoned: Callable[[], bool]) -> None:
+    """Waits for a slot, until the caller gives up."""
+    while not slot.acquire(timeout=ABANDON_CHECK):
+        if is_abandoned():
+            raise ConnectionLostError("the call was interrupted while it waited for a connection")
+
+
+def run_blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Calls the function."""
+    return function(*args, **kwargs)
+
+
+def finish(done: T) -> T:
+    """Returns its argument: the work is complete."""
+    return done
+
+
+def within(seconds: float | None, blocked: Interruptible, call: Callable[[], T], message: str) -> T:
+    """Completes a call in time, or raises `WaitTimeoutError`."""
+    if seconds is None:
+        return call()
+    is_late = threading.Event()
+
+    def interrupt() -> None:
+        is_late.set()
+        blocked.interrupt()
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        return call()
+    except Exception:
+        if is_late.is_set():
+            raise WaitTimeoutError(message, code="PROCESS_READY_TIMEOUT") from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def open_socket(path: str | None, url: str, options: dict[str, Any]) -> ClientConnection:
+    """Opens a WebSocket, through a unix socket if there is a path."""
+    # Their types are incomplete. The viewer closes the connection, so that the block of `connect` is never left.
+    unix = cast("Callable[..., Any]", unix_connect)
+    tcp = cast("Callable[..., Any]", connect)
+    opening = unix(path, url, **options) if path is not None else tcp(url, proxy=None, **options)
+    return cast(ClientConnection, opening.__enter__())

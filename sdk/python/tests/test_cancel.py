@@ -1,0 +1,196 @@
+"""Cancelled calls end their command, and leave no process and no socket."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from conftest import Box, done, each
+from server import PATIENCE, Server, open_sockets
+
+from sandcrab import AsyncSandbox, Sandbox
+from sandcrab.errors import FileMissingError
+
+
+async def nothing_is_left(box: Any, mark: str) -> None:
+    """Waits until no execution with this mark runs and no socket is open, after the sandbox was closed."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = [process for process in await done(box.list_processes(all=True)) if mark in process.command]
+        assert found
+        if all(process.status not in ("starting", "running") for process in found):
+            break
+        assert time.monotonic() < deadline, found
+    assert (await done(box.exec(f"pgrep -f '[s]leep.*{mark}'"))).exit_code == 1
+    await Box.__aexit__(box)
+    while open_sockets():
+        assert time.monotonic() < deadline, "a socket is open"
+        await asyncio.sleep(0.01)
+
+
+async def test_a_cancelled_task(address: tuple[str, str], unique: str) -> None:
+    box = Box(AsyncSandbox, *address)
+    has_output = asyncio.Event()
+    command = f"echo partial; sleep 600; : {unique}"
+    task = asyncio.create_task(box.exec(command, on_output=lambda *_: has_output.set()))
+    await asyncio.wait_for(has_output.wait(), PATIENCE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    # Before Python 3.11, awaiting a cancelled task raises another exception, with this one as its context.
+    error: Any = caught.value if hasattr(caught.value, "result") else caught.value.__context__
+    result = error.result
+    assert (result.stdout, result.success, result.end.reason) == ("partial\n", False, "killed")
+    await nothing_is_left(box, unique)
+
+
+async def test_many_cancelled_tasks(address: tuple[str, str], unique: str) -> None:
+    box = Box(AsyncSandbox, *address, max_connections=4)
+    flags = [asyncio.create_task(box.exec(f"sleep 600; : {unique}")) for _ in range(12)]
+    # Some of them run, others wait for a connection.
+    deadline = time.monotonic() + PATIENCE
+    while len([p for p in await box.list_processes(all=True, status="running") if unique in p.command]) < 3:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    for task in flags:
+        task.cancel()
+    results = await asyncio.gather(*flags, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    started = [process for process in await box.list_processes(all=True) if unique in process.command]
+    assert len(started) == 3
+    await nothing_is_left(box, unique)
+
+
+async def test_timeouts_of_asyncio(address: tuple[str, str], unique: str) -> None:
+    box = Box(AsyncSandbox, *address)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(box.exec(f"sleep 600; : {unique}"), 1)
+    await nothing_is_left(box, unique)
+
+
+def test_ctrl_c(address: tuple[str, str], unique: str) -> None:
+    sandbox = Sandbox(*address)
+
+    def interrupt(*_: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        sandbox.exec(f"echo partial; sleep 600; : {unique}", on_output=interrupt)
+    assert caught.value.result.stdout == "partial\n"  # type: ignore[attr-defined]
+    box: Any = Box(Sandbox, *address)
+    box.sandbox = sandbox
+    asyncio.run(nothing_is_left(box, unique))
+
+
+def test_ctrl_c_while_waiting(address: tuple[str, str], unique: str) -> None:
+    """The signal arrives while the call is blocked in the system."""
+    sandbox = Sandbox(*address)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        with Sandbox(*address) as other:
+            deadline = time.monotonic() + PATIENCE
+            while not [p for p in other.list_processes(all=True, status="running") if unique in p.command]:
+                if time.monotonic() > deadline:
+                    break
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.exec(f"sleep 600; : {unique}")
+    thread.join()
+    box: Any = Box(Sandbox, *address)
+    box.sandbox = sandbox
+    asyncio.run(nothing_is_left(box, unique))
+
+
+async def test_leaving_the_loop(box: Box, unique: str) -> None:
+    command = f"while sleep 0.01; do echo x; done; : {unique}"
+    if isinstance(box.sandbox, AsyncSandbox):
+        async for event in box.exec_stream(command):
+            if event.type == "stdout":
+                break
+    else:
+        for event in box.exec_stream(command):
+            if event.type == "stdout":
+                break
+    await nothing_is_left(box, unique)
+
+
+async def test_leaving_a_block(box: Box, unique: str) -> None:
+    """What a block creates is deleted at its end, also after an exception."""
+    sandbox = box.sandbox
+
+    class Stop(Exception):
+        pass
+
+    name = f"left-{unique}"
+    try:
+        if isinstance(sandbox, AsyncSandbox):
+            async with (
+                await sandbox.create_session(name) as session,
+                await session.start_process(f"sleep 600; : {unique}"),
+            ):
+                raise Stop
+        else:
+            with sandbox.create_session(name) as session, session.start_process(f"sleep 600; : {unique}"):
+                raise Stop
+    except Stop:
+        pass
+    assert await done(sandbox.get_session(name)) is None
+    await nothing_is_left(box, unique)
+
+
+async def test_a_kept_command_continues(box: Box, unique: str) -> None:
+    async with box:
+        events = box.exec_stream(
+            f"echo started; sleep 600; : {unique}", on_disconnect="keep", execution_id=f"kept-{unique}"
+        )
+        async for event in each(events):
+            if event.type == "stdout":
+                break
+        await done(events.aclose() if hasattr(events, "aclose") else events.close())
+        process = await done(box.get_process(f"kept-{unique}"))
+        assert process.status == "running"
+        await done(process.kill())
+
+
+async def test_callbacks_that_fail(box: Box, unique: str) -> None:
+    def fail(*_: str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        await done(box.exec(f"echo partial; sleep 600; : {unique}", on_output=fail))
+    assert caught.value.result.stdout == "partial\n"  # type: ignore[attr-defined]
+    await nothing_is_left(box, unique)
+
+
+async def test_callbacks_that_fail_with_an_error_of_the_sdk(box: Box, unique: str) -> None:
+    refusal = FileMissingError("no such file", code="FILE_NOT_FOUND")
+
+    def fail(*_: str) -> None:
+        raise refusal
+
+    with pytest.raises(FileMissingError) as caught:
+        await done(box.exec(f"echo partial; sleep 600; : {unique}", on_output=fail))
+    assert caught.value is refusal
+    assert refusal.result is not None and refusal.result.stdout == "partial\n"
+    await nothing_is_left(box, unique)
+
+
+async def test_an_abort_does_not_wait_for_a_lost_server(server: Server) -> None:
+    async with AsyncSandbox(server.url, server.token, reconnect_timeout=600) as sandbox:
+        begun = asyncio.Event()
+        task = asyncio.create_task(sandbox.exec("echo x; sleep 600", on_output=lambda *_: begun.set()))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        server.stop()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, PATIENCE)
+        server.start()

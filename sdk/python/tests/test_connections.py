@@ -1,0 +1,84 @@
+"""Connections are bounded and shared."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from conftest import Box, done, each
+from server import Proxy, Server
+
+from sandcrab import AsyncSandbox, Sandbox
+from sandcrab.errors import WaitTimeoutError
+
+
+async def test_1000_concurrent_execs(address: tuple[str, str]) -> None:
+    port = int(address[0].rpartition(":")[2])
+    with Proxy(port, 0, 1, 1) as proxy:
+        async with AsyncSandbox(proxy.url, address[1]) as sandbox:
+            results = await asyncio.gather(*(sandbox.exec(f"echo {number}") for number in range(1000)))
+        assert [int(result.stdout) for result in results] == list(range(1000))
+        assert proxy.most_connections <= 64
+
+
+def test_threads_share_a_sandbox(address: tuple[str, str]) -> None:
+    port = int(address[0].rpartition(":")[2])
+    with Proxy(port, 0, 1, 1) as proxy:
+        with Sandbox(proxy.url, address[1], max_connections=8) as sandbox, ThreadPoolExecutor(32) as threads:
+            results = list(threads.map(lambda number: sandbox.exec(f"echo {number}"), range(200)))
+        assert [int(result.stdout) for result in results] == list(range(200))
+        assert proxy.most_connections <= 8
+
+
+async def test_short_calls_pass_streams(address: tuple[str, str], unique: str) -> None:
+    async with AsyncSandbox(*address, max_connections=8) as sandbox:
+        process = await sandbox.start_process("sleep 600", process_id=f"short-{unique}")
+        streams = [process.stream_logs() for _ in range(6)]
+        for stream in streams:
+            assert (await anext(stream)).type == "process_info"
+        # All connections for long calls are in use or wanted.
+        waiting = [asyncio.create_task(process.wait_for_exit()) for _ in range(20)]
+        await process.kill()
+        assert {info.status for info in await asyncio.gather(*waiting)} == {"killed"}
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_a_timeout_also_holds_while_waiting_for_a_connection(kind: Any, address: tuple[str, str]) -> None:
+    async with Box(kind, *address, max_connections=2) as box:
+        process = await done(box.start_process("echo x; sleep 600"))
+        # The only connection for streams.
+        stream = process.stream_logs()
+        async for _ in each(stream):
+            with pytest.raises(WaitTimeoutError):
+                await done(process.wait_for_log("never", timeout=0.2))
+            break
+        await done(stream.aclose() if hasattr(stream, "aclose") else stream.close())
+        await done(process.kill())
+
+
+async def test_unix_sockets(server: Server) -> None:
+    server.stop()
+    path = server.folder / "socket"
+    server.start_on(f"unix:{path}")
+    for kind in (Sandbox, AsyncSandbox):
+        async with Box(kind, f"unix:{path}", server.token) as box:
+            result = box.exec("echo hello")
+            assert (await result if asyncio.iscoroutine(result) else result).stdout == "hello\n"
+            terminal = box.terminal(command="echo here; sleep 600")
+            terminal = await terminal if asyncio.iscoroutine(terminal) else terminal
+            shown = b""
+            if isinstance(box.sandbox, AsyncSandbox):
+                async with terminal, terminal.connect() as viewer:
+                    async for event in viewer:
+                        shown += getattr(event, "data", b"")
+                        if b"here" in shown:
+                            break
+            else:
+                with terminal, terminal.connect() as viewer:
+                    for event in viewer:
+                        shown += getattr(event, "data", b"")
+                        if b"here" in shown:
+                            break
