@@ -17,12 +17,12 @@ from pydantic import TypeAdapter
 METHODS = ("get", "put", "post", "delete")
 # Numbers whose names state what they count, or come from the reference.
 UNITLESS = {
-    "count", "cursor", "duration", "executions", "exitCode", "from", "httpStatus", "connections", "openFiles", "pid",
+    "count", "cursor", "duration", "entries", "partNumber", "threads", "changedFiles", "skippedFiles", "ttl", "offset", "executions", "exitCode", "from", "httpStatus", "connections", "openFiles", "pid",
     "processes", "queued", "restarts", "running", "sessions", "signal", "status", "to", "written", "lostSupervisors",
     "restoredSessions", "loggedFailures", "cols", "rows", "col", "row", "viewers", "code", "scrollbackLines", "outputCursor",
     "port", "interval", "statusMin", "statusMax", "statusCode", "size", "bytesRead", "bytesWritten", "uid", "gid", "links",
     "index", "replacements", "filesSearched", "matches", "column", "line", "textColumn", "contextLines", "maxMatches", "moveId",
-    "unreadable", "limit", "depth", "percent", "added", "removed", "ahead", "behind",
+    "unreadable", "limit", "maxRestarts", "retries", "threads", "depth", "percent", "added", "removed", "ahead", "behind",
 }
 UNITS = ("Ms", "Bytes", "Seconds", "Count")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 # Longer than any script takes, even on a busy machine.
-PATIENCE = 180
+TIMEOUT_S = 180
 # A session expands aliases by default.
 ALIASES = ["bash", "-O", "expand_aliases"]
 STDIN = b"first line\nsecond line\nthird\n"
@@ -78,7 +78,7 @@ class Plain:
         try:
             done = subprocess.run(
                 argv, executable=self.bash, cwd=folder, env=env, stdin=stdin, capture_output=True,
-                timeout=PATIENCE, start_new_session=True, check=False,
+                timeout=TIMEOUT_S, start_new_session=True, check=False,
             )
         except subprocess.TimeoutExpired as e:
             raise Failed(f"the plain bash did not end: {e}") from e
@@ -95,7 +95,6 @@ class Server:
         self.headers = {"Content-Type": "application/json"}
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
-        self.connection = None
 
     def environment(self):
         """What the server gives a program, before a shell changes it."""
@@ -111,7 +110,7 @@ class Server:
         return Session(self, self._post("/api/session/create", request)["data"]["id"])
 
     def _execute(self, request, stdin):
-        request |= {"encoding": "base64", "timeoutMs": PATIENCE * 1000, "maxOutputBytes": 64 << 20}
+        request |= {"encoding": "base64", "timeoutMs": TIMEOUT_S * 1000, "maxOutputBytes": 64 << 20}
         if stdin is not None:
             request |= {"stdin": base64.b64encode(stdin).decode(), "stdinEncoding": "base64"}
         answer = self._post("/api/execute", request)
@@ -121,18 +120,14 @@ class Server:
         return Result(answer["exitCode"], *decoded)
 
     def _post(self, path, body):
-        for attempt in range(2):
-            if self.connection is None:
-                self.connection = http.client.HTTPConnection(self.address, timeout=2 * PATIENCE)
-            try:
-                self.connection.request("POST", path, json.dumps(body), self.headers)
-                answer = self.connection.getresponse()
-                status, text = answer.status, answer.read()
-                break
-            except (http.client.HTTPException, OSError):
-                self.connection = None
-                if attempt:
-                    raise
+        # A connection of its own: the server may close one that was idle, and a repeated request could run a command twice.
+        connection = http.client.HTTPConnection(self.address, timeout=2 * TIMEOUT_S)
+        try:
+            connection.request("POST", path, json.dumps(body), self.headers | {"Connection": "close"})
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read()
+        finally:
+            connection.close()
         parsed = json.loads(text)
         if status != 200:
             raise Failed(f"{status} {parsed.get('code')}: {parsed.get('message')}")

@@ -1,9 +1,13 @@
 """What schemathesis cannot know of our API: which text is run, which files are touched, and how streams end."""
 
 import base64
+import http.server
+import io
 import json
 import os
 import shlex
+import tarfile
+import threading
 import zlib
 
 import requests
@@ -13,13 +17,13 @@ from schemathesis.core import NotSet
 URL, TOKEN = os.environ["FUZZ_URL"], os.environ["FUZZ_TOKEN"]
 
 # How often each operation that takes input is tried at least.
-EXAMPLES = 200
+EXAMPLES = 100
 
 # Streams that do not end while a client is connected.
 ENDLESS = {"/api/events"}
 
 # The last events of other streams.
-LAST_EVENTS = {"complete", "error", "exit", "caught_up", "ready", "process_exited", "stopped"}
+LAST_EVENTS = {"complete", "error", "exit", "caught_up", "ready", "process_exited", "stopped", "end"}
 
 # Replacements of generated commands: short and harmless, with every kind of end.
 TEXTS = [
@@ -64,7 +68,7 @@ PROGRAMS = ["true", "false", "echo", "printf", "/no/such/program", "/etc/passwd"
 # Fields and headers of a command whose generated values are valid only by chance.
 CHANCY = {
     "cwd", "limits", "env", "user", "background", "maxOutputBytes", "onDisconnect", "onSessionEnd", "overflow", "stdinEncoding",
-    "executionId",
+    "executionId", "healthCheck", "restart", "waitForReady", "readyTimeoutMs", "serviceId",
 }
 CHANCY_HEADERS = ["X-Session-Id", "Idempotency-Key"]
 MAKES_SESSION = {"createSession", "forkSession"}
@@ -80,6 +84,8 @@ SUCCEEDING = {
     "/api/read": {"path": "{}/file", "maxBytes": None},
     "/api/read/stream": {"path": "{}/dir/sub/file"},
     "/api/file": {"path": "{}/file", "mode": None},
+    "/api/folder": {"path": "{}/dir", "format": None},
+    "/api/backup/create": {"dir": "{}/dir", "archivePath": None, "name": None, "ttl": None, "excludes": None, "compression": None},
     "/api/list-files": {"path": "{}", "options": {"recursive": True, "limit": 3}},
     "/api/write": {"path": "{}/file", "content": "aGVsbG8=", "mode": "0644"},
     "/api/delete": {"path": "{}/dir", "recursive": True},
@@ -94,6 +100,16 @@ SUCCEEDING = {
     "/api/watch": {"path": "{}/dir", "include": None, "exclude": None},
     "/api/watch/check": {"path": "{}/dir", "include": None, "exclude": None, "since": None},
 }
+
+
+def archive():
+    """A valid archive of a folder with one file."""
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w") as tar:
+        member = tarfile.TarInfo("file")
+        member.size = 5
+        tar.addfile(member, io.BytesIO(b"hello"))
+    return output.getvalue()
 
 
 def number(text):
@@ -220,8 +236,44 @@ def succeeding(path, fields):
     return {name: value for name, value in {**fields, **given}.items() if value is not None}
 
 
+def new_backup():
+    """The id of a new backup. Others are deleted, because their number is limited."""
+    headers = {"Authorization": f"Bearer {TOKEN}"} if TOKEN else {}
+    for backup in requests.get(f"{URL}/api/backup/list", headers=headers, timeout=30).json()["backups"]:
+        requests.delete(f"{URL}/api/backup/{backup['id']}", headers=headers, timeout=30)
+    prepare_files()
+    return ask("/api/backup/create", {"dir": f"{scratch()}/dir"})["id"]
+
+
+class Accepting(http.server.BaseHTTPRequestHandler):
+    """A server that takes parts of an archive."""
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("ETag", '"part"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def accepting():
+    """The URL of a server that takes parts of an archive."""
+    if not servers:
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Accepting))
+        threading.Thread(target=servers[0].serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{servers[0].server_address[1]}/part"
+
+
+servers = []
+
+
 def living(path):
     """The id of an existing object, for a path parameter."""
+    if path.startswith("/api/backup/{id}"):
+        return new_backup()
     if path.startswith("/api/process/{id}"):
         waiting = {"command": WAITING, "keepStdinOpen": True, "timeoutMs": WAITING_MS}
         return ask("/api/process/start", waiting)["processId"]
@@ -229,6 +281,11 @@ def living(path):
         name = f"kept-{number(path) % 4}"
         # It may exist already, or may have been deleted meanwhile.
         ask("/api/session/create", {"id": name}, accepted=(200, 409))
+        return name
+    if path.startswith("/api/service/{id}"):
+        # It ends soon, and so does its stream. It may be running already.
+        name = f"kept-service-{number(path) % 4}"
+        ask("/api/service/start", {"serviceId": name, "command": "sleep 0.1"}, accepted=(200, 409))
         return name
     if path.startswith("/api/terminal/{id}"):
         # The same id gives the same terminal, or a new one if it has ended.
@@ -252,6 +309,21 @@ def in_repository(path):
     return {**body, "message": "2"} if path.endswith("/commit") else body
 
 
+# The port that lucky requests expose and unexpose.
+EXPOSED_PORT = 8123
+
+
+def exposable(path, fields):
+    """The fields of a request to expose or unexpose a port that succeeds."""
+    listed = requests.get(f"{URL}/api/port/exposed", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30).json()
+    for exposed in listed["ports"]:
+        ask("/api/port/unexpose", {"port": exposed["port"]}, accepted=(200, 404))
+    if path.endswith("/unexpose"):
+        ask("/api/port/expose", {"port": EXPOSED_PORT})
+    kept = {"token": fields["token"]} if isinstance(fields.get("token"), str) and fields["token"].isascii() else {}
+    return {"port": EXPOSED_PORT, **(kept if path.endswith("/expose") else {})}
+
+
 def bounded(parameters, most):
     """Limits a timeout. Invalid values are unchanged."""
     timeout = parameters.get("timeoutMs")
@@ -268,10 +340,42 @@ def run_nothing(body):
         body["command"], body["args"], body["timeoutMs"] = WAITING, None, WAITING_MS
 
 
+def without(query, *names):
+    """A query without these parameters."""
+    return {name: value for name, value in (query or {}).items() if name not in names}
+
+
+def is_within(value, least, most):
+    """Whether a generated number is valid. Invalid ones are unchanged."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+
+
+def short_lived(body):
+    """Makes a service end soon, with a harmless health check."""
+    check, restart = body.get("healthCheck"), body.get("restart")
+    if isinstance(check, dict) and isinstance(check.get("command"), str) and check["command"] and "\0" not in check["command"]:
+        body["healthCheck"] = {**check, "command": harmless(check["command"], None)}
+    if isinstance(restart, dict):
+        restart = dict(restart)
+        for name, least, value in [("maxRestarts", 0, 1), ("backoffMs", 100, 100), ("maxBackoffMs", 100, 100)]:
+            if restart.get(name) is None or is_within(restart[name], least, 2**32 - 1 if least == 0 else 3_600_000):
+                restart[name] = value
+        body["restart"] = restart
+    if is_within(body.get("readyTimeoutMs"), 100, 600_000):
+        body["readyTimeoutMs"] = 100
+    if body.get("waitForReady") is True and body.get("readyTimeoutMs") is None:
+        body["readyTimeoutMs"] = 100
+
+
+# Operations with a successful response.
+succeeded = set()
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Makes requests harmless in every phase, and every second valid request able to succeed."""
-    lucky = case.meta.generation.mode.is_positive and number(repr((case.path_parameters, case.body))) % 2
+    """Makes requests harmless in every phase, and valid requests able to succeed: all until one has, then every second."""
+    is_due = case.operation.label not in succeeded or number(repr((case.path_parameters, case.body))) % 2
+    lucky = case.meta.generation.mode.is_positive and is_due
     if lucky and (name := living(case.operation.path)):
         case.path_parameters = {"id": name}
     if case.query:
@@ -286,6 +390,12 @@ def before_call(context, case, kwargs):
             case.query = {name: value for name, value in (case.query or {}).items() if name not in ("session", "sessionId")}
         else:
             case.query = succeeding(case.operation.path, case.query or {})
+        if case.operation.path == "/api/folder" and case.method == "PUT":
+            case.body = archive()
+    if lucky and case.method == "GET" and case.operation.path.endswith("/stream"):
+        # A generated cursor is beyond the end.
+        case.query = without(case.query, "since")
+        case.headers.pop("Last-Event-ID", None)
     most = LONGEST_MS.get(case.operation.path)
     if most is not None and case.method == "GET":
         case.query = bounded(case.query or {}, most)
@@ -301,11 +411,21 @@ def before_call(context, case, kwargs):
             body = plausible(body)
             for name in CHANCY_HEADERS:
                 case.headers.pop(name, None)
+            case.headers.pop("Last-Event-ID", None)
+            case.query = without(case.query, "session", "sessionId", "since")
         run_nothing(body)
+    if case.operation.path == "/api/service/start":
+        short_lived(body)
     if lucky and case.operation.path == "/api/terminal/{id}/wait":
         body = {"idleMs": 10, "timeoutMs": 1000}
+    if lucky and case.operation.path == "/api/backup/restore":
+        body = {"dir": f"{scratch()}/copy", "id": new_backup()}
+    if lucky and case.operation.path == "/api/backup/upload-parts":
+        body = {"id": new_backup(), "parts": [{"partNumber": 1, "url": accepting(), "offset": 0, "size": 10}]}
     if lucky and case.operation.path.startswith("/api/git/"):
         body = in_repository(case.operation.path)
+    if lucky and case.operation.path in ("/api/port/expose", "/api/port/unexpose"):
+        body = exposable(case.operation.path, body)
     if lucky and case.operation.path == "/api/session/delete":
         body["sessionId"] = ask("/api/session/create", {})["data"]["id"]
     if lucky and isinstance(body.get("signal"), str):
@@ -319,7 +439,9 @@ def before_call(context, case, kwargs):
 
 @schemathesis.hook
 def after_call(context, case, response):
-    """Records created sessions."""
+    """Records operations that have succeeded, and created sessions."""
+    if response.status_code < 300:
+        succeeded.add(case.operation.label)
     if response.status_code == 200 and case.operation.definition.raw.get("operationId") in MAKES_SESSION:
         sessions.add(response.json()["data"]["id"])
 

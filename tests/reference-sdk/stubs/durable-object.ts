@@ -1,6 +1,7 @@
 // As much of a Durable Object's surroundings as `Sandbox`, the class above `SandboxClient`, needs: a
 // storage, and a container that is up, whose port is the server under test.
 import { Database } from "bun:sqlite";
+import { timingSafeEqual } from "node:crypto";
 import { baseUrl } from "../support";
 
 /** A pass-through that takes what comes after its reader has left: the class does not look at how its pipe ends. */
@@ -34,11 +35,23 @@ class Storage extends Map<string, unknown> {
   transaction = async <T>(body: (storage: Storage) => Promise<T>) => body(this);
 }
 
-/** Sends what is meant for the container to the server under test. */
-async function forward(target: string | Request, init?: RequestInit): Promise<Response> {
+// The class compares tokens with a function that only its own runtime has.
+const subtle = crypto.subtle as unknown as { timingSafeEqual?: typeof timingSafeEqual };
+subtle.timingSafeEqual ??= (a, b) => a.byteLength === b.byteLength && timingSafeEqual(a, b);
+
+/** The port of the server in the container. */
+const CONTROL_PORT = 3000;
+
+const forward = (target: string | Request, init?: RequestInit) => send(baseUrl, target, init);
+const forwardTo = (port: number) => (target: string | Request, init?: RequestInit) =>
+  send(`http://127.0.0.1:${port}`, target, init);
+
+/** Sends what is meant for a port of the container to this server. */
+async function send(base: string, target: string | Request, init?: RequestInit): Promise<Response> {
   const request = new Request(target, init);
   const { pathname, search } = new URL(request.url);
-  const response = await fetch(`${baseUrl}${pathname}${search}`, {
+  const response = await fetch(`${base}${pathname}${search}`, {
+    redirect: request.redirect,
     method: request.method,
     headers: request.headers,
     body: request.body,
@@ -66,7 +79,8 @@ export function durableObjectState(name: string) {
       signal: () => {},
       destroy: async () => {},
       monitor: () => new Promise<never>(() => {}),
-      getTcpPort: () => ({ fetch: forward }),
+      // The class reaches the server through one port, and the programs of previews through theirs.
+      getTcpPort: (port: number) => ({ fetch: port === CONTROL_PORT ? forward : forwardTo(port) }),
     },
   };
 }
