@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A commit of protocol version 5. When the version goes up, this moves with it.
-const PREVIOUS: &str = "a3700bba584cb418a830a62211beebfdb4c05142";
+/// The last commit of protocol version 5. When the version goes up, this moves with it.
+const PREVIOUS: &str = "9b45787d1fca15b09df8ed5e21cf0100b3eed372";
 
 fn run(command: &mut Command) {
     let status = command.stdin(Stdio::null()).status().unwrap();
