@@ -24,7 +24,7 @@ use crate::remove::discard_tree;
 pub(crate) const NEW: &str = "new";
 /// A symbolic link to the directory whose entries are replaced. No copy of a user's tree has this name: [`recover`] must
 /// not take one for a swap.
-const TARGET: &str = ".sandcrab-swap-target";
+pub(super) const TARGET: &str = ".sandcrab-swap-target";
 /// The old content.
 const OLD: &str = "old";
 /// A copy of an old entry that is not complete yet.

@@ -330,7 +330,7 @@ fn interrupted_replacement_is_completed_or_undone() {
             put(&temporary.join(marker), &[]);
         }
         if stage != "new" {
-            symlink(&folder, temporary.join("target")).unwrap();
+            symlink(&folder, temporary.join(super::swap::TARGET)).unwrap();
         }
         recover(&temporary).unwrap();
         recover(&temporary).unwrap();
