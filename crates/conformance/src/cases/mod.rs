@@ -8,7 +8,6 @@
 mod access;
 mod backup;
 mod concurrency;
-pub mod dice;
 mod disconnect;
 mod environment;
 mod exactly_once;
@@ -20,6 +19,7 @@ mod file_info;
 mod file_raw;
 mod folder;
 pub mod steps;
+pub mod test_rng;
 #[macro_use]
 mod list;
 mod output;

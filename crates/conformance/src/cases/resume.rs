@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::dice::Dice;
 use super::steps::{decode, fresh};
+use super::test_rng::TestRng;
 use crate::http::{Event, Request, Target};
 
 /// Writes characters of one to four bytes to both streams, byte by byte with occasional pauses, so that they
@@ -31,7 +31,7 @@ async fn read_with_cuts(
     id: &str,
     encoding: &str,
     by: By,
-    dice: &mut Dice,
+    rng: &mut TestRng,
 ) -> (Vec<Event>, usize) {
     let mut got: Vec<Event> = Vec::new();
     let mut last: Option<String> = None;
@@ -44,7 +44,7 @@ async fn read_with_cuts(
             (Some(last), By::Query) => Request::get(format!("{path}&since={last}")),
         };
         let mut events = target.stream(request).await;
-        let mut left = 1 + dice.below(6);
+        let mut left = 1 + rng.below(6);
         loop {
             if left == 0 {
                 cuts += 1;
@@ -75,7 +75,7 @@ fn bytes(events: &[Event], kind: &str, encoding: &str) -> Vec<u8> {
 }
 
 async fn cuts_lose_nothing(target: Target, by: By) {
-    let mut dice = Dice::new();
+    let mut rng = TestRng::new();
     let expected = WRITTEN.repeat(ROUNDS).into_bytes();
     for encoding in ["utf8", "base64"] {
         for is_live in [true, false] {
@@ -83,12 +83,12 @@ async fn cuts_lose_nothing(target: Target, by: By) {
             if !is_live {
                 target.ended(&id).await;
             }
-            let (events, cuts) = read_with_cuts(&target, &id, encoding, by, &mut dice).await;
+            let (events, cuts) = read_with_cuts(&target, &id, encoding, by, &mut rng).await;
             for kind in ["stdout", "stderr"] {
                 let got = bytes(&events, kind, encoding);
                 assert!(
                     got == expected,
-                    "{kind} in {encoding}, live {is_live}, {cuts} cuts, {dice:?}: {:?}",
+                    "{kind} in {encoding}, live {is_live}, {cuts} cuts, {rng:?}: {:?}",
                     String::from_utf8_lossy(&got)
                 );
             }

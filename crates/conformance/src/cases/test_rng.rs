@@ -1,15 +1,15 @@
-//! [`Dice`]: a reproducible random number generator.
+//! [`TestRng`]: a reproducible random number generator.
 
 use std::time::SystemTime;
 
 /// A random number generator. Its debug output names the seed; include it in every failure message.
 #[derive(Debug)]
-pub struct Dice {
+pub struct TestRng {
     seed: u64,
     rolled: u64,
 }
 
-impl Dice {
+impl TestRng {
     /// Seeds the generator with the current time.
     #[expect(clippy::new_without_default, reason = "two of them differ")]
     pub fn new() -> Self {
