@@ -111,10 +111,10 @@ pub enum StartError {
     #[error("execution {0} was started by a different request; use another id")]
     Conflict(ExecutionId),
     /// The limit of running executions is reached.
-    #[error("limit of {0} running executions reached; wait for some to end, or raise max_executions")]
+    #[error("limit of {0} running executions reached; wait for some to end, or raise --max-executions")]
     TooManyExecutions(usize),
     /// The limit of running terminals is reached.
-    #[error("limit of {0} running terminals reached; delete some, or raise max_terminals")]
+    #[error("limit of {0} running terminals reached; delete some, or raise --max-terminals")]
     TooManyTerminals(usize),
     /// The session's queue is full.
     #[error("the queue of the session is full; wait for some commands to end")]
@@ -132,7 +132,9 @@ pub enum StartError {
     )]
     StateTooLarge,
     /// The disk is full.
-    #[error("no space left in the state directory; free disk space, or lower retention and journal_bytes")]
+    #[error(
+        "no space left in the state directory; free disk space, or lower --retention-bytes and --journal-bytes"
+    )]
     NoSpace,
     /// The state directory was removed while the engine used it.
     #[error("the state directory was removed; restart the server, which creates a new one")]
@@ -223,7 +225,7 @@ pub enum SessionError {
     #[error("session {0} not found; create it first")]
     NotFound(SessionId),
     /// The limit of sessions is reached.
-    #[error("limit of {0} sessions reached; delete some, or raise max_sessions")]
+    #[error("limit of {0} sessions reached; delete some, or raise --max-sessions")]
     TooMany(usize),
     /// The session could not be started, or its shell could not.
     #[error(transparent)]
@@ -248,7 +250,7 @@ pub enum TerminalError {
     )]
     InvalidTerm(String),
     /// The limit of running terminals is reached.
-    #[error("limit of {0} running terminals reached; delete some, or raise max_terminals")]
+    #[error("limit of {0} running terminals reached; delete some, or raise --max-terminals")]
     TooMany(usize),
     /// The session does not exist.
     #[error("session {0} not found; create it first")]

@@ -13,7 +13,7 @@ use rustix::process::{set_child_subreaper, setsid};
 
 use super::context::Context;
 use super::core::{Core, Purpose, kill_shell};
-use super::job::{Exit, Job, Pumped, raw};
+use super::job::{Exit, Job, ReadStatus, raw};
 use super::leftovers::Leftovers;
 use super::link::EngineLink;
 use super::ready::Ready;
@@ -351,7 +351,7 @@ impl Supervisor {
         let Some(job) = self.core.jobs.iter_mut().find(|job| job.slot == slot) else {
             return;
         };
-        if job.pump(stream, &mut self.core.buffer, now) == Pumped::Limit && job.cause.is_none() {
+        if job.pump(stream, &mut self.core.buffer, now) == ReadStatus::Limit && job.cause.is_none() {
             self.end_for_cause(slot, EndReason::OutputLimit, now);
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 pub(crate) use exit::Exit;
-pub(crate) use output::Pumped;
+pub(crate) use output::ReadStatus;
 
 use super::job_io::JobIo;
 use super::reader_gate::ReaderGate;

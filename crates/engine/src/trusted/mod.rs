@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 pub use error::TrustError;
-use walk::{Last, WalkResult, is_owner_trusted, mode_of, walk};
+use walk::{LastComponent, WalkResult, is_owner_trusted, mode_of, walk};
 
 /// Permission bits of other users that are refused: write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -44,7 +44,7 @@ pub struct TrustedDir {
 impl TrustedDir {
     /// Opens a directory that this user owns, through directories that no other user can change.
     pub fn open(path: &Path) -> Result<Self, TrustError> {
-        let this = Self::reopen(walk(path, Last::Enter)?)?;
+        let this = Self::reopen(walk(path, LastComponent::Enter)?)?;
         check(&this.stat()?, &this.path, FileType::Directory, OTHERS_WRITE)?;
         Ok(this)
     }
@@ -52,7 +52,7 @@ impl TrustedDir {
     /// The same for a directory that other users cannot read. It is created if it is missing. An empty directory of
     /// this user is made private, because container runtimes mount such directories.
     pub fn open_private(path: &Path) -> Result<Self, TrustError> {
-        let this = Self::reopen(walk(path, Last::Make)?)?;
+        let this = Self::reopen(walk(path, LastComponent::Make)?)?;
         let stat = this.stat()?;
         check(&stat, &this.path, FileType::Directory, 0)?;
         if mode_of(&stat) & OTHERS != 0 && this.is_empty()? {
@@ -279,7 +279,7 @@ pub enum Secrecy {
 
 /// Reads at most this many bytes of a file that only this user and root can change or replace.
 pub fn read_trusted(path: &Path, secrecy: Secrecy, max_bytes: u64) -> Result<Vec<u8>, TrustError> {
-    let WalkResult { dir, path: folder, name, is_magic } = walk(path, Last::Stop)?;
+    let WalkResult { dir, path: folder, name, is_magic } = walk(path, LastComponent::Stop)?;
     let path = folder.join(&name);
     // A link of the proc file system leads to a descriptor that this process was given.
     let flags = if is_magic { OFlags::empty() } else { OFlags::NOFOLLOW | OFlags::NONBLOCK };
@@ -300,7 +300,7 @@ pub fn read_trusted(path: &Path, secrecy: Secrecy, max_bytes: u64) -> Result<Vec
 
 /// Creates a private file atomically. An existing file is kept, and `false` is returned.
 pub fn create_private(path: &Path, content: &[u8]) -> Result<bool, TrustError> {
-    let WalkResult { dir, path: folder, name, .. } = walk(path, Last::Stop)?;
+    let WalkResult { dir, path: folder, name, .. } = walk(path, LastComponent::Stop)?;
     let path = folder.join(&name);
     let draft = format!("{}.new-{}", name.to_string_lossy(), std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -23,7 +23,7 @@ const PERMISSIONS: u32 = 0o7777;
 
 /// Treatment of the last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum LastComponent {
     /// Enter it; it is a directory.
     Enter,
     /// The same, and create missing directories, private to this user.
@@ -39,7 +39,7 @@ pub(super) struct WalkResult {
     pub(super) dir: OwnedFd,
     /// Its path, without symbolic links.
     pub(super) path: PathBuf,
-    /// With [`Last::Stop`], the name of the file in it.
+    /// With [`LastComponent::Stop`], the name of the file in it.
     pub(super) name: OsString,
     /// Whether the file is a link of the proc file system, such as /dev/fd/3, which only the kernel can follow.
     pub(super) is_magic: bool,
@@ -85,7 +85,7 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
 }
 
 /// Walks along a path. Symbolic links are followed if they belong to this user or root.
-pub(super) fn walk(path: &Path, last: Last) -> Result<WalkResult, TrustError> {
+pub(super) fn walk(path: &Path, last: LastComponent) -> Result<WalkResult, TrustError> {
     let path = std::path::absolute(path).map_err(TrustError::io("find", path))?;
     let mut left: VecDeque<OsString> = components(&path).collect();
     let mut at = enter(CWD, OsStr::new("/"), Path::new("/"))?;
@@ -103,13 +103,13 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<WalkResult, TrustError> {
             continue;
         }
         let full = here.join(&name);
-        let is_end = left.is_empty() && last == Last::Stop;
+        let is_end = left.is_empty() && last == LastComponent::Stop;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match openat(&at, &name, flags, Mode::empty()) {
             Err(Errno::NOENT) if is_end => {
                 return Ok(WalkResult { dir: at, path: here, name, is_magic: false });
             }
-            Err(Errno::NOENT) if last == Last::Make => {
+            Err(Errno::NOENT) if last == LastComponent::Make => {
                 match mkdirat(&at, &name, Mode::RWXU) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(errno) => return Err(TrustError::io("make", &full)(errno)),
@@ -147,10 +147,10 @@ pub(super) fn walk(path: &Path, last: Last) -> Result<WalkResult, TrustError> {
         }
     }
     match last {
-        Last::Enter | Last::Make => {
+        LastComponent::Enter | LastComponent::Make => {
             Ok(WalkResult { dir: at, path: here, name: OsString::new(), is_magic: false })
         }
-        Last::Stop => Err(TrustError::Kind { path: here, expected: "regular file" }),
+        LastComponent::Stop => Err(TrustError::Kind { path: here, expected: "regular file" }),
     }
 }
 

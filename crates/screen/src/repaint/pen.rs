@@ -11,7 +11,7 @@ use crate::sgr::UNDERLINE_COLOR_RESET;
 
 /// The attributes that the viewer's pen has, without what cannot be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Look {
+struct PenAttributes {
     fg: u32,
     bg: u32,
     style: u8,
@@ -24,7 +24,7 @@ struct Look {
 pub(crate) struct Output<'a> {
     bytes: Vec<u8>,
     extras: &'a Extras,
-    look: Look,
+    look: PenAttributes,
     /// Whether attributes other than the background colour are written.
     pub(crate) plain: bool,
     limit: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(crate) fn new(extras: &'a Extras, limit: usize, plain: bool) -> Self {
-        Self { bytes: Vec::new(), extras, look: Look::default(), plain, limit }
+        Self { bytes: Vec::new(), extras, look: PenAttributes::default(), plain, limit }
     }
 
     /// The bytes, or `None` if they exceed the limit.
@@ -90,7 +90,7 @@ impl<'a> Output<'a> {
     /// Forgets what is known about the pen, after something that the viewer may have done differently.
     pub(crate) fn reset_pen(&mut self) {
         self.raw(b"\x1b[m");
-        self.look = Look { link: self.look.link, ..Look::default() };
+        self.look = PenAttributes { link: self.look.link, ..PenAttributes::default() };
     }
 
     /// Gives the pen these attributes.
@@ -116,7 +116,7 @@ impl<'a> Output<'a> {
             None => 1,
         };
         let color = extended.filter(|_| style != 0 || exact).map_or(0, |extended| extended.color);
-        let look = Look {
+        let look = PenAttributes {
             fg: fg & !UNDERLINE,
             bg: bg & !EXTENDED,
             style,
@@ -129,8 +129,8 @@ impl<'a> Output<'a> {
         if look.link != self.look.link {
             self.link(look.link);
         }
-        let before = Look { link: look.link, bg: self.look.bg & !PROTECTED, ..self.look };
-        let after = Look { bg: look.bg & !PROTECTED, ..look };
+        let before = PenAttributes { link: look.link, bg: self.look.bg & !PROTECTED, ..self.look };
+        let after = PenAttributes { bg: look.bg & !PROTECTED, ..look };
         let mut protected = self.look.bg & PROTECTED;
         if before != after {
             self.select(after);
@@ -144,8 +144,8 @@ impl<'a> Output<'a> {
     }
 
     /// SGR with all attributes.
-    fn select(&mut self, look: Look) {
-        if look == (Look { link: look.link, ..Look::default() }) {
+    fn select(&mut self, look: PenAttributes) {
+        if look == (PenAttributes { link: look.link, ..PenAttributes::default() }) {
             self.raw(b"\x1b[m");
             return;
         }

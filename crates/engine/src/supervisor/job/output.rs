@@ -15,7 +15,7 @@ use crate::supervisor::terminal::TERMINAL_READ;
 const MAX_DRAIN_EXCESS: usize = 4 << 20;
 /// Result of reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pumped {
+pub(crate) enum ReadStatus {
     Open,
     Eof,
     /// The output limit is reached.
@@ -74,13 +74,13 @@ impl Job {
     }
 
     /// Reads available data of one stream into the journal.
-    pub(crate) fn pump(&mut self, stream: Stream, buffer: &mut Vec<u8>, now: Instant) -> Pumped {
+    pub(crate) fn pump(&mut self, stream: Stream, buffer: &mut Vec<u8>, now: Instant) -> ReadStatus {
         let mut left = BUSY_PIPE;
         loop {
             let room = self.output_room(now).min(left);
             self.is_blocked = room == 0 && left > 0;
             if room == 0 {
-                return Pumped::Open;
+                return ReadStatus::Open;
             }
             // One read at a time: each is a record, whose head takes room, too.
             match self.pump_once(stream, buffer, now, room) {
@@ -96,14 +96,14 @@ impl Job {
         buffer: &mut Vec<u8>,
         now: Instant,
         mut most: usize,
-    ) -> Pumped {
+    ) -> ReadStatus {
         while most > 0 {
             match self.pump_once(stream, buffer, now, most) {
                 ControlFlow::Break(pumped) => return pumped,
                 ControlFlow::Continue(read) => most -= read,
             }
         }
-        Pumped::Open
+        ReadStatus::Open
     }
 
     /// Reads once. Continues with the number of bytes if there may be more.
@@ -113,18 +113,18 @@ impl Job {
         buffer: &mut Vec<u8>,
         now: Instant,
         most: usize,
-    ) -> ControlFlow<Pumped, usize> {
+    ) -> ControlFlow<ReadStatus, usize> {
         match self.io.read(stream, buffer, most) {
-            ReadResult::Eof => ControlFlow::Break(Pumped::Eof),
-            ReadResult::Nothing => ControlFlow::Break(Pumped::Open),
+            ReadResult::Eof => ControlFlow::Break(ReadStatus::Eof),
+            ReadResult::Nothing => ControlFlow::Break(ReadStatus::Open),
             ReadResult::Bytes { count, more } => {
                 self.last_output = now;
                 if self.record(stream, &buffer[..count], now) {
-                    ControlFlow::Break(Pumped::Limit)
+                    ControlFlow::Break(ReadStatus::Limit)
                 } else if more {
                     ControlFlow::Continue(count)
                 } else {
-                    ControlFlow::Break(Pumped::Open)
+                    ControlFlow::Break(ReadStatus::Open)
                 }
             }
         }
@@ -160,7 +160,7 @@ impl Job {
         let _ = self.output_room(now);
         for stream in [Stream::Stdout, Stream::Stderr] {
             // One read is enough for a pipe that is empty, or that no other process holds.
-            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
+            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == ReadStatus::Limit;
             let Some(most) = self.io.waiting(stream) else {
                 continue;
             };
@@ -168,10 +168,10 @@ impl Job {
                 self.journal.keep_from(None);
             }
             if most > 0 {
-                limited |= self.pump_at_most(stream, buffer, now, most) == Pumped::Limit;
+                limited |= self.pump_at_most(stream, buffer, now, most) == ReadStatus::Limit;
             }
             // End of file may follow the last byte.
-            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == Pumped::Limit;
+            limited |= self.pump_at_most(stream, buffer, now, SMALL_READ) == ReadStatus::Limit;
         }
         limited
     }

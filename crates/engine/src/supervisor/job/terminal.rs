@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Job, Pumped};
+use super::{Job, ReadStatus};
 use crate::journal::{JournalWriter, Stream, kind};
 use crate::protocol::Refusal;
 use crate::supervisor::terminal::{Recorded, TERMINAL_READ, TerminalIo};
@@ -96,7 +96,7 @@ impl Job {
         let mut limited = false;
         while self.read_bytes() < until && !limited {
             let before = self.read_bytes();
-            limited = self.pump_at_most(Stream::Stdout, buffer, now, TERMINAL_READ) == Pumped::Limit;
+            limited = self.pump_at_most(Stream::Stdout, buffer, now, TERMINAL_READ) == ReadStatus::Limit;
             if self.read_bytes() == before {
                 break;
             }
