@@ -36,7 +36,7 @@ pub(crate) struct CommandArgs {
 }
 
 /// `-C`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct CwdArg {
     /// Working directory. A relative path is relative to the current directory, and requires that the server runs on this
     /// machine.
@@ -51,7 +51,7 @@ pub(crate) struct CwdArg {
 }
 
 /// Changes to an environment.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct EnvironmentArgs {
     /// Set an environment variable. NAME alone passes the value of this environment, if it is set there. Can be repeated.
     #[arg(short, long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]

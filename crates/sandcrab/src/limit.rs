@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::quantity::{Size, Span};
 
 /// Resource limits of a command.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct LimitArgs {
     /// Set resource limits: memory=SIZE (whole process tree with a cgroup, else each process), cpu=DURATION (CPU time of
     /// each process), pids=N (processes of the tree with a cgroup, else all processes of the user), files=N (open files of

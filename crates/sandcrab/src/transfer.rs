@@ -45,8 +45,7 @@ pub(crate) fn open(path: &Path) -> Result<(File, String), Failure> {
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        let hint = format!("send it as an archive: `tar c {} | sandcrab exec 'tar x'`", path.display());
-        return Err(failed(io::ErrorKind::IsADirectory.into()).with_hint(hint));
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
     Ok((file, format!("{:04o}", metadata.permissions().mode() & 0o777)))
 }

@@ -24,16 +24,17 @@ use crate::transfer;
 pub(crate) struct CpArgs {
     /// The file to copy: a local path, :PATH in the sandbox, or - for standard input.
     source: String,
-    /// The copy: a local path, :PATH in the sandbox, or - for standard output. The name is kept if it is a directory.
+    /// The copy: a local path, :PATH in the sandbox, or - for standard output. If it is a directory, the copy
+    /// is created in it.
     destination: String,
-    /// Permission bits of the copy in the sandbox, in octal. Default: those of the local file.
+    /// Permission bits of a file that is copied to the sandbox, in octal. Default: those of the local file.
     #[arg(short, long)]
     mode: Option<String>,
     /// Replace a folder that is not empty. Nothing of its old content stays. A destination with the name of the source is
     /// that folder itself: `cp --replace src :data/src` replaces data/src.
     #[arg(long)]
     replace: bool,
-    /// Session whose working directory relative paths of the sandbox are relative to.
+    /// Resolve relative paths of the sandbox against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }
@@ -46,11 +47,20 @@ pub(crate) async fn run(args: CpArgs, global: &GlobalOptions, output: Output) ->
             return Err(Failure::usage("both paths are local", hint));
         }
         (None, Some(to)) if args.source != "-" && Path::new(&args.source).is_dir() => {
+            refuse(args.mode.is_some(), "--mode", "a folder")?;
             upload_folder(&client, &args, to, output).await?
         }
-        (None, Some(to)) => upload(&client, &args, to, output).await?,
-        (Some(from), None) => download(&client, &args, from, output).await?,
+        (None, Some(to)) => {
+            refuse(args.replace, "--replace", "a file")?;
+            upload(&client, &args, to, output).await?
+        }
+        (Some(from), None) => {
+            refuse(args.mode.is_some(), "--mode", "a copy from the sandbox")?;
+            download(&client, &args, from, output).await?
+        }
         (Some(from), Some(to)) => {
+            refuse(args.mode.is_some(), "--mode", "a copy within the sandbox")?;
+            refuse(args.replace, "--replace", "a copy within the sandbox")?;
             let request = CopyRequest {
                 source_path: Some(from.to_owned()),
                 destination_path: Some(destination(&client, &args, to, from).await?),
@@ -66,6 +76,14 @@ pub(crate) async fn run(args: CpArgs, global: &GlobalOptions, output: Output) ->
             .document(&json!({ "source": args.source, "destination": args.destination, "bytes": bytes }))?;
     }
     Ok(0)
+}
+
+/// Refuses an option that this kind of copy does not use.
+fn refuse(is_given: bool, option: &str, kind: &str) -> Result<(), Failure> {
+    if is_given {
+        return Err(Failure::usage(format!("the option {option} has no effect on {kind}"), "omit it"));
+    }
+    Ok(())
 }
 
 /// The path in the sandbox: below it, if it is a directory.
@@ -181,6 +199,7 @@ async fn download(
     if args.destination != "-" && found.as_ref().is_some_and(|found| found.file_type == FileType::Directory) {
         return download_folder(client, args, from, output).await;
     }
+    refuse(args.replace, "--replace", "a file")?;
     let mut file = client.get_file(from, args.session.as_deref()).await?;
     let mut size = 0;
     if args.destination == "-" {

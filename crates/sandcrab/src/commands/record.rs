@@ -21,7 +21,7 @@ use crate::tty::{Tty, delete};
 /// Record a shell or a program in a terminal, or save the recording of an existing one.
 ///
 /// Runs a shell or COMMAND as `sandcrab shell` does, and writes the recording when the program ends. If COMMAND is the id of a
-/// terminal or a process, its output so far is written instead. The file is an asciicast (version 2) with the original times;
+/// terminal or a process, its output so far is written instead, and options of a new terminal are refused. The file is an asciicast (version 2) with the original times;
 /// `sandcrab play` and other players read it. It contains the output that the server still has: by default at most 64 MiB.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
@@ -41,6 +41,10 @@ pub(crate) async fn run(args: RecordArgs, global: &GlobalOptions, output: Output
     if let Some(id) = args.words.possible_id()
         && let Some(recording) = existing(&client, id).await?
     {
+        if args.terminal != NewTerminalArgs::default() {
+            let message = format!("{id} exists already, so options of a new terminal have no effect");
+            return Err(Failure::usage(message, "omit them, or give another command"));
+        }
         let target = Target::new(args.output, id, output.json)?;
         let saved = target.write(recording, output).await?;
         if output.json {
