@@ -67,7 +67,7 @@ pub struct CreateBackupRequest {
     /// does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive_path: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -116,7 +116,7 @@ pub struct RestoreBackupRequest {
     /// URL of an archive, such as a presigned one of S3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -174,7 +174,7 @@ pub struct UploadPartsRequest {
     /// The parts, at most 1,000.
     #[schema(max_items = 1000)]
     pub parts: Vec<UploadPart>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }

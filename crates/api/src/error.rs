@@ -75,7 +75,7 @@ codes! {
     InvalidBackupConfig = "INVALID_BACKUP_CONFIG", 400;
     /// The backup has expired.
     BackupExpired = "BACKUP_EXPIRED", 400;
-    /// The archive is damaged, incomplete, or contains what is not allowed. Nothing was changed.
+    /// The archive is damaged, incomplete, or contains an entry that is not allowed. Nothing was changed.
     InvalidArchive = "INVALID_ARCHIVE", 400;
     /// The path is not a directory.
     NotDirectory = "NOT_DIRECTORY", 400;
@@ -127,7 +127,7 @@ codes! {
     FileExists = "FILE_EXISTS", 409;
     /// The directory is not empty.
     DirectoryNotEmpty = "DIRECTORY_NOT_EMPTY", 409;
-    /// The file is in use: it is a mount point, or a program that runs.
+    /// The file is in use: it is a mount point or a running program.
     ResourceBusy = "RESOURCE_BUSY", 409;
     /// The port is exposed.
     PortAlreadyExposed = "PORT_ALREADY_EXPOSED", 409;

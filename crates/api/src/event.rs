@@ -261,7 +261,7 @@ pub struct PortChangeEvent {
 pub struct PortExposureEvent {
     /// The port.
     pub port: u16,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Time of the event.
@@ -311,7 +311,7 @@ pub enum ServerEvent {
     SessionDeleted(SessionChangeEvent),
     /// A program listens on a port.
     PortOpened(PortChangeEvent),
-    /// A program does not listen on a port any more.
+    /// A listening port was closed.
     PortClosed(PortChangeEvent),
     /// A port was exposed.
     PortExposed(PortExposureEvent),

@@ -73,7 +73,7 @@ pub struct GitCheckoutResult {
 pub struct GitProgressEvent {
     /// What git does, for example `Receiving objects`.
     pub phase: String,
-    /// How much of it is done.
+    /// Progress of the phase in percent.
     #[schema(maximum = 100)]
     pub percent: u8,
     /// Time of the event.

@@ -51,8 +51,8 @@ pub struct PortWatchRequest {
     /// Id of the process whose end also ends the stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
-    /// Longest time between two attempts, in milliseconds. Default: 500. Values
-    /// outside of 10 to 10,000 become the nearest of these. The first attempts follow each other faster.
+    /// Longest time between two attempts, in milliseconds. Default: 500. Clamped to
+    /// 10 to 10,000. The first attempts follow each other faster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<u64>,
 }
@@ -148,7 +148,7 @@ pub struct ExposePortRequest {
     /// The port on this machine.
     #[schema(minimum = 1, maximum = 65535)]
     pub port: u32,
-    /// Name for people. 1 to 64 characters.
+    /// Display name. 1 to 64 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 64)]
     pub name: Option<String>,
@@ -169,7 +169,7 @@ pub struct ExposedPort {
     pub url: String,
     /// The port.
     pub port: u16,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Secret part of the address.
@@ -193,7 +193,7 @@ pub struct ExposePortResponse {
     pub url: String,
     /// The port.
     pub port: u16,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Secret part of the address.

@@ -17,7 +17,7 @@ pub struct SearchRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// The text or regular expression that a line contains. At most 16 KiB.
@@ -167,7 +167,7 @@ pub struct FindRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Globs that select files, as of `rg --glob`; one that begins with `!` excludes. At most 100.
@@ -228,7 +228,7 @@ pub struct ReplaceRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// The text or regular expression to replace. It is applied to whole files, so it may contain line ends.
@@ -285,9 +285,9 @@ pub struct SkippedFile {
     /// The path in base64, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Why, for programs.
+    /// Error code.
     pub code: ErrorCode,
-    /// Why, for people.
+    /// Error message, with what to do.
     pub message: String,
 }
 

@@ -162,7 +162,7 @@ pub struct ServiceRequest {
     /// Id of the service, at most 96 bytes. Default: a generated id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_id: Option<String>,
-    /// Name for people, at most 128 bytes.
+    /// Display name, at most 128 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Changes to the environment: a string sets a variable, `null` unsets it.
@@ -248,7 +248,7 @@ pub struct ServiceExecution {
 pub struct Service {
     /// Id of the service.
     pub id: String,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The command. A long command is cut off and ends with `…`.

@@ -72,7 +72,7 @@ pub struct WatchRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Also watch the directories below it. Default: true.
@@ -103,16 +103,16 @@ pub struct WatchCheckRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Also compare the directories below it. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recursive: Option<bool>,
-    /// Globs of what counts, as for a watch. Not together with `exclude`.
+    /// Compare only paths that match one of these globs. Not together with `exclude`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include: Option<Vec<String>>,
-    /// Globs of what does not count, as for a watch.
+    /// Do not compare paths that match one of these globs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclude: Option<Vec<String>>,
     /// The kinds of changes that count. Default: all but `attrib`.
@@ -143,7 +143,7 @@ pub struct WatchCheckResponse {
 /// The watch has begun: later changes are reported. First event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WatchWatchingEvent {
+pub struct WatchStartedEvent {
     /// The path, as in the request.
     pub path: String,
     /// Id of the watch.
@@ -155,7 +155,7 @@ pub struct WatchWatchingEvent {
 /// A change of a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WatchEventEvent {
+pub struct WatchChangeEvent {
     /// What happened.
     pub event_type: ChangeKind,
     /// Absolute path. Bytes that are not UTF-8 are replaced.
@@ -176,7 +176,7 @@ pub struct WatchEventEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchResyncEvent {
-    /// Why.
+    /// Reason for the resync.
     pub reason: ResyncReason,
     /// Time of the event.
     pub timestamp: Timestamp,
@@ -186,7 +186,7 @@ pub struct WatchResyncEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchStoppedEvent {
-    /// Why.
+    /// Reason for the end of the watch.
     pub reason: String,
     /// Time of the event.
     pub timestamp: Timestamp,
@@ -197,9 +197,9 @@ pub struct WatchStoppedEvent {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum WatchEvent {
     /// The watch has begun: later changes are reported. First event of the stream.
-    Watching(WatchWatchingEvent),
+    Watching(WatchStartedEvent),
     /// A change of a file or directory.
-    Event(WatchEventEvent),
+    Event(WatchChangeEvent),
     /// Changes may be missing: read the state again. The watch goes on.
     Resync(WatchResyncEvent),
     /// The watch was stopped by the server or by `timeoutMs`. Last event of the stream.

@@ -28,7 +28,7 @@ impl Client {
         Ok(RawOutput::new(self.clone(), self.send(request).await?))
     }
 
-    /// Replaces a folder by the content of an archive. If the stream fails, the folder stays as it was.
+    /// Replaces a folder with the content of an archive. If the stream fails, the folder stays as it was.
     pub async fn put_folder<E>(
         &self,
         path: &str,

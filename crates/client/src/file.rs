@@ -14,7 +14,7 @@ use crate::{Client, ClientError, Events, RawOutput};
 /// How to write a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PutOptions {
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     pub session_id: Option<String>,
     /// Permission bits in octal.
     pub mode: Option<String>,

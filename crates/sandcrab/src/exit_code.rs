@@ -31,7 +31,7 @@ Exit codes:
   run, exec, session exec, shell, attach, record and wait exit with the exit code of the command:
   its own, or 128 + n if signal n ended it. In addition:
     0    also: detached from a terminal, which continues
-    1    no error, but a negative result: some processes could not be ended, nothing was found or
+    1    negative result without an error: some processes could not be ended, nothing was found or
          replaced, a service is not healthy, a process ended before its port was ready
     2    invalid usage
     74   I/O error, or output of the command is missing

@@ -94,7 +94,7 @@ impl Failure {
 
     /// Recorded output of a process that the server did not keep.
     pub(crate) fn dropped(id: &str, bytes: u64) -> Self {
-        let hint = "the server keeps as much of each command as its option --journal-bytes says, less on a full disk";
+        let hint = "the server limits the recorded output of a command; raise `serve --journal-bytes`, or free disk space";
         Self::Local {
             code: "OUTPUT_MISSING",
             message: format!("{bytes} bytes of the output of {id} are missing: the server has dropped them"),
@@ -105,8 +105,8 @@ impl Failure {
 
     /// Fewer last lines of a process than requested, although it has written more.
     pub(crate) fn incomplete_tail(id: &str) -> Self {
-        let hint = "the server keeps as much of each command as its option --journal-bytes says, and sends at most as much \
-                    of a stream as --max-output-bytes says";
+        let hint = "the server limits the recorded and the returned output of a command; raise `serve --journal-bytes` or \
+                    `serve --max-output-bytes`";
         Self::Local {
             code: "OUTPUT_MISSING",
             message: format!(

@@ -25,7 +25,7 @@ pub(crate) struct PatternArgs {
     /// The pattern is a regular expression.
     #[arg(short = 'E', long)]
     pub(crate) regex: bool,
-    /// Upper and lower case are the same.
+    /// Match case-insensitively.
     #[arg(short, long)]
     pub(crate) ignore_case: bool,
     /// Only match whole words.

@@ -146,8 +146,7 @@ impl AccessPolicy {
         let admission = request.extensions().get::<Arc<Admission>>();
         if admission.is_some_and(|admission| !admission.admit()) {
             // The connection was selected to be closed, so the response of a handler would be cut off.
-            let why = "connections: this one is closed before its first request; connect again";
-            return Err(ApiError::too_many(why));
+            return Err(ApiError::connection_limit());
         }
         Ok(())
     }

@@ -74,6 +74,14 @@ impl ApiError {
         Self::new(ErrorCode::LimitExceeded, format!("too many {what}"))
     }
 
+    /// The connection was selected to be closed before this request.
+    pub(crate) fn connection_limit() -> Self {
+        Self::new(
+            ErrorCode::LimitExceeded,
+            "connection limit reached; this connection is closed; connect again",
+        )
+    }
+
     pub(crate) fn shutting_down() -> Self {
         Self::new(ErrorCode::ShuttingDown, "the server is stopping; retry when it has restarted")
     }

@@ -65,7 +65,9 @@ const PATH: &[ErrorCode] = &[
 ];
 /// Errors of operations on the content of a file.
 const CONTENT: &[ErrorCode] = &[IsDirectory, NotRegularFile, BodyTooLarge];
-/// Errors of operations that change files.
+/// Errors of a disk that is changed.
+const DISK: &[ErrorCode] = &[ReadOnly, ResourceBusy, NoSpace];
+/// Errors of operations that replace files.
 const CHANGE: &[ErrorCode] =
     &[FileExists, IsDirectory, DirectoryNotEmpty, NotRegularFile, ReadOnly, ResourceBusy, NoSpace];
 
@@ -239,12 +241,12 @@ const ERRORS: &[(&str, &[&[ErrorCode]])] = &[
     ("PUT /api/folder", &[BODY, PATH, CHANGE, &[InvalidArchive]]),
     ("POST /api/list-files", &[BODY, PATH]),
     ("POST /api/write", &[BODY, PATH, CHANGE]),
-    ("POST /api/delete", &[BODY, PATH, CHANGE]),
+    ("POST /api/delete", &[BODY, PATH, DISK, &[IsDirectory, DirectoryNotEmpty]]),
     ("POST /api/rename", &[BODY, PATH, CHANGE]),
     ("POST /api/move", &[BODY, PATH, CHANGE]),
     ("POST /api/copy", &[BODY, PATH, CHANGE]),
-    ("POST /api/mkdir", &[BODY, PATH, CHANGE]),
-    ("POST /api/chmod", &[BODY, PATH, CHANGE]),
+    ("POST /api/mkdir", &[BODY, PATH, DISK, &[FileExists]]),
+    ("POST /api/chmod", &[BODY, PATH, DISK]),
     ("GET /api/ping", &[]),
     ("GET /api/version", &[]),
     ("GET /api/health", &[]),

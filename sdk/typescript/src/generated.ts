@@ -158,7 +158,7 @@ export interface components {
              */
             pathBase64?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -284,7 +284,7 @@ export interface components {
              */
             overwrite?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -346,7 +346,7 @@ export interface components {
              */
             name?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -384,7 +384,7 @@ export interface components {
              */
             recursive?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -466,7 +466,7 @@ export interface components {
          *     - `INVALID_PORT`: The port is not between 1 and 65535, or it is the port of the server itself.
          *     - `INVALID_BACKUP_CONFIG`: An option of the backup is invalid.
          *     - `BACKUP_EXPIRED`: The backup has expired.
-         *     - `INVALID_ARCHIVE`: The archive is damaged, incomplete, or contains what is not allowed. Nothing was changed.
+         *     - `INVALID_ARCHIVE`: The archive is damaged, incomplete, or contains an entry that is not allowed. Nothing was changed.
          *     - `NOT_DIRECTORY`: The path is not a directory.
          *     - `IS_DIRECTORY`: The path is a directory.
          *     - `NOT_REGULAR_FILE`: The path is a FIFO, socket or device.
@@ -492,7 +492,7 @@ export interface components {
          *     - `PROCESS_READY_TIMEOUT`: The timeout of the request passed before the process ended, or before the service was ready.
          *     - `FILE_EXISTS`: The file or directory exists.
          *     - `DIRECTORY_NOT_EMPTY`: The directory is not empty.
-         *     - `RESOURCE_BUSY`: The file is in use: it is a mount point, or a program that runs.
+         *     - `RESOURCE_BUSY`: The file is in use: it is a mount point or a running program.
          *     - `PORT_ALREADY_EXPOSED`: The port is exposed.
          *     - `EXECUTION_CONFLICT`: Another request has used this id or idempotency key.
          *     - `GIT_OPERATION_FAILED`: Git refused the operation. The message says why.
@@ -718,7 +718,7 @@ export interface components {
         ExpiryReason: "expired" | "restarted";
         /** @description A request to expose a port. */
         ExposePortRequest: {
-            /** @description Name for people. 1 to 64 characters. */
+            /** @description Display name. 1 to 64 characters. */
             name?: string | null;
             /**
              * Format: int32
@@ -734,7 +734,7 @@ export interface components {
         ExposePortResponse: {
             /** @description Time at which the port was exposed. */
             exposedAt: components["schemas"]["Timestamp"];
-            /** @description Name for people. */
+            /** @description Display name. */
             name?: string | null;
             /** @description The port. */
             port: number;
@@ -755,7 +755,7 @@ export interface components {
         ExposedPort: {
             /** @description Time at which the port was exposed. */
             exposedAt: components["schemas"]["Timestamp"];
-            /** @description Name for people. */
+            /** @description Display name. */
             name?: string | null;
             /** @description The port. */
             port: number;
@@ -1002,7 +1002,7 @@ export interface components {
              */
             pathBase64?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -1331,7 +1331,7 @@ export interface components {
         };
         /** @description Progress of the clone. */
         GitProgressEvent: {
-            /** @description How much of it is done. */
+            /** @description Progress of the phase in percent. */
             percent: number;
             /** @description What git does, for example `Receiving objects`. */
             phase: string;
@@ -1620,7 +1620,7 @@ export interface components {
              */
             pathBase64?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -1655,7 +1655,7 @@ export interface components {
              */
             recursive?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -1733,7 +1733,7 @@ export interface components {
              */
             pathBase64?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -1775,7 +1775,7 @@ export interface components {
             /** @description Always `tcp`. */
             protocol: string;
         };
-        /** @description A program does not listen on a port any more. */
+        /** @description A listening port was closed. */
         PortClosedEvent: {
             /** @description The port, with its owner as last seen. */
             port: components["schemas"]["Port"];
@@ -1812,7 +1812,7 @@ export interface components {
         };
         /** @description A port was exposed. */
         PortExposedEvent: {
-            /** @description Name for people. */
+            /** @description Display name. */
             name?: string | null;
             /** @description The port. */
             port: number;
@@ -1878,7 +1878,7 @@ export interface components {
         };
         /** @description A port is no longer exposed. */
         PortUnexposedEvent: {
-            /** @description Name for people. */
+            /** @description Display name. */
             name?: string | null;
             /** @description The port. */
             port: number;
@@ -1902,7 +1902,7 @@ export interface components {
         PortWatchMode: "http" | "tcp";
         /** @description A request to wait until a port is ready. */
         PortWatchRequest: {
-            /** @description Longest time between two attempts, in milliseconds. Default: 500. Values outside of 10 to 10,000 become the nearest of these. The first attempts follow each other faster. */
+            /** @description Longest time between two attempts, in milliseconds. Default: 500. Clamped to 10 to 10,000. The first attempts follow each other faster. */
             interval?: number | null;
             mode?: components["schemas"]["PortWatchMode"] | null;
             /** @description Path and query of the request. Only with `http`. Default: `/`. */
@@ -2122,7 +2122,7 @@ export interface components {
              */
             pathBase64?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -2155,7 +2155,7 @@ export interface components {
              */
             overwrite?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -2182,7 +2182,7 @@ export interface components {
             regex?: boolean | null;
             /** @description The text in its place, at most 256 KiB. With `regex`, `$1` and `${name}` are groups, and `$$` is a dollar sign. */
             replacement: string;
-            /** @description Session whose working directory relative paths are relative to. */
+            /** @description Resolve relative paths against the working directory of this session. */
             sessionId?: string | null;
             /** @description True if only whole words match. Default: false. */
             word?: boolean | null;
@@ -2326,7 +2326,7 @@ export interface components {
              */
             id?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -2443,7 +2443,7 @@ export interface components {
              */
             strikethrough?: boolean;
             /**
-             * @description Their text.
+             * @description Text of the cells.
              * @default
              */
             text?: string;
@@ -2583,7 +2583,7 @@ export interface components {
             pattern: string;
             /** @description True if `pattern` is a regular expression, in the syntax of the Rust crate `regex`. Default: false. */
             regex?: boolean | null;
-            /** @description Session whose working directory relative paths are relative to. */
+            /** @description Resolve relative paths against the working directory of this session. */
             sessionId?: string | null;
             /** @description True if only whole words match. Default: false. */
             word?: boolean | null;
@@ -2622,7 +2622,7 @@ export interface components {
             healthCheck?: components["schemas"]["HealthCheck"] | null;
             /** @description Id of the service. */
             id: string;
-            /** @description Name for people. */
+            /** @description Display name. */
             name?: string | null;
             nextRestart?: components["schemas"]["Timestamp"] | null;
             /** @description Process id of the current execution. */
@@ -2834,7 +2834,7 @@ export interface components {
             /** @description Maximum time without output of an execution in milliseconds. Its end counts as a failure. Default: none. */
             idleTimeoutMs?: number | null;
             limits?: components["schemas"]["Limits"] | null;
-            /** @description Name for people, at most 128 bytes. */
+            /** @description Display name, at most 128 bytes. */
             name?: string | null;
             onSessionEnd?: components["schemas"]["OnSessionEnd"] | null;
             /** @description Timeout of this wait in milliseconds. The service continues after it. Default: 60,000. */
@@ -3119,9 +3119,9 @@ export interface components {
         };
         /** @description A file that was not changed. */
         SkippedFile: {
-            /** @description Why, for programs. */
+            /** @description Error code. */
             code: components["schemas"]["ErrorCode"];
-            /** @description Why, for people. */
+            /** @description Error message, with what to do. */
             message: string;
             /** @description Absolute path. Bytes that are not UTF-8 are replaced. */
             path: string;
@@ -3271,7 +3271,7 @@ export interface components {
              * @description The exit code of its program.
              */
             exitCode?: number | null;
-            /** @description Its id. */
+            /** @description Id of the terminal. */
             id: string;
             /** @description Time of the last output, or of its creation if there was none. */
             lastActivity: components["schemas"]["Timestamp"];
@@ -3281,7 +3281,7 @@ export interface components {
             rows: number;
             /** @description The session whose state it started from. */
             sessionId?: string | null;
-            /** @description Its state. */
+            /** @description Status of the terminal. */
             status: components["schemas"]["TerminalStatus"];
             /** @description The title that the program has set; empty if none. In a list, the title as last known to the server. */
             title: string;
@@ -3318,7 +3318,7 @@ export interface components {
             created: boolean;
             /** @description The id of its execution, for the routes of processes. Equal to `id`. */
             executionId: string;
-            /** @description Its id. */
+            /** @description Id of the terminal. */
             id: string;
             /** @description The process id of its program. */
             pid?: number | null;
@@ -3331,7 +3331,7 @@ export interface components {
         };
         /** @description The response to deleting a terminal. */
         TerminalDeleted: {
-            /** @description Its id. */
+            /** @description Id of the terminal. */
             id: string;
             /** @description The processes that were ended. */
             killed: components["schemas"]["KilledProcess"][];
@@ -3342,7 +3342,7 @@ export interface components {
             /** @description Time of the response. */
             timestamp: components["schemas"]["Timestamp"];
         };
-        /** @description Something failed. */
+        /** @description A request of this viewer failed. */
         TerminalErrorFrame: {
             /** @description The error code. */
             code: components["schemas"]["ErrorCode"];
@@ -3597,7 +3597,7 @@ export interface components {
              */
             overwrite?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -3682,7 +3682,7 @@ export interface components {
              */
             parts?: components["schemas"]["UploadPart"][];
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -3751,12 +3751,12 @@ export interface components {
              */
             events?: components["schemas"]["ChangeKind"][] | null;
             /**
-             * @description Globs of what does not count, as for a watch.
+             * @description Do not compare paths that match one of these globs.
              * @default null
              */
             exclude?: string[] | null;
             /**
-             * @description Globs of what counts, as for a watch. Not together with `exclude`.
+             * @description Compare only paths that match one of these globs. Not together with `exclude`.
              * @default null
              */
             include?: string[] | null;
@@ -3776,7 +3776,7 @@ export interface components {
              */
             recursive?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -3876,7 +3876,7 @@ export interface components {
              */
             recursive?: boolean | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;
@@ -3888,7 +3888,7 @@ export interface components {
         };
         /** @description Changes may be missing: read the state again. The watch goes on. */
         WatchResyncEvent: {
-            /** @description Why. */
+            /** @description Reason for the resync. */
             reason: components["schemas"]["ResyncReason"];
             /** @description Time of the event. */
             timestamp: components["schemas"]["Timestamp"];
@@ -3909,7 +3909,7 @@ export interface components {
         WatchStatus: "unchanged" | "changed" | "resync";
         /** @description The watch was stopped by the server or by `timeoutMs`. Last event of the stream. */
         WatchStoppedEvent: {
-            /** @description Why. */
+            /** @description Reason for the end of the watch. */
             reason: string;
             /** @description Time of the event. */
             timestamp: components["schemas"]["Timestamp"];
@@ -3963,7 +3963,7 @@ export interface components {
              */
             pathBase64?: string | null;
             /**
-             * @description Session whose working directory relative paths are relative to.
+             * @description Resolve relative paths against the working directory of this session.
              * @default null
              */
             sessionId?: string | null;

@@ -16,7 +16,7 @@ pub struct ListRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// What to list.

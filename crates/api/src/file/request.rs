@@ -25,7 +25,7 @@ pub struct PathRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -40,7 +40,7 @@ pub struct ReadRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Encoding of the content in the response. Default: `utf-8` for text, `base64` for other files.
@@ -62,7 +62,7 @@ pub struct WriteRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// The content. Default: empty.
@@ -89,7 +89,7 @@ pub struct DeleteRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Delete a directory with its content. Without it, a directory is refused.
@@ -113,7 +113,7 @@ pub struct RenameRequest {
     /// The new path in base64, instead of `newPath`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Replace an existing file, or an empty directory. Default: true.
@@ -137,7 +137,7 @@ pub struct TransferRequest {
     /// The new path in base64, instead of `destinationPath`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Replace an existing file, or an empty directory. Default: true.
@@ -161,7 +161,7 @@ pub struct CopyRequest {
     /// The same in base64, instead of `destinationPath`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Replace an existing file, or an empty directory. Default: true.
@@ -179,7 +179,7 @@ pub struct MkdirRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Also create missing parent directories, and accept an existing directory.
@@ -197,7 +197,7 @@ pub struct ChmodRequest {
     /// The path in base64, instead of `path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Permission bits in octal, such as `0755`.

@@ -84,7 +84,7 @@ pub struct TerminalExitFrame {
     pub signal: Option<String>,
 }
 
-/// Something failed. The socket stays open unless the server closes it.
+/// A request of this viewer failed. The socket stays open unless the server closes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TerminalErrorFrame {
     /// The error code.
@@ -105,7 +105,7 @@ pub enum TerminalFrame {
     Resize(TerminalResizeFrame),
     /// The program of the terminal has ended.
     Exit(TerminalExitFrame),
-    /// Something failed.
+    /// A request of this viewer failed.
     Error(TerminalErrorFrame),
 }
 

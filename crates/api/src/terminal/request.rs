@@ -63,7 +63,7 @@ pub struct TerminalRequest {
 pub struct TerminalCreated {
     /// Always true.
     pub success: bool,
-    /// Its id.
+    /// Id of the terminal.
     pub id: String,
     /// The id of its execution, for the routes of processes. Equal to `id`.
     pub execution_id: String,
@@ -95,7 +95,7 @@ wire_enum! {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminal {
-    /// Its id.
+    /// Id of the terminal.
     pub id: String,
     /// The id of its execution, for the routes of processes. Equal to `id`.
     pub execution_id: String,
@@ -110,7 +110,7 @@ pub struct Terminal {
     pub rows: u16,
     /// The title that the program has set; empty if none. In a list, the title as last known to the server.
     pub title: String,
-    /// Its state.
+    /// Status of the terminal.
     pub status: TerminalStatus,
     /// The exit code of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,7 +156,7 @@ pub struct TerminalResponse {
 pub struct TerminalDeleted {
     /// Whether no process of the terminal is left.
     pub success: bool,
-    /// Its id.
+    /// Id of the terminal.
     pub id: String,
     /// The processes that were ended.
     pub killed: Vec<KilledProcess>,

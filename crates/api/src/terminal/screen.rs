@@ -142,7 +142,7 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScreenRun {
-    /// Their text.
+    /// Text of the cells.
     pub text: String,
     /// The colour of the text; absent for the default.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -131,7 +131,7 @@ impl Scope {
         self.client().get_folder(path, format, self.session_id()).await
     }
 
-    /// Replaces a folder by the content of an archive. If the stream fails, the folder stays as it was.
+    /// Replaces a folder with the content of an archive. If the stream fails, the folder stays as it was.
     pub async fn write_folder<E>(
         &self,
         path: &str,

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use sandcrab_conformance::cases::dice::Dice;
 use sandcrab_conformance::cases::steps::{fresh, text};
+use sandcrab_conformance::cases::test_rng::TestRng;
 use sandcrab_conformance::http::{Connection, EventStream, Request, Target};
 use serde_json::json;
 
@@ -54,16 +54,16 @@ async fn resumed_readers_lose_nothing() {
     for _ in 0..5 {
         readers.spawn(follow(server.target.clone(), id.clone()));
     }
-    let mut dice = Dice::new();
+    let mut rng = TestRng::new();
     for _ in 0..4 {
         // Any moment is possible, whatever the server is doing.
-        tokio::time::sleep(Duration::from_millis(100 + dice.below(400))).await;
+        tokio::time::sleep(Duration::from_millis(100 + rng.below(400))).await;
         server.crash();
         server.restart().await;
     }
     let expected: String = (1..=600).map(|number| format!("line {number} ü\n")).collect();
     while let Some(output) = with_timeout(readers.join_next()).await {
-        assert!(output.unwrap() == expected, "a reader lost something; {dice:?}");
+        assert!(output.unwrap() == expected, "a reader lost something; {rng:?}");
     }
     assert_eq!(server.target.process(&id).await["exitCode"], 0);
     server.stop().await;
@@ -73,7 +73,7 @@ async fn resumed_readers_lose_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn idempotency_key_starts_once() {
     let mut server = ServerProcess::start(&[]).await;
-    let mut dice = Dice::new();
+    let mut rng = TestRng::new();
     let rounds = if is_soak() { 100 } else { 8 };
     for round in 0..rounds {
         let (key, file) = (fresh("key"), server.folder().join(format!("runs-{round}")));
@@ -82,16 +82,16 @@ async fn idempotency_key_starts_once() {
         let request = Request::post("/api/execute", &body).header("idempotency-key", &key);
         let mut connection = server.target.connect().await;
         connection.send(&request).await.unwrap();
-        tokio::time::sleep(Duration::from_micros(dice.below(60_000))).await;
+        tokio::time::sleep(Duration::from_micros(rng.below(60_000))).await;
         server.crash();
         server.restart().await;
         let result = server.target.send(request).await.ok();
         assert_eq!(
             (&result["exitCode"], &result["stdout"]),
             (&json!(3), &json!("out\n")),
-            "{dice:?}: {result}"
+            "{rng:?}: {result}"
         );
-        assert_eq!(lines_of(&file), 1, "round {round}, {dice:?}");
+        assert_eq!(lines_of(&file), 1, "round {round}, {rng:?}");
     }
     server.stop().await;
 }

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sandcrab_conformance::cases::dice::Dice;
 use sandcrab_conformance::cases::steps::encode;
+use sandcrab_conformance::cases::test_rng::TestRng;
 use sandcrab_conformance::http::{Connection, Request, Target};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -404,15 +404,15 @@ async fn crashes(rounds: u64, readers: usize, clients: usize) {
     for number in 0..clients {
         working.spawn(run_until_accepted(target.clone(), folder.join(format!("client-{number}")), 20));
     }
-    let mut dice = Dice::new();
+    let mut rng = TestRng::new();
     for _ in 0..rounds {
         // Any moment is possible, whatever the server is doing.
-        tokio::time::sleep(Duration::from_millis(200 + dice.below(600))).await;
+        tokio::time::sleep(Duration::from_millis(200 + rng.below(600))).await;
         server.crash();
         server.restart().await;
     }
     for output in finished(following).await {
-        assert!(output == expected, "a reader lost something; {dice:?}");
+        assert!(output == expected, "a reader lost something; {rng:?}");
     }
     finished(working).await;
     server.stop().await;

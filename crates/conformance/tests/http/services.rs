@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sandcrab_conformance::cases::dice::Dice;
 use sandcrab_conformance::cases::steps::{fresh, text};
+use sandcrab_conformance::cases::test_rng::TestRng;
 use sandcrab_conformance::http::{Request, Target};
 use serde_json::{Value, json};
 
@@ -46,11 +46,11 @@ async fn restarts_continue_and_happen_once() {
     let restart =
         json!({"policy": "on-failure", "maxRestarts": 1_000_000, "backoffMs": 100, "maxBackoffMs": 100});
     start(&target, json!({"command": command, "serviceId": "loops", "restart": restart})).await;
-    let mut dice = Dice::new();
+    let mut rng = TestRng::new();
     let rounds = if is_soak() { 50 } else { 6 };
     for _ in 0..rounds {
         // Any moment is possible, whatever the service is doing.
-        tokio::time::sleep(Duration::from_millis(dice.below(300))).await;
+        tokio::time::sleep(Duration::from_millis(rng.below(300))).await;
         server.crash();
         server.restart().await;
         let before = target.get("/api/service/loops").await.ok()["service"]["restarts"].as_u64().unwrap();
@@ -62,7 +62,7 @@ async fn restarts_continue_and_happen_once() {
     // The stop may have ended the last one before it wrote.
     let killed = u64::from(service["executions"][0]["end"]["reason"] == "killed");
     let lines = lines_of(&runs) as u64;
-    assert!((executions - killed..=executions).contains(&lines), "{lines} lines, {dice:?}: {service}");
+    assert!((executions - killed..=executions).contains(&lines), "{lines} lines, {rng:?}: {service}");
     server.stop().await;
 }
 
@@ -71,7 +71,7 @@ async fn restarts_continue_and_happen_once() {
 async fn interrupted_start_happens_once() {
     let mut server = ServerProcess::start(&[]).await;
     let target = server.target.clone();
-    let mut dice = Dice::new();
+    let mut rng = TestRng::new();
     for round in 0..if is_soak() { 100 } else { 8 } {
         let (key, file) = (fresh("key"), server.folder().join(format!("starts-{round}")));
         let id = format!("once-{round}");
@@ -79,14 +79,14 @@ async fn interrupted_start_happens_once() {
         let request = Request::post("/api/service/start", &body).header("idempotency-key", &key);
         let mut connection = target.connect().await;
         connection.send(&request).await.unwrap();
-        tokio::time::sleep(Duration::from_micros(dice.below(40_000))).await;
+        tokio::time::sleep(Duration::from_micros(rng.below(40_000))).await;
         server.crash();
         server.restart().await;
         let started = target.send(request).await.ok();
-        assert_eq!(started["serviceId"], id, "{dice:?}");
+        assert_eq!(started["serviceId"], id, "{rng:?}");
         until(&target, &id, |service| service["state"] == "running" && lines_of(&file) > 0).await;
         target.delete(format!("/api/service/{id}?signal=KILL")).await.ok();
-        assert_eq!(lines_of(&file), 1, "round {round}, {dice:?}");
+        assert_eq!(lines_of(&file), 1, "round {round}, {rng:?}");
     }
     server.stop().await;
 }

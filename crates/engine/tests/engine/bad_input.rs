@@ -12,7 +12,7 @@ use sandcrab_engine::{
 
 use crate::support::{Host, Place, Scene, eventually, eventually_blocking, not_run};
 
-/// What there is of an engine that has nothing to do: shells that are ready, and no more.
+/// The processes of an idle engine: its ready shells, and no others.
 async fn nothing_is_left(place: &Place, engine: &Engine) {
     assert_eq!(engine.health().running, 0);
     let idle = || place.supervisors().len() == 4 && place.count("supervisors") == 4;
@@ -416,7 +416,7 @@ async fn lack_of_processes_is_reported_and_recovered_from() {
     drop(place);
 }
 
-/// A supervisor that was used once and could start no other shell is no better than none.
+/// A supervisor that was used once and cannot start another shell is not used.
 #[tokio::test]
 async fn session_on_a_supervisor_without_a_shell_is_refused() {
     let Some((few, place, mut host)) = few_processes() else { return };

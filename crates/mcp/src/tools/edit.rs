@@ -22,7 +22,7 @@ pub(crate) struct EditArguments {
     new_text: String,
     /// Replace every occurrence. Default: false, and `oldText` must occur once.
     replace_all: Option<bool>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 

@@ -29,7 +29,7 @@ struct ReadArguments {
     cursor: Option<String>,
     /// Maximum size of the text in the result, 64 to 262144 bytes. Default: 32768.
     max_output_bytes: Option<u64>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 
@@ -44,7 +44,7 @@ struct WriteArguments {
     append: Option<bool>,
     /// Permission bits in octal, such as `0755`. Default: those of the existing file.
     mode: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 
@@ -61,7 +61,7 @@ struct ListArguments {
     limit: Option<u32>,
     /// Cursor of an earlier result, to continue there.
     cursor: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 
@@ -70,7 +70,7 @@ struct ListArguments {
 struct StatArguments {
     /// The file or directory.
     path: String,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 
@@ -81,7 +81,7 @@ struct DeleteArguments {
     path: String,
     /// Delete a directory with its content. Default: false, and a directory is refused.
     recursive: Option<bool>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 

@@ -19,7 +19,7 @@ struct ListArguments {}
 struct ExposeArguments {
     /// The port on which a program listens.
     port: u16,
-    /// Name for people.
+    /// Display name.
     name: Option<String>,
     /// Process whose end also ends the exposure.
     process_id: Option<String>,

@@ -38,7 +38,7 @@ struct SearchArguments {
     limit: Option<u32>,
     /// Number of matches to skip: the `nextOffset` of an earlier result. Default: 0.
     offset: Option<u32>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 
@@ -65,7 +65,7 @@ struct FindArguments {
     limit: Option<u32>,
     /// Number of paths to skip: the `nextOffset` of an earlier result. Default: 0.
     offset: Option<u32>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     session_id: Option<String>,
 }
 

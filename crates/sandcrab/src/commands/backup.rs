@@ -34,7 +34,7 @@ enum BackupCommand {
 struct CreateArgs {
     /// The folder in the sandbox.
     dir: String,
-    /// Name for people.
+    /// Display name.
     #[arg(long)]
     name: Option<String>,
     /// Time until the backup expires, such as 12h or 30d [default: 3d].
@@ -49,7 +49,7 @@ struct CreateArgs {
     /// Write the archive to this file in the sandbox.
     #[arg(long, value_name = "FILE")]
     archive: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }
@@ -71,7 +71,7 @@ struct RestoreArgs {
     /// Restore from the archive at this URL, such as a presigned one of S3.
     #[arg(long, value_name = "URL")]
     from_url: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -16,7 +16,7 @@ pub(crate) struct CatArgs {
     /// The files.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -34,7 +34,7 @@ const MAX_SUFFIX_BYTES: usize = 100;
 pub(crate) struct EditArgs {
     /// The file.
     path: String,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -46,7 +46,7 @@ struct RepositoryArgs {
     /// Directory of the repository in the sandbox [default: the workspace, or the working directory of the session].
     #[arg(short = 'C', long = "path", value_name = "DIR")]
     path: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }
@@ -90,7 +90,7 @@ struct CloneArgs {
     /// Number of commits to fetch [default: all].
     #[arg(long, value_name = "COUNT")]
     depth: Option<u32>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]

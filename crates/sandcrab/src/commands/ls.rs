@@ -22,7 +22,7 @@ pub(crate) struct LsArgs {
     /// List mode, size and time too.
     #[arg(short, long)]
     long: bool,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -17,7 +17,7 @@ pub(crate) struct MkdirArgs {
     /// Also create missing parent directories, and accept existing directories.
     #[arg(short, long)]
     parents: bool,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -12,12 +12,12 @@ use crate::output::Output;
 pub(crate) struct MvArgs {
     /// The present path.
     source: String,
-    /// The new path. A directory is not entered: give the whole new path.
+    /// The full new path, also if it is an existing directory.
     destination: String,
     /// Refuse if the new path exists.
     #[arg(short, long)]
     no_clobber: bool,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct RmArgs {
     /// Delete directories with their content.
     #[arg(short, long)]
     recursive: bool,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

@@ -13,12 +13,12 @@ use crate::serve::{self, CompatMode, LogFormat};
 
 /// Start the server, and run it until it receives a signal.
 ///
-/// Each option can also be set by an environment variable or by a key of the configuration file: the name of the option
-/// without the dashes. An option overrides a variable, and a variable overrides the file.
+/// Each option can also be set by an environment variable or, --config excepted, by a key of the configuration file: the
+/// name of the option without the dashes. An option overrides a variable, and a variable overrides the file.
 ///
 /// SIGTERM, SIGINT and SIGHUP stop the server: new requests are refused and running requests finish. A second signal stops
-/// it at once. SIGUSR1 logs its state. Exit codes: 0 after a signal, 2 for an invalid configuration, otherwise the exit code
-/// of a server that crashed repeatedly.
+/// it at once. SIGUSR1 logs its state. Exit codes: 0 after a signal, 2 if the configuration, the address or the state
+/// directory cannot be used, that of a main program that failed, otherwise that of a server that crashed repeatedly.
 // The command line, the environment and the file are read into the same type; `serve::settings` combines them.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -47,7 +47,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "SANDCRAB_WORKSPACE", value_name = "PATH")]
     pub(crate) workspace: Option<PathBuf>,
 
-    /// User that commands run as: a name, a user id or UID:GID. Only root can give another user than itself. Recommended
+    /// User that commands run as: a name, a user id or UID:GID. Selecting another user requires root. Recommended
     /// if the server runs as root: commands can then neither read the token and the state directory nor signal or trace
     /// the server. Default: the user of the server.
     #[arg(long, env = "SANDCRAB_RUN_AS", value_name = "USER")]
@@ -81,8 +81,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "SANDCRAB_NAME", value_name = "SANDBOX")]
     pub(crate) name: Option<String>,
 
-    /// Domain below which previews of ports have their names: DOMAIN or DOMAIN:PORT. All names below it must lead to this
-    /// server. Default: localhost with the port of --listen.
+    /// Parent domain of the host names of previews: DOMAIN or DOMAIN:PORT. Its subdomains must resolve to this server.
+    /// Default: localhost with the port of --listen.
     #[arg(long, env = "SANDCRAB_PREVIEW_HOST", value_name = "HOST")]
     pub(crate) preview_host: Option<String>,
 

@@ -11,8 +11,8 @@ use crate::relay::write;
 
 /// Print changes of files in the sandbox as they happen.
 ///
-/// Each line has the time, the change and the path: create, modify, delete, move_from, move_to, attrib. A line `watching` says
-/// that changes are reported from then on; a second one, after a lost connection, and `resync`, that changes may be missing.
+/// Each line has the time, the change and the path: create, modify, delete, move_from, move_to, attrib. The line
+/// `watching` marks the start. A second `watching`, after a lost connection, or `resync` means that changes may be missing.
 /// With --json, each event is one line. Ends with Ctrl-C.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {

@@ -24,7 +24,7 @@ pub(crate) struct WriteArgs {
     /// Permission bits in octal, such as 0644.
     #[arg(short, long)]
     mode: Option<String>,
-    /// Session whose working directory relative paths are relative to.
+    /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
 }

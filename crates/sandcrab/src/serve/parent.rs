@@ -177,7 +177,7 @@ impl Parent {
             self.pause(pause).await;
             // Without a reason, the next server is the first one for the user: it prints the address.
             if self.is_announced {
-                reason = format!("the server before this one {end}");
+                reason = format!("the previous server {end}");
             } else {
                 say(WARNING, format_args!("the server {end} while it started; starting it again"));
             }

@@ -102,7 +102,7 @@ fn start_runtime() -> Result<Runtime, Failure> {
 async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) -> Result<(), Failure> {
     let Settings { server: config, token_file, .. } = settings;
     let handled = |source| Failure::Os { doing: "handle signals", source };
-    let mut stops = Stops::new().map_err(handled)?;
+    let mut stops = StopSignals::new().map_err(handled)?;
     let user = signal(SignalKind::user_defined1()).map_err(handled)?;
     let access = config.access.clone();
     let warning = compat::warning(&config);
@@ -181,13 +181,13 @@ async fn write_state(
 
 /// The signals that stop a server.
 #[derive(Debug)]
-struct Stops {
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-impl Stops {
+impl StopSignals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

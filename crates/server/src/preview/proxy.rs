@@ -64,9 +64,7 @@ async fn forward(
     refuse_loop(app, request.headers())?;
     let exposed = exposed.ok_or_else(unknown)?;
     let visit = match request.extensions().get::<Arc<Admission>>() {
-        Some(admission) => Some(admission.visit().ok_or_else(|| {
-            ApiError::too_many("connections: this one is closed before this request; connect again")
-        })?),
+        Some(admission) => Some(admission.visit().ok_or_else(ApiError::connection_limit)?),
         None => None,
     };
     let slot = slot(app, &exposed, visit)?;
@@ -138,7 +136,7 @@ fn slot(app: &App, exposed: &Exposed, visit: Option<Visit>) -> Result<Slot, ApiE
 
 /// The same for a port that is not exposed and for a wrong token, so that a client cannot tell them apart.
 fn unknown() -> ApiError {
-    ApiError::new(ErrorCode::PortNotExposed, "there is no preview at this address")
+    ApiError::new(ErrorCode::PortNotExposed, "preview not found")
         .suggest("check the address: `sandcrab expose list` shows those of this server")
 }
 

@@ -372,7 +372,7 @@ pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<BackupList
 /// Deletes a backup.
 #[utoipa::path(delete, path = "/api/backup/{id}", operation_id = "deleteBackup", tag = "backups",
     params(("id" = String, Path, description = "Id of a backup.")),
-    responses((status = 200, description = "It was deleted.", body = BackupDeleted)))]
+    responses((status = 200, description = "The backup was deleted.", body = BackupDeleted)))]
 pub(crate) async fn delete(
     State(app): State<App>,
     PathId(id): PathId,

@@ -10,11 +10,11 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use sandcrab_api::Timestamp;
 use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::search::{
     SearchCompleteEvent, SearchEvent, SearchMatch, SearchMatchEvent, SearchRequest, SearchResponse,
 };
+use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_workspace::{
     Cancel, CancelOnDrop, FileMatches, Match, Pattern, SearchError, SearchOptions, SearchReceiver,
     SearchSummary, WalkOptions,
@@ -284,7 +284,10 @@ async fn next(mut state: Streamed) -> Option<(Item, Streamed)> {
             }
             None => {
                 state.is_over = true;
-                break end_event(Err(ApiError::too_many("matches were not read in time")));
+                break end_event(Err(ApiError::new(
+                    ErrorCode::LimitExceeded,
+                    "the client did not read the matches in time; read faster, or lower maxMatches",
+                )));
             }
         }
     };

@@ -147,7 +147,7 @@ pub(crate) async fn health(PathService(handle): PathService) -> axum::Json<Servi
     })
 }
 
-/// Ends a service with everything it started. It is not started again, also not by the next server.
+/// Ends a service with everything it started. The service stays stopped, even after a restart of the server.
 #[utoipa::path(post, path = "/api/service/{id}/stop", operation_id = "stopService", tag = "services",
     params(("id" = String, Path, description = "Id of a service.")), request_body = ServiceStopRequest,
     responses((status = 200, description = "The service was stopped.", body = ServiceStopped)))]

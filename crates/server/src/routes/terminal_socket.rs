@@ -58,7 +58,7 @@ pub(crate) struct ViewerOptions {
         "clientMessage": {"$ref": "#/components/schemas/TerminalClientFrame"},
         "serverMessage": {"$ref": "#/components/schemas/TerminalFrame"},
     }))),
-    responses((status = 101, description = "The connection is a WebSocket now.")))]
+    responses((status = 101, description = "The connection was upgraded.")))]
 pub(crate) async fn open(
     State(app): State<App>,
     sandbox: Sandbox,
@@ -140,7 +140,7 @@ pub(crate) struct PtyOptions {
         "clientMessage": {"$ref": "#/components/schemas/TerminalClientFrame"},
         "serverMessage": {"$ref": "#/components/schemas/TerminalFrame"},
     }))),
-    responses((status = 101, description = "The connection is a WebSocket now.")))]
+    responses((status = 101, description = "The connection was upgraded.")))]
 pub(crate) async fn open_pty(
     State(app): State<App>,
     sandbox: Sandbox,

@@ -7,8 +7,8 @@ use axum::extract::State;
 use futures_util::stream;
 use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::watch::{
-    ChangeKind, ExpiryReason, ResyncReason, WatchCheckRequest, WatchCheckResponse, WatchEvent,
-    WatchEventEvent, WatchRequest, WatchResyncEvent, WatchStatus, WatchStoppedEvent, WatchWatchingEvent,
+    ChangeKind, ExpiryReason, ResyncReason, WatchChangeEvent, WatchCheckRequest, WatchCheckResponse,
+    WatchEvent, WatchRequest, WatchResyncEvent, WatchStartedEvent, WatchStatus, WatchStoppedEvent,
 };
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_workspace::{Change, CheckError, CheckStatus, Checks, Watch, WatchError, WatchOptions};
@@ -121,7 +121,7 @@ struct Streamed {
     /// Notified when there are events.
     woken: Arc<Notify>,
     /// The first event, until it is sent.
-    first: Option<WatchWatchingEvent>,
+    first: Option<WatchStartedEvent>,
     /// When the watch ends.
     deadline: Option<Instant>,
     is_over: bool,
@@ -155,7 +155,7 @@ pub(crate) async fn watch(
     let woken = Arc::new(Notify::new());
     let wake = Arc::clone(&woken);
     let watch = place.run_search(move || Watch::open(&path, &options, move || wake.notify_one())).await?;
-    let first = WatchWatchingEvent {
+    let first = WatchStartedEvent {
         path: given.shown(),
         watch_id: app.watches.checks.new_id(),
         timestamp: Timestamp::now(),
@@ -209,7 +209,7 @@ fn event_of(event: sandcrab_workspace::WatchEvent) -> WatchEvent {
     match event {
         sandcrab_workspace::WatchEvent::Change(Change { kind, path, is_directory, cookie }) => {
             let (path, path_base64) = convert::path(&path);
-            WatchEvent::Event(WatchEventEvent {
+            WatchEvent::Event(WatchChangeEvent {
                 event_type: event_type(kind),
                 path,
                 path_base64,

@@ -17,7 +17,7 @@ pub(super) enum Outcome {
 
 /// What follows the end of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RestartDecision {
     /// The program is started again.
     Restart {
         /// The delay.
@@ -55,15 +55,18 @@ impl Policy {
     }
 
     /// Decides what follows an execution that ran for this time, after this many restarts in a row.
-    pub(super) fn after_end(&self, outcome: Outcome, ran_for: Duration, in_a_row: u32) -> Verdict {
+    pub(super) fn after_end(&self, outcome: Outcome, ran_for: Duration, in_a_row: u32) -> RestartDecision {
         let in_a_row = if ran_for >= self.reset_after { 0 } else { in_a_row };
-        let no_restart = if outcome == Outcome::Failure { Verdict::Fail } else { Verdict::Stop };
+        let no_restart =
+            if outcome == Outcome::Failure { RestartDecision::Fail } else { RestartDecision::Stop };
         match (self.condition, outcome) {
             (_, Outcome::SessionEnded)
             | (RestartCondition::Never, _)
             | (RestartCondition::OnFailure, Outcome::Success) => no_restart,
             _ if in_a_row >= self.max_restarts => no_restart,
-            _ => Verdict::Restart { after: self.delay(in_a_row), in_a_row: in_a_row.saturating_add(1) },
+            _ => {
+                RestartDecision::Restart { after: self.delay(in_a_row), in_a_row: in_a_row.saturating_add(1) }
+            }
         }
     }
 }
@@ -88,23 +91,23 @@ mod tests {
         let policy = policy(RestartCondition::OnFailure);
         let mut in_a_row = 0;
         let mut delays = Vec::new();
-        while let Verdict::Restart { after, in_a_row: next } =
+        while let RestartDecision::Restart { after, in_a_row: next } =
             policy.after_end(Outcome::Failure, Duration::ZERO, in_a_row)
         {
             delays.push(after.as_millis());
             in_a_row = next;
         }
         assert_eq!(delays, [100, 200, 400, 800, 1000]);
-        assert_eq!(policy.after_end(Outcome::Failure, Duration::ZERO, in_a_row), Verdict::Fail);
+        assert_eq!(policy.after_end(Outcome::Failure, Duration::ZERO, in_a_row), RestartDecision::Fail);
     }
 
     #[test]
     fn a_stable_run_resets_the_count() {
         let policy = policy(RestartCondition::OnFailure);
         let stable = policy.after_end(Outcome::Failure, Duration::from_secs(60), 5);
-        assert_eq!(stable, Verdict::Restart { after: policy.backoff, in_a_row: 1 });
+        assert_eq!(stable, RestartDecision::Restart { after: policy.backoff, in_a_row: 1 });
         let unstable = policy.after_end(Outcome::Failure, Duration::from_millis(59_999), 5);
-        assert_eq!(unstable, Verdict::Fail);
+        assert_eq!(unstable, RestartDecision::Fail);
     }
 
     #[test]
@@ -112,7 +115,7 @@ mod tests {
         let policy = Policy { max_restarts: u32::MAX, ..policy(RestartCondition::Always) };
         for exponent in 0..32 {
             let verdict = policy.after_end(Outcome::Failure, Duration::ZERO, 1 << exponent);
-            let Verdict::Restart { after, in_a_row } = verdict else { panic!("{verdict:?}") };
+            let RestartDecision::Restart { after, in_a_row } = verdict else { panic!("{verdict:?}") };
             assert!(after <= policy.max_backoff);
             assert_eq!(in_a_row, (1 << exponent) + 1);
         }
@@ -123,12 +126,15 @@ mod tests {
         use Outcome::{Failure, SessionEnded, Success};
         use RestartCondition::{Always, Never, OnFailure};
         let after = |condition, outcome| policy(condition).after_end(outcome, Duration::ZERO, 0);
-        let again = Verdict::Restart { after: Duration::from_millis(100), in_a_row: 1 };
-        assert_eq!([after(Never, Success), after(Never, Failure)], [Verdict::Stop, Verdict::Fail]);
-        assert_eq!([after(OnFailure, Success), after(OnFailure, Failure)], [Verdict::Stop, again]);
+        let again = RestartDecision::Restart { after: Duration::from_millis(100), in_a_row: 1 };
+        assert_eq!(
+            [after(Never, Success), after(Never, Failure)],
+            [RestartDecision::Stop, RestartDecision::Fail]
+        );
+        assert_eq!([after(OnFailure, Success), after(OnFailure, Failure)], [RestartDecision::Stop, again]);
         assert_eq!([after(Always, Success), after(Always, Failure)], [again, again]);
         for condition in [Never, OnFailure, Always] {
-            assert_eq!(after(condition, SessionEnded), Verdict::Stop);
+            assert_eq!(after(condition, SessionEnded), RestartDecision::Stop);
         }
     }
 }

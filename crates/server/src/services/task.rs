@@ -15,7 +15,7 @@ use super::check::{Checker, Probe};
 use super::definition::{Definition, command};
 use super::ending::{AfterEnd, EndReply, PendingEnd};
 use super::health::HealthTracker;
-use super::policy::{Outcome, Verdict};
+use super::policy::{Outcome, RestartDecision};
 use super::record::{self, Phase, Record, Store};
 use super::registry::Handle;
 use super::snapshot::{Observed, elapsed, remaining, snapshot};
@@ -379,17 +379,17 @@ impl Task {
         });
         let ran_for = ran_for.unwrap_or_default();
         match self.definition.policy.after_end(outcome, ran_for, self.record.in_a_row) {
-            Verdict::Restart { after, in_a_row } => {
+            RestartDecision::Restart { after, in_a_row } => {
                 self.record.in_a_row = in_a_row;
                 let until = std::time::SystemTime::now() + after;
                 self.set_phase(Phase::Waiting { until: until.into() }).await;
             }
-            Verdict::Stop => {
+            RestartDecision::Stop => {
                 let error = (outcome == Outcome::SessionEnded).then(|| "its session was deleted".to_owned());
                 self.record.set_error(error);
                 self.set_phase(Phase::Stopped).await;
             }
-            Verdict::Fail => self.set_phase(Phase::Failed).await,
+            RestartDecision::Fail => self.set_phase(Phase::Failed).await,
         }
     }
 

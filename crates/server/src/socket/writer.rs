@@ -56,7 +56,7 @@ enum Stage {
 }
 
 /// A waiting response.
-struct Answer {
+struct PendingResponse {
     id: Arc<str>,
     status: u16,
     body: Body,
@@ -75,7 +75,7 @@ pub(super) struct Writer {
     serial: u64,
     control: VecDeque<Message>,
     errors: VecDeque<ErrorFrame>,
-    answers: VecDeque<Answer>,
+    answers: VecDeque<PendingResponse>,
     streams: SelectAll<BoxStream<'static, StreamItem>>,
     open: Option<OpenMessage>,
     /// Whether a response is next.
@@ -169,7 +169,7 @@ impl Writer {
             Content::Body(body, kind) => {
                 request.stage = Stage::Waiting;
                 let bytes = body.size_hint().exact().and_then(|size| size.try_into().ok()).unwrap_or(0);
-                self.answers.push_back(Answer { id, status, body, kind, bytes });
+                self.answers.push_back(PendingResponse { id, status, body, kind, bytes });
             }
         }
     }
@@ -305,7 +305,7 @@ impl Writer {
     }
 
     fn next_answer(&mut self) -> Option<OpenMessage> {
-        let Answer { id, status, body, kind, .. } = self.answers.pop_front()?;
+        let PendingResponse { id, status, body, kind, .. } = self.answers.pop_front()?;
         self.requests.remove(&*id);
         Some(OpenMessage::response(&id, status, body, kind))
     }

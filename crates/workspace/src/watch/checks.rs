@@ -56,14 +56,14 @@ pub enum CheckError {
 pub struct Checks {
     started_ms: u64,
     next_id: AtomicU64,
-    kept: Mutex<HashMap<Key, Kept>>,
+    kept: Mutex<HashMap<Key, VersionEntry>>,
 }
 
 /// The directory, the options, and the user and group whose permissions the watch has.
 type Key = (PathBuf, WatchOptions, u32, u32);
 
 #[derive(Debug)]
-struct Kept {
+struct VersionEntry {
     asked: Instant,
     state: Arc<Mutex<State>>,
 }
@@ -131,7 +131,7 @@ impl Checks {
         Ok(Checked { status, version })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, VersionEntry>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl Checks {
         {
             kept.remove(&oldest);
         }
-        let new = || Kept { asked: Instant::now(), state: Arc::new(Mutex::new(state)) };
+        let new = || VersionEntry { asked: Instant::now(), state: Arc::new(Mutex::new(state)) };
         Arc::clone(&kept.entry(key.clone()).or_insert_with(new).state)
     }
 

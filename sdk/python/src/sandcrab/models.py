@@ -488,11 +488,11 @@ class ShellHealth(Model):
 class SkippedFile(Model):
     code: str
     """
-    Why, for programs.
+    Error code.
     """
     message: str
     """
-    Why, for people.
+    Error message, with what to do.
     """
     path: str
     """
@@ -763,7 +763,7 @@ class WatchEventEvent(Model):
 class WatchResyncEvent(Model):
     reason: Literal["overflow", "slow_reader", "replaced"] | str
     """
-    Why.
+    Reason for the resync.
     """
     timestamp: AwareDatetime
     """
@@ -775,7 +775,7 @@ class WatchResyncEvent(Model):
 class WatchStoppedEvent(Model):
     reason: str
     """
-    Why.
+    Reason for the end of the watch.
     """
     timestamp: AwareDatetime
     """
@@ -1181,7 +1181,7 @@ class ExposePortResponse(Model):
     """
     name: str | None = None
     """
-    Name for people.
+    Display name.
     """
     port: int
     """
@@ -1220,7 +1220,7 @@ class ExposedPort(Model):
     """
     name: str | None = None
     """
-    Name for people.
+    Display name.
     """
     port: int
     """
@@ -1753,7 +1753,7 @@ class GitLog(Model):
 class GitProgressEvent(Model):
     percent: int
     """
-    How much of it is done.
+    Progress of the phase in percent.
     """
     phase: str
     """
@@ -2061,7 +2061,7 @@ class PortErrorEvent(Model):
 class PortExposedEvent(Model):
     name: str | None = None
     """
-    Name for people.
+    Display name.
     """
     port: int
     """
@@ -2136,7 +2136,7 @@ class PortReadyEvent(Model):
 class PortUnexposedEvent(Model):
     name: str | None = None
     """
-    Name for people.
+    Display name.
     """
     port: int
     """
@@ -2399,7 +2399,7 @@ class ScreenRun(Model):
     """
     text: str | None = ""
     """
-    Their text.
+    Text of the cells.
     """
     underline: bool | None = False
     """
@@ -3151,7 +3151,7 @@ class Terminal(Model):
     """
     id: str
     """
-    Its id.
+    Id of the terminal.
     """
     last_activity: Annotated[AwareDatetime, Field(alias="lastActivity")]
     """
@@ -3171,7 +3171,7 @@ class Terminal(Model):
     """
     status: Literal["running", "exited"] | str
     """
-    Its state.
+    Status of the terminal.
     """
     title: str
     """
@@ -3198,7 +3198,7 @@ class TerminalCreated(Model):
     """
     id: str
     """
-    Its id.
+    Id of the terminal.
     """
     pid: int | None = None
     """
@@ -3221,7 +3221,7 @@ class TerminalCreated(Model):
 class TerminalDeleted(Model):
     id: str
     """
-    Its id.
+    Id of the terminal.
     """
     killed: list[KilledProcess]
     """
@@ -3612,7 +3612,7 @@ class Service(Model):
     """
     name: str | None = None
     """
-    Name for people.
+    Display name.
     """
     next_restart: Annotated[AwareDatetime | None, Field(alias="nextRestart")] = None
     pid: int | None = None

@@ -32,7 +32,7 @@ enum ServiceCommand {
     Logs(logs::LogsArgs),
     /// End services with everything they started.
     ///
-    /// They are not started again, also not by the next server; `service restart` starts them.
+    /// They stay stopped, even after a restart of the server; `service restart` starts them.
     Stop(EndArgs),
     /// Restart services, and print the ids of the new executions.
     ///

@@ -61,8 +61,8 @@ struct ResizeArgs {
 
 /// Delete terminals with everything that they started, and print the processes that were ended.
 ///
-/// The record and the last screen stay, as of a terminal that has ended, until the server's retention limits remove them or
-/// the id is used again.
+/// The record and the last screen stay, as of a terminal that has ended, until a second delete, `sandcrab cleanup` or the
+/// server's retention limits remove them, or the id is used again.
 #[derive(Debug, Args)]
 struct DeleteArgs {
     /// Ids of the terminals.
@@ -100,7 +100,7 @@ async fn create(args: CreateArgs, client: &Client, output: Output) -> Result<u8,
     }
     output.line(&created.id)?;
     if !created.created {
-        output.note("it was already running; nothing was created");
+        output.note(&format!("terminal {} is already running; nothing was created", created.id));
     }
     Ok(0)
 }

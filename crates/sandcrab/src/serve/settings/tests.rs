@@ -175,7 +175,8 @@ fn table() -> String {
         let variable = option.get_env().unwrap().to_str().unwrap();
         let value = option.get_value_names().unwrap()[0].as_str();
         let help = option.get_help().unwrap().to_string().replace('|', "\\|").replace('*', "\\*");
-        writeln!(text, "| `{name}` | `{variable}` | {value} | {help} |").unwrap();
+        let key = if name == "config" { "`config` (not a key)".to_owned() } else { format!("`{name}`") };
+        writeln!(text, "| {key} | `{variable}` | {value} | {help} |").unwrap();
     }
     text
 }

@@ -84,7 +84,7 @@ pub(crate) async fn write(
 ///
 /// The root directory, the workspace, the state directory and the directories that contain them cannot be deleted.
 #[utoipa::path(post, path = "/api/delete", operation_id = "deleteFile", tag = "files", params(SessionQuery),
-    request_body = DeleteRequest, responses((status = 200, description = "It was deleted.", body = FileDone)))]
+    request_body = DeleteRequest, responses((status = 200, description = "The file or directory was deleted.", body = FileDone)))]
 pub(crate) async fn delete(
     files: Files,
     request: Json<DeleteRequest>,
@@ -99,7 +99,7 @@ pub(crate) async fn delete(
 
 /// Renames a file or directory. Equal to `move`.
 #[utoipa::path(post, path = "/api/rename", operation_id = "renameFile", tag = "files", params(SessionQuery),
-    request_body = RenameRequest, responses((status = 200, description = "It was renamed.", body = Moved)))]
+    request_body = RenameRequest, responses((status = 200, description = "The file or directory was renamed.", body = Moved)))]
 pub(crate) async fn rename_file(
     files: Files,
     request: Json<RenameRequest>,
@@ -114,7 +114,7 @@ pub(crate) async fn rename_file(
 ///
 /// A symbolic link is moved itself. The destination is replaced at once.
 #[utoipa::path(post, path = "/api/move", operation_id = "moveFile", tag = "files", params(SessionQuery),
-    request_body = TransferRequest, responses((status = 200, description = "It was moved.", body = Moved)))]
+    request_body = TransferRequest, responses((status = 200, description = "The file or directory was moved.", body = Moved)))]
 pub(crate) async fn move_file(
     files: Files,
     request: Json<TransferRequest>,
@@ -143,7 +143,7 @@ async fn transfer(
 ///
 /// Modes, times and extended attributes are kept. The copy appears when it is complete.
 #[utoipa::path(post, path = "/api/copy", operation_id = "copyFile", tag = "files", params(SessionQuery),
-    request_body = CopyRequest, responses((status = 200, description = "It was copied.", body = Moved)))]
+    request_body = CopyRequest, responses((status = 200, description = "The file or directory was copied.", body = Moved)))]
 pub(crate) async fn copy_file(
     files: Files,
     request: Json<CopyRequest>,
@@ -160,7 +160,7 @@ pub(crate) async fn copy_file(
 
 /// Creates a directory.
 #[utoipa::path(post, path = "/api/mkdir", operation_id = "createDirectory", tag = "files", params(SessionQuery),
-    request_body = MkdirRequest, responses((status = 200, description = "It was created.", body = FileDone)))]
+    request_body = MkdirRequest, responses((status = 200, description = "The directory was created.", body = FileDone)))]
 pub(crate) async fn make_directory(
     files: Files,
     request: Json<MkdirRequest>,
@@ -176,7 +176,7 @@ pub(crate) async fn make_directory(
 
 /// Changes the permission bits of a file or directory.
 #[utoipa::path(post, path = "/api/chmod", operation_id = "changeMode", tag = "files", params(SessionQuery),
-    request_body = ChmodRequest, responses((status = 200, description = "They were changed.", body = FileDone)))]
+    request_body = ChmodRequest, responses((status = 200, description = "The permission bits were changed.", body = FileDone)))]
 pub(crate) async fn change_mode(
     files: Files,
     request: Json<ChmodRequest>,

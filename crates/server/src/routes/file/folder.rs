@@ -32,7 +32,7 @@ pub(crate) struct FolderParams {
     /// How the archive is stored. Default: `tar` for a response; detected in a request.
     #[param(inline)]
     format: Option<FolderFormat>,
-    /// Session whose working directory relative paths are relative to, if `X-Session-Id` names none.
+    /// Resolve relative paths against the working directory of this session, if `X-Session-Id` names none.
     #[expect(dead_code, reason = "it is read by name")]
     session: Option<String>,
     /// Same as `session`.
@@ -77,7 +77,7 @@ pub(crate) async fn get(
     Ok((headers, body).into_response())
 }
 
-/// Replaces a folder by the content of an archive.
+/// Replaces a folder with the content of an archive.
 ///
 /// The old content is replaced at once when the archive is complete and verified. Nothing of it stays. The folder, and missing parent
 /// directories, are created. An incomplete or invalid archive changes nothing.

@@ -37,7 +37,7 @@ pub(crate) struct FileParams {
     path: Option<String>,
     /// The path in base64, instead of `path`.
     path_base64: Option<String>,
-    /// Session whose working directory relative paths are relative to, if `X-Session-Id` names none.
+    /// Resolve relative paths against the working directory of this session, if `X-Session-Id` names none.
     #[expect(dead_code, reason = "it is read by name")]
     session: Option<String>,
     /// Same as `session`.
@@ -56,7 +56,7 @@ pub(crate) struct PutParams {
     path_base64: Option<String>,
     /// Permission bits in octal, such as `0644`. Default: those of the existing file, or 0666 without the umask.
     mode: Option<String>,
-    /// Session whose working directory relative paths are relative to, if `X-Session-Id` names none.
+    /// Resolve relative paths against the working directory of this session, if `X-Session-Id` names none.
     #[expect(dead_code, reason = "it is read by name")]
     session: Option<String>,
     /// Same as `session`.
@@ -80,7 +80,7 @@ enum Opened {
         ("Range" = Option<String>, Header, description = "A single byte range: `bytes=0-99`, `bytes=100-` or `bytes=-100`."),
         ("If-Match" = Option<String>, Header, description = "Entity tags: 412 if the file has none of them."),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags: 304 if the file has one of them."),
-        ("If-Range" = Option<String>, Header, description = "Entity tag: without it, `Range` is ignored.")),
+        ("If-Range" = Option<String>, Header, description = "`Range` applies only if the file has this entity tag. Otherwise the whole file is sent.")),
     responses(
         (status = 200, description = "The bytes.", body = Vec<u8>, content_type = "application/octet-stream",
             headers(("ETag" = String, description = "Entity tag of the file."),
