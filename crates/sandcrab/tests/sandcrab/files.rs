@@ -72,6 +72,34 @@ fn files_are_copied_both_ways() {
 }
 
 #[test]
+fn options_of_copies_that_have_no_effect_are_refused() {
+    let server = TestServer::new();
+    let (local, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = |name: &str| local.path().join(name).to_str().unwrap().to_owned();
+    let there = |name: &str| format!(":{}", dir.path().join(name).display());
+    fs::write(here("file"), "x").unwrap();
+    fs::create_dir(here("folder")).unwrap();
+    fs::write(dir.path().join("file"), "x").unwrap();
+    for args in [
+        ["--mode=0600", &here("folder"), &there("new")],
+        ["--mode=0600", &there("file"), &here("new")],
+        ["--mode=0600", &there("file"), &there("new")],
+        ["--replace", &here("file"), &there("new")],
+        ["--replace", &there("file"), &here("new")],
+        ["--replace", &there("file"), &there("new")],
+    ] {
+        let refused = server.run(&[&["cp"][..], &args].concat()).with_code(2);
+        assert!(refused.stderr.contains("has no effect on"), "{args:?}: {refused:?}");
+    }
+    assert!(!local.path().join("new").exists() && !dir.path().join("new").exists());
+    server.run(&["start", "--id", "existing", "echo x"]).with_code(0);
+    let refused =
+        server.run(&["record", "--output", &here("cast"), "--term", "vt100", "existing"]).with_code(2);
+    assert!(refused.stderr.contains("have no effect"), "{refused:?}");
+    server.run(&["record", "--output", &here("cast"), "existing"]).with_code(0);
+}
+
+#[test]
 fn folders_are_copied_both_ways() {
     let server = TestServer::new();
     let (local, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
