@@ -89,7 +89,7 @@ impl Screen {
             ("charset", sets.active != sets.designated[sets.level] && !restores.charset),
             ("join", self.join > 0 && self.last_character().is_none()),
             ("margin", margin && !self.margin_is_paintable()),
-            ("cells", rows().any(|row| !is_paintable(row, self.cols))),
+            ("cells", rows().any(|row| !is_paintable(row, self.cols, &self.extras))),
             ("hidden", rows().any(|row| row.len() > self.cols) || self.alternate.max_lines > self.rows),
         ];
         let words = oddities.into_iter().filter_map(|(word, odd)| odd.then_some(word));

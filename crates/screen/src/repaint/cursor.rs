@@ -175,12 +175,16 @@ impl Screen {
             } else {
                 return None;
             };
+        // The viewer has the character set that DECRC restores, or the designated one.
+        let sets = &self.charsets;
+        let charset =
+            if buffer.saved.charset == sets.active { sets.active } else { sets.designated[sets.level] };
         let mut codes = Vec::new();
         for cell in cells {
             let mut text = String::new();
             self.push_cell(cell, &mut text);
             for character in text.chars() {
-                codes.push(self.charsets.active.unmap(u32::from(character))?);
+                codes.push(charset.unmap(u32::from(character))?);
             }
         }
         Some(LastCharacter { at, y, delete: if self.modes.insert { x - at } else { 0 }, codes })

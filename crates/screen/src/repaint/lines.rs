@@ -1,6 +1,6 @@
 //! Painting the lines of a buffer from the top to the bottom, so that the viewer's scrollback fills too.
 
-use super::row::RowPainter;
+use super::row::{RowPainter, natural_width};
 use crate::buffer::{Buffer, Saved};
 use crate::cell::{COLOR_MASK, Cell, Extended};
 use crate::row::Row;
@@ -105,6 +105,8 @@ impl RowPainter<'_> {
         let first = row.get(0);
         let natural = first.has_content()
             && first.width() > 0
+            // A combining character would join the last one of the line.
+            && natural_width(first, self.extras) > 0
             && (first.bg & COLOR_MASK == 0 || line < rows)
             && !cursor;
         // A lone half of a wide character is painted elsewhere first.

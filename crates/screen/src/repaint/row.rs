@@ -17,7 +17,7 @@ const WIDE: &str = "漢";
 #[derive(Debug)]
 pub(super) struct RowPainter<'a> {
     pub(super) out: Output<'a>,
-    extras: &'a Extras,
+    pub(super) extras: &'a Extras,
     cols: usize,
     /// Column of the viewer's cursor.
     pub(super) x: usize,
@@ -175,6 +175,11 @@ impl<'a> RowPainter<'a> {
         let next = (at + 1 < cols).then(|| row.get(at + 1));
         let spacer = next.is_some_and(Cell::is_spacer);
         match cell.width() {
+            // The column that it covers is left empty.
+            2 if is_widened(cell, self.extras) => {
+                self.go(at);
+                self.print(cell, 1);
+            }
             2 if cell.has_content() && spacer => {
                 self.go(at);
                 self.print(cell, 2);
@@ -182,11 +187,11 @@ impl<'a> RowPainter<'a> {
             2 if cell.has_content() && next.is_some_and(|next| next.width() == 1) => {
                 self.lone_wide(row, at, fill);
             }
-            1 if cell.has_content() => {
+            1 if cell.has_content() && (at == 0 || natural_width(cell, self.extras) > 0) => {
                 self.go(at);
                 self.print(cell, 1);
             }
-            0 if cell.has_content() => {
+            0 | 1 if cell.has_content() => {
                 self.go_anew(at);
                 self.print(cell, 1);
             }
@@ -286,13 +291,30 @@ fn unit_length(cell: Cell, next: Option<Cell>) -> usize {
     1 + usize::from(pair)
 }
 
+/// Number of columns of the first character of a cell, wherever it is written.
+pub(super) fn natural_width(cell: Cell, extras: &Extras) -> u32 {
+    match cell.content & CONTENT_MASK {
+        content if content & COMBINED != 0 => {
+            extras.text(content & CODE_MASK).chars().next().map_or(0, |first| width(u32::from(first)))
+        }
+        content => width(content),
+    }
+}
+
+/// Whether a character of one column became wide: a combining character that followed a wide one was joined to it,
+/// after the cursor had moved.
+fn is_widened(cell: Cell, extras: &Extras) -> bool {
+    cell.width() == 2 && cell.has_content() && natural_width(cell, extras) == 1
+}
+
 /// Whether a terminal can be made to show these cells. Others come from wrapping lines anew at a narrower margin.
-pub(crate) fn is_paintable(row: &Row, cols: usize) -> bool {
+pub(crate) fn is_paintable(row: &Row, cols: usize, extras: &Extras) -> bool {
     (0..cols).all(|at| {
         let (cell, next) = (row.get(at), (at + 1 < cols).then(|| row.get(at + 1)));
         let before = at.checked_sub(1).map(|before| row.get(before));
         let empty = |cell: Cell| !cell.has_content() && cell.width() == 1;
         match cell.width() {
+            2 if is_widened(cell, extras) => false,
             // Cut at the margin, or before a character that came later.
             2 => cell.has_content() && next.is_some_and(|next| next.is_spacer() || next.width() == 1),
             0 if cell.is_spacer() => match before {
@@ -300,6 +322,8 @@ pub(crate) fn is_paintable(row: &Row, cols: usize) -> bool {
                 Some(before) => is_plain_blank(before) && (at + 1 < cols || at >= 2),
                 None => false,
             },
+            // A combining character that was written into the first column, and moved.
+            1 if at > 0 && cell.has_content() && natural_width(cell, extras) == 0 => false,
             // The rows that consist of such cells alone have no place to begin.
             _ => {
                 !(at == 0
