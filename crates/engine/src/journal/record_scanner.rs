@@ -223,7 +223,7 @@ impl RecordScanner {
             if let Some(record) = self.record_in_segment()? {
                 return Ok(Some(record));
             }
-            if !self.go_on(range)? {
+            if !self.resume(range)? {
                 return Ok(None);
             }
         }
@@ -280,7 +280,7 @@ impl RecordScanner {
     }
 
     /// Goes to the next segment that exists; false if there is none.
-    fn go_on(&mut self, mut range: Range) -> Result<bool, JournalError> {
+    fn resume(&mut self, mut range: Range) -> Result<bool, JournalError> {
         for attempt in 0..MAX_RETRIES {
             let next = self.header.segment + 1;
             let next = if next < self.layout.head_segments { next } else { next.max(range.oldest) };

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_for_an_attached_reader_and_not_for_ever_for_another() {
+    fn waits_only_for_an_attached_reader() {
         let start = Instant::now();
         let later = |seconds: u64| start + Duration::from_secs(seconds);
         let mut gate = ReaderGate::new(start);

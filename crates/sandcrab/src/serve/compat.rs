@@ -21,7 +21,7 @@ impl CompatMode {
         let Self::SandboxSdk = self;
         ServeArgs {
             listen: Some("0.0.0.0:3000".to_owned()),
-            // A token file is a wish for a token.
+            // A token file means that a token is required.
             no_auth: given.token_file.is_none().then_some(true),
             trust_network: Some(true),
             log: variable("SANDBOX_LOG_LEVEL").filter(|level| LOG_LEVELS.contains(&level.as_str())),

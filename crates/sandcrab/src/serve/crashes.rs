@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_now_and_then_is_always_forgiven() {
+    fn rare_crashes_reset_the_count() {
         let (mut crashes, start) = (Crashes::default(), Instant::now());
         for minute in 0..100 {
             assert_eq!(crashes.count(start + minute * WINDOW), Some(Duration::ZERO));

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
+use super::message::{ERROR, print_message};
 use super::parent::End;
-use super::say::{ERROR, say};
 use crate::exit_code;
 
 /// How long the program has to end after SIGTERM when the server has ended.
@@ -43,7 +43,7 @@ impl MainProgram {
         match Command::new(program).args(args).spawn() {
             Ok(child) => self.pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw),
             Err(error) => {
-                say(ERROR, format_args!("failed to start {}: {error}", program.display()));
+                print_message(ERROR, format_args!("failed to start {}: {error}", program.display()));
                 self.failed = Some(match error.kind() {
                     io::ErrorKind::NotFound => exit_code::NOT_FOUND,
                     io::ErrorKind::PermissionDenied => exit_code::NOT_EXECUTABLE,
@@ -61,7 +61,7 @@ impl MainProgram {
         self.pid = None;
         let end = End(status);
         if end.code() != 0 && !is_stopping {
-            say(ERROR, format_args!("the main program {end}"));
+            print_message(ERROR, format_args!("the main program {end}"));
             self.failed = Some(end.code());
         }
     }

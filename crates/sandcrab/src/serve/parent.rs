@@ -17,7 +17,7 @@ use super::CANNOT_RUN;
 use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::lifeline::{self, LISTENING, Lifeline, Message, SERVER};
 use super::main_program::{MainProgram, STOP_GRACE};
-use super::say::{ERROR, WARNING, say};
+use super::message::{ERROR, WARNING, print_message};
 use crate::end_signals::ignored_signals;
 
 /// The exit code of a server that failed with an error message.
@@ -30,7 +30,7 @@ pub(crate) fn run(command: Vec<OsString>) -> ExitCode {
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            say(ERROR, format_args!("failed to start the server: {error}"));
+            print_message(ERROR, format_args!("failed to start the server: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -163,7 +163,7 @@ impl Parent {
             }
             self.failed_starts = 0;
             let Some(pause) = self.crashes.count(Instant::now()) else {
-                say(
+                print_message(
                     ERROR,
                     format_args!(
                         "the server {end}, for the {TOO_MANY}th time within a minute; giving up. Running commands continue, \
@@ -179,7 +179,7 @@ impl Parent {
             if self.is_announced {
                 reason = format!("the previous server {end}");
             } else {
-                say(WARNING, format_args!("the server {end} while it started; starting it again"));
+                print_message(WARNING, format_args!("the server {end} while it started; starting it again"));
             }
         }
     }
@@ -188,12 +188,12 @@ impl Parent {
     /// false after a stop signal.
     async fn try_later(&mut self, why: fmt::Arguments<'_>) -> bool {
         if self.stop_signal.is_some() {
-            say(ERROR, format_args!("{why}; giving up because of a stop signal"));
+            print_message(ERROR, format_args!("{why}; giving up because of a stop signal"));
             return false;
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failed_starts)).min(LONGEST_PAUSE);
         self.failed_starts += 1;
-        say(WARNING, format_args!("{why}; trying again in {pause:?}"));
+        print_message(WARNING, format_args!("{why}; trying again in {pause:?}"));
         self.pause(pause).await;
         true
     }

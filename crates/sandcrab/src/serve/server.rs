@@ -18,7 +18,7 @@ use super::CANNOT_RUN;
 use super::compat;
 use super::lifeline::{self, LISTENING, Lifeline, Message, SOCKET};
 use super::mcp;
-use super::say::{ERROR, say};
+use super::message::{ERROR, print_message};
 use super::settings::{Settings, SettingsError, unknown_variables};
 use super::{log, start_lines};
 use crate::address_file::AddressFile;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: ServeArgs) -> ExitCode {
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(ERROR, format_args!("{failure}"));
+            print_message(ERROR, format_args!("{failure}"));
             ExitCode::from(failure.code())
         }
     }
@@ -95,7 +95,7 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
 fn start_runtime() -> Result<Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get));
-    let runtime = runtime::start(&mut builder, 1, || say(ERROR, format_args!("{NO_THREAD}")));
+    let runtime = runtime::start(&mut builder, 1, || print_message(ERROR, format_args!("{NO_THREAD}")));
     runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })
 }
 

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_of_a_request_is_told() {
+    fn forwarding_headers_are_set() {
         let headers = changed(
             &[
                 ("host", "x"),

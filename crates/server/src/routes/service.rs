@@ -181,7 +181,7 @@ async fn end(
     grace_ms: Option<u64>,
 ) -> Result<axum::Json<ServiceStopped>, ApiError> {
     app.check_open()?;
-    let (signal, grace) = how(signal, grace_ms)?;
+    let (signal, grace) = stop_options(signal, grace_ms)?;
     let (killed, survivors) = convert::killed(handle.end(then, signal, grace).await?);
     Ok(axum::Json(ServiceStopped {
         success: survivors.is_empty(),
@@ -193,7 +193,7 @@ async fn end(
 }
 
 /// The signal and the grace period of a request.
-fn how(signal: Option<&str>, grace_ms: Option<u64>) -> Result<(i32, Duration), ApiError> {
+fn stop_options(signal: Option<&str>, grace_ms: Option<u64>) -> Result<(i32, Duration), ApiError> {
     let signal = signal.map_or(Ok(signal::TERM), signal::from_text)?;
     let grace = grace_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
     if grace > MAX_GRACE {
@@ -214,7 +214,7 @@ pub(crate) async fn restart(
     Json { value: request, .. }: Json<ServiceStopRequest>,
 ) -> Result<axum::Json<ServiceStarted>, ApiError> {
     app.check_open()?;
-    let (signal, grace) = how(request.signal.as_deref(), request.grace_ms)?;
+    let (signal, grace) = stop_options(request.signal.as_deref(), request.grace_ms)?;
     handle.end(AfterEnd::Restart, signal, grace).await?;
     Ok(axum::Json(started(&handle.snapshot())))
 }

@@ -228,7 +228,7 @@ impl Writer {
         }
     }
 
-    /// Writes what there is; ready when the socket has taken all of it.
+    /// Writes pending messages. Ready when the socket has taken all of them.
     fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ending>> {
         let gone = |_| Ending::Gone;
         loop {

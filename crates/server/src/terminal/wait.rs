@@ -112,7 +112,7 @@ fn is_change(shown: &mut Option<u64>, digest: u64) -> bool {
     shown.replace(digest) != Some(digest)
 }
 
-/// Reads all of the screen, and lets go of it. A large one would hold up other clients.
+/// Reads the whole screen and releases it. A large one is read on another thread, because it would delay other clients.
 async fn read<T: Send + 'static>(screen: ScreenGuard, read: fn(&Screen) -> T) -> T {
     if is_quick_size(screen.emulator().size()) {
         return read(&screen.emulator().screen);

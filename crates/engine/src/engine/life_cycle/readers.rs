@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_look_on_the_latest_counts_until_it_has_gone() {
+    fn latest_observer_counts_until_it_detaches() {
         let mut readers = Readers::default();
         readers.attach(Viewer, 10, 100).unwrap();
         let (key, _) = readers.attach(Viewer, 90, 100).unwrap();

@@ -32,7 +32,7 @@ alone! {
         }
     }
 
-    fn a_command_cannot_hold_its_cgroup_hostage() {
+    fn command_cannot_block_the_removal_of_its_cgroup() {
         let nonce = Nonce::random();
         each_cgroup(nonce, |name, cgroup| {
             let Some(directory) = cgroup.and_then(Cgroup::kill_directory) else { return };

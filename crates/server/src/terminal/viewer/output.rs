@@ -216,7 +216,7 @@ impl Output {
         end.is_ok_and(|end| end.saturating_sub(follower.cursor()) > MAX_BEHIND_BYTES)
     }
 
-    /// Lets go of the record: its id may be used again.
+    /// Releases the record: its id may be used again.
     fn finish(&mut self) {
         if let Some(follower) = &mut self.follower {
             follower.finish();

@@ -11,6 +11,6 @@ pub(super) const ERROR: &str = "error";
 pub(super) const WARNING: &str = "warning";
 
 /// Prints a message on standard error, which may be closed.
-pub(super) fn say(word: &str, text: fmt::Arguments<'_>) {
+pub(super) fn print_message(word: &str, text: fmt::Arguments<'_>) {
     drop(writeln!(io::stderr(), "{word}: {}", without_error_number(text.to_string())));
 }
