@@ -31,6 +31,7 @@ mod copy;
 mod error;
 mod find;
 mod identity;
+mod ignore_rules;
 mod list;
 mod mime;
 mod modify;
@@ -58,6 +59,7 @@ pub use archive::{
 pub use error::{FileError, FileErrorKind};
 pub use find::{FindOptions, Found, MAX_FOUND_PATHS, find};
 pub use identity::Identity;
+pub use ignore_rules::{MAX_IGNORE_BYTES, MAX_IGNORE_LINES};
 pub use list::{DEFAULT_LISTED, Entry, ListOptions, Listed, MAX_LISTED, list};
 pub use mime::{DETECTION_BYTES, FileKind};
 pub use modify::{chmod, mkdir};

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ignore::WalkBuilder;
-use ignore::overrides::OverrideBuilder;
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::{DirEntry, Match, WalkBuilder};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::ignore_rules::{IgnoreFiles, IgnoreRules};
 use crate::search::SearchError;
 
 /// Maximum number of globs of one walk.
@@ -39,26 +40,19 @@ impl Default for WalkOptions {
 impl WalkOptions {
     /// A walk of `root`. Symbolic links are not followed, except `root` itself.
     pub(crate) fn walk(&self, root: &Path) -> Result<WalkBuilder, SearchError> {
+        let filter = Filter {
+            overrides: self.overrides(root)?,
+            rules: self.respects_ignore_files.then(|| IgnoreRules::new(root, IgnoreFiles::All)),
+            visits_hidden: self.visits_hidden,
+        };
         let mut builder = WalkBuilder::new(root);
-        builder
-            .hidden(!self.visits_hidden)
-            .parents(self.respects_ignore_files)
-            .ignore(self.respects_ignore_files)
-            .git_ignore(self.respects_ignore_files)
-            .git_exclude(self.respects_ignore_files)
-            // It belongs to the user of the server.
-            .git_global(false)
-            // The working directory of the server has no meaning for the walk.
-            .current_dir(root)
-            .follow_links(false);
-        if !self.globs.is_empty() {
-            builder.overrides(self.overrides(root)?);
-        }
+        // The filter does the same, and reads ignore files with a limit.
+        builder.standard_filters(false).follow_links(false).filter_entry(move |entry| filter.visits(entry));
         Ok(builder)
     }
 
     /// The globs, relative to `root`.
-    pub(crate) fn overrides(&self, root: &Path) -> Result<ignore::overrides::Override, SearchError> {
+    pub(crate) fn overrides(&self, root: &Path) -> Result<Override, SearchError> {
         if self.globs.len() > MAX_GLOBS {
             let why = format!("{} globs given; at most {MAX_GLOBS} are allowed", self.globs.len());
             return Err(SearchError::InvalidGlob(why));
@@ -69,6 +63,29 @@ impl WalkOptions {
             builder.add(glob).map_err(|e| SearchError::InvalidGlob(e.to_string()))?;
         }
         builder.build().map_err(|e| SearchError::InvalidGlob(e.to_string()))
+    }
+}
+
+/// Decides which entries a walk visits.
+#[derive(Debug)]
+struct Filter {
+    overrides: Override,
+    rules: Option<IgnoreRules>,
+    visits_hidden: bool,
+}
+
+impl Filter {
+    /// Globs win over ignore rules, which win over the dot of a hidden name.
+    fn visits(&self, entry: &DirEntry) -> bool {
+        let is_directory = entry.file_type().is_some_and(|found| found.is_dir());
+        let rules =
+            || self.rules.as_ref().map_or(Match::None, |rules| rules.matched(entry.path(), is_directory));
+        let globs = self.overrides.matched(entry.path(), is_directory).map(drop);
+        match if globs.is_none() { rules() } else { globs } {
+            Match::Ignore(()) => false,
+            Match::Whitelist(()) => true,
+            Match::None => self.visits_hidden || !entry.file_name().as_encoded_bytes().starts_with(b"."),
+        }
     }
 }
 

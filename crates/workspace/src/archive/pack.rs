@@ -24,6 +24,7 @@ use super::error::ArchiveError;
 use super::sparse::{Segment, segments};
 use super::write::{end, has_large_extension, pad, write_header};
 use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::ignore_rules::{IgnoreFiles, IgnoreRules};
 use crate::walk::{Cancel, check_glob};
 use crate::write::is_temporary;
 
@@ -145,14 +146,9 @@ fn excludes(root: &Path, rules: &[String]) -> Result<Gitignore, ArchiveError> {
 fn walk(root: &Path, options: &PackOptions, excludes: Gitignore) -> WalkBuilder {
     let mut builder = WalkBuilder::new(root);
     let left_out: Vec<_> = options.left_out.iter().filter_map(|path| identity(path)).collect();
+    let rules = options.respects_gitignore.then(|| IgnoreRules::new(root, IgnoreFiles::Git));
     builder
-        .hidden(false)
-        .parents(options.respects_gitignore)
-        .git_ignore(options.respects_gitignore)
-        .git_exclude(options.respects_gitignore)
-        .git_global(false)
-        .ignore(false)
-        .current_dir(root)
+        .standard_filters(false)
         .follow_links(false)
         .same_file_system(true)
         .sort_by_file_name(Ord::cmp)
@@ -161,6 +157,9 @@ fn walk(root: &Path, options: &PackOptions, excludes: Gitignore) -> WalkBuilder 
             entry.depth() == 0
                 || !(is_temporary(entry.file_name())
                     || excludes.matched(entry.path(), is_directory).is_ignore()
+                    || rules
+                        .as_ref()
+                        .is_some_and(|rules| rules.matched(entry.path(), is_directory).is_ignore())
                     || (is_directory
                         && identity(entry.path()).is_some_and(|found| left_out.contains(&found))))
         });

@@ -135,7 +135,7 @@ fn check_threads(count: usize) -> std::io::Result<()> {
 pub fn check_search(path: &Path, options: &SearchOptions) -> Result<(), SearchError> {
     let root = root_of(path)?;
     options.pattern.line_matcher()?;
-    options.walk.walk(&root)?;
+    options.walk.overrides(&root)?;
     Ok(())
 }
 
