@@ -3,6 +3,7 @@
 //! The execution of a clone has a note, and its temporary directory a record. If the server is killed, the next one ends
 //! the clone and removes the directory.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ use crate::note::{self, ExecutionNote};
 
 /// Maximum size of standard error that is kept for a failure.
 const MAX_ERROR_BYTES: usize = 64 << 10;
+/// Maximum size of the file that names the current branch.
+const MAX_HEAD_BYTES: u64 = 4096;
 const SIGKILL: i32 = 9;
 
 /// A clone that is to be made.
@@ -55,9 +58,8 @@ impl CloneOperation {
             tracing::warn!(%error, "a failed clone could not be removed");
         }
         result?;
-        let head = self.target.join(".git/HEAD");
-        let head = self.place.run_step(move || Ok(std::fs::read_to_string(head).unwrap_or_default())).await?;
-        let branch = head.trim_end().strip_prefix("ref: refs/heads/").map(ToOwned::to_owned);
+        let target = self.target.clone();
+        let branch = self.place.run_step(move || Ok(current_branch(&target))).await?;
         Ok(branch.or(self.branch).unwrap_or_else(|| "HEAD".into()))
     }
 
@@ -73,6 +75,14 @@ impl CloneOperation {
         let end = execution.wait().await?;
         self.git.check("clone", &end, &stderr, &[])
     }
+}
+
+/// The branch that is checked out. A hook of the clone may have replaced the file that names it.
+fn current_branch(clone: &Path) -> Option<String> {
+    let mut reserve = |_| Ok::<(), Infallible>(());
+    let head = sandcrab_workspace::read(&clone.join(".git/HEAD"), MAX_HEAD_BYTES, false, &mut reserve);
+    let head = String::from_utf8(head.ok()?.ok()?.bytes).ok()?;
+    head.trim_end().strip_prefix("ref: refs/heads/").map(ToOwned::to_owned)
 }
 
 /// Follows standard error to its end. Returns the last part of it.
@@ -107,5 +117,40 @@ pub(crate) async fn end_interrupted(app: &App) {
             drop(execution.kill(SIGKILL, std::time::Duration::ZERO).await);
             drop(execution.wait().await);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn branch_is_read_from_a_small_regular_file_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = folder.path().join(".git/HEAD");
+        fs::create_dir(folder.path().join(".git")).unwrap();
+        let branch = || {
+            let (done, ended) = mpsc::channel();
+            let clone = folder.path().to_owned();
+            // A read that blocks cannot be ended.
+            std::thread::spawn(move || drop(done.send(current_branch(&clone))));
+            ended.recv_timeout(Duration::from_secs(30)).unwrap()
+        };
+        assert_eq!(branch(), None);
+        fs::write(&head, "ref: refs/heads/a/b\n").unwrap();
+        assert_eq!(branch().as_deref(), Some("a/b"));
+        fs::write(&head, format!("ref: refs/heads/{}\n", "x".repeat(5_000))).unwrap();
+        assert_eq!(branch(), None);
+        fs::remove_file(&head).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &head).unwrap();
+        assert_eq!(branch(), None);
+        fs::remove_file(&head).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&head).status().unwrap();
+        assert!(made.success());
+        assert_eq!(branch(), None);
     }
 }
