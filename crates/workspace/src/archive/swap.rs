@@ -19,6 +19,7 @@ use super::attributes::with_write_permission;
 use crate::copy::{Attributes, copy_tree};
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::remove::discard_tree;
+use crate::write::is_temporary;
 
 /// The new content, in the temporary directory.
 pub(crate) const NEW: &str = "new";
@@ -95,7 +96,7 @@ impl<'a> Swap<'a> {
 
     /// `between` runs when the directory was found to be empty.
     fn fill(&mut self, between: impl FnOnce()) -> Result<(), FileError> {
-        if !self.names(self.target)?.is_empty() {
+        if !self.names_of_target()?.is_empty() {
             return Err(FileError::new(FileErrorKind::NotEmpty, self.target));
         }
         self.begin()?;
@@ -110,7 +111,7 @@ impl<'a> Swap<'a> {
 
     fn fill_in(&mut self) -> Result<(), FileError> {
         let new = self.at(NEW);
-        for name in self.names(&new)? {
+        for name in names(&new)? {
             let to = self.target.join(&name);
             rename(&new.join(&name), &to).at(&to)?;
             self.placed.push(name);
@@ -146,20 +147,15 @@ impl<'a> Swap<'a> {
         self.temporary.join(name)
     }
 
-    /// The names in a directory, without the temporary directory.
-    fn names(&self, directory: &Path) -> Result<Vec<OsString>, FileError> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(directory).at(directory)? {
-            let entry = entry.at(directory)?;
-            if entry.path() != self.temporary {
-                names.push(entry.file_name());
-            }
-        }
+    /// The names in the target, without temporary ones: those of this swap, and of operations that are under way.
+    fn names_of_target(&self) -> Result<Vec<OsString>, FileError> {
+        let mut names = names(self.target)?;
+        names.retain(|name| !is_temporary(name) && self.target.join(name) != self.temporary);
         Ok(names)
     }
 
     fn move_out(&self) -> Result<(), FileError> {
-        for name in self.names(self.target)? {
+        for name in self.names_of_target()? {
             let (from, to) = (self.target.join(&name), self.at(OLD).join(&name));
             match rename(&from, &to) {
                 // A directory of a lower layer of an overlay. The copy is complete before anything is deleted.
@@ -179,7 +175,7 @@ impl<'a> Swap<'a> {
 
     fn move_in(&mut self) -> Result<(), FileError> {
         let new = self.at(NEW);
-        for name in self.names(&new)? {
+        for name in names(&new)? {
             self.put(&new, &name)?;
             self.placed.push(name);
         }
@@ -190,7 +186,7 @@ impl<'a> Swap<'a> {
     fn put_back(&mut self) -> Result<(), FileError> {
         let old = self.at(OLD);
         let mut result = Ok(());
-        for name in self.names(&old)? {
+        for name in names(&old)? {
             if let Err(e) = self.put(&old, &name) {
                 result = Err(e);
             }
@@ -229,6 +225,12 @@ impl<'a> Swap<'a> {
             }
         }
     }
+}
+
+/// The names in a directory.
+fn names(directory: &Path) -> Result<Vec<OsString>, FileError> {
+    let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry.at(directory)?.file_name());
+    fs::read_dir(directory).at(directory)?.map(name).collect()
 }
 
 /// Renames without replacing anything.

@@ -11,7 +11,7 @@ use super::{Record, Records};
 use crate::archive::{NEW, fill};
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::remove::discard_tree;
-use crate::write::temporary_name;
+use crate::write::{is_temporary, temporary_name};
 
 /// A directory that is made under a temporary name, and gets its own name when it is complete.
 ///
@@ -29,17 +29,18 @@ pub struct Staging {
 impl Staging {
     /// Chooses a temporary name for a directory, and records it. The target must not exist, or be an empty directory.
     pub fn new(target: &Path, records: &Records) -> Result<Self, FileError> {
-        match fs::symlink_metadata(target) {
+        let exists = match fs::symlink_metadata(target) {
             Ok(found) if !found.is_dir() => return Err(FileError::new(FileErrorKind::Exists, target)),
-            Ok(_) if fs::read_dir(target).at(target)?.next().is_some() => {
+            Ok(_) if !is_empty(target).at(target)? => {
                 return Err(FileError::new(FileErrorKind::NotEmpty, target));
             }
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Ok(_) => true,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
             Err(e) => return Err(FileError::of(target, e)),
-        }
-        // On the file system of the target, and without directories that would have to be removed.
-        let existing = target.ancestors().skip(1).find(|ancestor| ancestor.is_dir());
+        };
+        // In the target: it may be a mount point, or its parent directory may be one that the user may not change. Else on
+        // the file system of the target, and without directories that would have to be removed.
+        let existing = target.ancestors().skip(usize::from(!exists)).find(|ancestor| ancestor.is_dir());
         let Some(existing) = existing else {
             return Err(FileError::new(FileErrorKind::NotDirectory, target));
         };
@@ -58,13 +59,17 @@ impl Staging {
     /// content. If the process is killed meanwhile, the next one completes it. If this fails, the temporary directory stays.
     pub fn finish(&mut self) -> Result<(), FileError> {
         let Self { target, temporary, content, .. } = &*self;
-        let Some(parent) = target.parent() else { return Err(FileError::new(FileErrorKind::Exists, target)) };
-        fs::create_dir_all(parent).at(parent)?;
-        match renameat_with(CWD, content, CWD, target, RenameFlags::NOREPLACE) {
-            // The file system may not support the flag.
-            Err(Errno::EXIST | Errno::INVAL) if target.is_dir() => fill(temporary, target)?,
-            Err(Errno::INVAL) => fs::rename(content, target).at(target)?,
-            renamed => renamed.at(target)?,
+        if temporary.parent() == Some(target) {
+            fill(temporary, target)?;
+        } else {
+            let parent = target.parent().ok_or_else(|| FileError::new(FileErrorKind::Exists, target))?;
+            fs::create_dir_all(parent).at(parent)?;
+            match renameat_with(CWD, content, CWD, target, RenameFlags::NOREPLACE) {
+                // The file system may not support the flag.
+                Err(Errno::EXIST | Errno::INVAL) if target.is_dir() => fill(temporary, target)?,
+                Err(Errno::INVAL) => fs::rename(content, target).at(target)?,
+                renamed => renamed.at(target)?,
+            }
         }
         // The record stays if it cannot be removed.
         drop(self.discard());
@@ -77,6 +82,16 @@ impl Staging {
         self.record = None;
         Ok(())
     }
+}
+
+/// Whether a directory contains at most temporary files of this program.
+fn is_empty(directory: &Path) -> std::io::Result<bool> {
+    for entry in fs::read_dir(directory)? {
+        if !is_temporary(&entry?.file_name()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Drop for Staging {
@@ -133,6 +148,26 @@ mod tests {
         assert!(target.join("file").exists() && target.join(".git").exists() && !staging.temporary.exists());
         // A process in the directory is still in it.
         assert_eq!(fs::metadata(&target).unwrap().ino(), before);
+    }
+
+    /// The parent directory may be on another file system, or one that the user may not change.
+    #[test]
+    fn existing_directory_is_filled_from_inside() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let mut both = [(); 2].map(|()| Staging::new(&target, &Records::none()).unwrap());
+        for staging in &both {
+            assert!(staging.content().starts_with(&target));
+            fs::create_dir(staging.content()).unwrap();
+            fs::write(staging.content().join("file"), "x").unwrap();
+        }
+        both[0].finish().unwrap();
+        assert_eq!(both[1].finish().unwrap_err().kind, FileErrorKind::NotEmpty);
+        both[1].discard().unwrap();
+        let names: Vec<_> = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["file"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
