@@ -156,11 +156,14 @@ impl Leftover {
     }
 
     /// Removes the file, or the directory with its content, as the user that created it. A folder whose entries were being
-    /// replaced is completed, or is as before. It is forgotten in any case.
-    pub fn remove(self) -> Result<(), FileError> {
-        let removed = self.identity.run(|| crate::archive::recover(&self.path));
-        drop(self.record);
-        removed.at(&self.path)?
+    /// replaced is completed, or is as before. After an error the record stays, because the directory may contain the only
+    /// copy of entries of the folder. The next process tries again.
+    pub fn remove(mut self) -> Result<(), FileError> {
+        let removed = self.identity.run(|| crate::archive::recover(&self.path)).at(&self.path).flatten();
+        if removed.is_err() {
+            self.record.keep();
+        }
+        removed
     }
 }
 
@@ -254,6 +257,28 @@ mod tests {
         assert!(Records::open(&at("staged")).unwrap().1.is_empty());
     }
 
+    /// Entries of a folder are in the temporary directory, and cannot be put back yet.
+    #[test]
+    fn failed_recovery_is_tried_again_by_the_next_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let temporary = at(".sandcrab-1.tmp");
+        let leftovers = || Records::open(&at("staged")).unwrap().1;
+        let (records, _) = Records::open(&at("staged")).unwrap();
+        std::mem::forget(records.add(&temporary).unwrap());
+        fs::create_dir_all(temporary.join("old/directory")).unwrap();
+        std::os::unix::fs::symlink(at("target"), temporary.join(".sandcrab-swap-target")).unwrap();
+        for _ in 0..2 {
+            let [leftover] = <[_; 1]>::try_from(leftovers()).unwrap();
+            assert_eq!(leftover.remove().unwrap_err().kind, FileErrorKind::NotFound);
+            assert!(temporary.join("old/directory").exists());
+        }
+        fs::create_dir(at("target")).unwrap();
+        leftovers().into_iter().for_each(|leftover| leftover.remove().unwrap());
+        assert!(at("target/directory").exists() && !temporary.exists());
+        assert!(leftovers().is_empty());
+    }
+
     #[test]
     fn number_of_records_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
@@ -286,5 +311,6 @@ mod tests {
             Records::open(&at("staged")).unwrap().1.into_iter().map(Leftover::remove).collect();
         assert_eq!(removed[0].as_ref().unwrap_err().kind, FileErrorKind::PermissionDenied);
         assert!(removed[1].is_ok() && own.exists() && !others.exists());
+        assert_eq!(Records::open(&at("staged")).unwrap().1.len(), 1);
     }
 }
