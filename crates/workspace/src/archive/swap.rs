@@ -19,7 +19,7 @@ use super::attributes::with_write_permission;
 use crate::copy::{Attributes, copy_tree};
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::remove::discard_tree;
-use crate::write::is_temporary;
+use crate::write::{PathLocks, is_temporary};
 
 /// The new content, in the temporary directory.
 pub(crate) const NEW: &str = "new";
@@ -40,6 +40,9 @@ const DONE: &str = "done";
 /// How often a program may create an entry that is in the way, or remove one.
 pub(super) const MAX_TRIES: u32 = 1_000;
 
+/// Held by a swap, so that of two archives for one directory, the content of one stays, and not a mixture.
+static SWAPS: PathLocks = PathLocks::new();
+
 /// The two directories of a swap.
 struct Swap<'a> {
     temporary: &'a Path,
@@ -53,12 +56,14 @@ struct Swap<'a> {
 /// Replaces the entries of `target` by those of `new` in `temporary`. After an error, the old ones are back, or in the
 /// temporary directory.
 pub(super) fn swap(temporary: &Path, target: &Path) -> Result<(), FileError> {
+    let _other = SWAPS.lock(target);
     Swap::new(temporary, target).run(|| {})
 }
 
 /// Moves the entries of `new` in `temporary` to an empty directory. After an error, they are in `new`. Nothing that a
 /// program has created in the directory is replaced, except by [`recover`].
 pub(crate) fn fill(temporary: &Path, target: &Path) -> Result<(), FileError> {
+    let _other = SWAPS.lock(target);
     Swap::new(temporary, target).fill(|| {})
 }
 
@@ -309,6 +314,40 @@ mod tests {
         let expected = [file("a", "old"), ("d".to_owned(), None), file("log", "old")];
         assert_eq!(content(folder.path()), expected);
         assert_eq!(fs::read_dir(folder.path().join("d")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn temporary_files_of_other_operations_stay() {
+        let (folder, temporary) = staged();
+        let other = folder.path().join(".sandcrab-2.tmp");
+        fs::create_dir_all(other.join(NEW)).unwrap();
+        swap(&temporary, folder.path()).unwrap();
+        assert!(other.join(NEW).exists());
+    }
+
+    /// Several restores of one directory: in the end it has the content of one of them.
+    #[test]
+    fn concurrent_swaps_of_one_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let target = folder.path();
+                scope.spawn(move || {
+                    for turn in 0..20 {
+                        let temporary = target.join(format!(".sandcrab-{writer}-{turn}.tmp"));
+                        fs::create_dir_all(temporary.join(NEW)).unwrap();
+                        for name in 0..10 {
+                            fs::write(temporary.join(NEW).join(format!("{writer}-{name}")), "").unwrap();
+                        }
+                        swap(&temporary, target).unwrap();
+                        discard_tree(&temporary).unwrap();
+                    }
+                });
+            }
+        });
+        let found = content(folder.path());
+        assert_eq!(found.len(), 10, "{found:?}");
+        assert!(found.iter().all(|(name, _)| name.split('-').next() == found[0].0.split('-').next()));
     }
 
     /// An empty target, and a temporary directory beside it with new entries.

@@ -2,6 +2,7 @@
 
 mod condition;
 mod in_place;
+mod path_locks;
 mod preserve;
 mod temporary;
 
@@ -11,7 +12,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -22,6 +22,7 @@ use crate::staging::Records;
 use crate::stat::etag;
 
 pub use condition::{Condition, Tags};
+pub(crate) use path_locks::PathLocks;
 pub(crate) use preserve::copy_xattrs;
 use temporary::{Place, Temporary};
 pub(crate) use temporary::{is_temporary, temporary_name};
@@ -29,11 +30,8 @@ pub(crate) use temporary::{is_temporary, temporary_name};
 /// Maximum number of symbolic links on the way to a file that does not exist, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Number of locks of commits. Two paths may share one.
-const LOCKS: usize = 64;
-
 /// Held by a commit while it checks its condition and renames, so that of two writers with the same condition one fails.
-static COMMITS: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
+static COMMITS: PathLocks = PathLocks::new();
 
 /// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +141,7 @@ impl Replacement {
         let mut temporary = match destination {
             Destination::Temporary(temporary) => temporary,
             Destination::Target { file, content } => {
-                let _lock = lock(&target);
+                let _lock = COMMITS.lock(&target);
                 let now = existing(&target)?;
                 condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
                 in_place::copy(&content, &file).at(&shown)?;
@@ -159,7 +157,7 @@ impl Replacement {
         }
         temporary.file.sync_all().at(&shown)?;
         let name = target.file_name().ok_or_else(|| FileError::new(FileErrorKind::IsDirectory, &shown))?;
-        let lock = lock(&target);
+        let lock = COMMITS.lock(&target);
         let now = existing(&target)?;
         condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
         let path = target.parent().unwrap_or(Path::new("/"));
@@ -180,12 +178,6 @@ impl Replacement {
         sync_directory(target.parent());
         saved(&temporary.file, true)
     }
-}
-
-fn lock(target: &Path) -> std::sync::MutexGuard<'static, ()> {
-    let bytes = target.as_os_str().as_bytes();
-    let hash = bytes.iter().fold(7_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into()));
-    COMMITS[hash % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes a rename durable. Directories that cannot be opened or synced are left to the kernel.
