@@ -6,8 +6,9 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -15,12 +16,16 @@ use base64::Engine as _;
 use sandcrab_api::ErrorCode;
 use sandcrab_engine::{Session, StartError, User};
 use sandcrab_workspace::{Base, FileError, FileErrorKind, Identity, resolve};
+use tokio::sync::oneshot;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::file_threads::{self, STEP_TIMEOUT, THREAD_TIMEOUT, run_with};
 use crate::input::{find_session, named_session};
 use crate::sandbox::Sandbox;
+
+/// Time for the recovery of folders before requests are served all the same.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sandbox of a request on files, and the session that its header or query names.
 #[derive(Debug)]
@@ -209,23 +214,45 @@ impl Place {
     }
 }
 
-/// Removes temporary files and directories of an earlier server, on a thread.
-pub(crate) fn remove_leftovers(sandbox: &Sandbox) {
+/// Completes or undoes replacements of folders that an earlier server had begun. This must end before requests are served: a
+/// file that a client writes meanwhile could be taken for one that is to be replaced. When the result is used, temporary
+/// files and directories of the earlier server are removed in the background.
+pub(crate) async fn recover_leftovers(sandbox: &Sandbox) -> oneshot::Sender<()> {
     let leftovers = std::mem::take(&mut *sandbox.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
+    let (recovering, recovered) = oneshot::channel::<()>();
+    let (remove, may_remove) = oneshot::channel();
     if leftovers.is_empty() {
-        return;
+        return remove;
     }
     let work = move || {
+        let report = |error: &FileError, path: &Path| {
+            tracing::warn!(%error, path = %path.display(), "a temporary file could not be removed");
+        };
+        let mut all = Vec::new();
         for leftover in leftovers {
             let path = leftover.path().to_owned();
-            if let Err(error) = leftover.remove() {
-                tracing::warn!(%error, path = %path.display(), "a temporary file could not be removed");
+            match leftover.recover() {
+                Ok(recovered) => all.push(recovered),
+                Err(error) => report(&error, &path),
+            }
+        }
+        drop(recovering);
+        // Without permission, the next server removes them.
+        if may_remove.blocking_recv().is_ok() {
+            for leftover in all {
+                let path = leftover.path().to_owned();
+                if let Err(error) = leftover.remove() {
+                    report(&error, &path);
+                }
             }
         }
     };
     if let Err(error) = file_threads::spawn(work) {
         tracing::warn!(%error, "temporary files of an earlier server were not removed");
+    } else if tokio::time::timeout(RECOVERY_TIMEOUT, recovered).await.is_err() {
+        tracing::warn!("a file system does not respond: folders of an earlier server are not complete yet");
     }
+    remove
 }
 
 /// A path as a request gives it.

@@ -68,25 +68,27 @@ impl Server {
         // In this order: a conflict about the state directory is a better error than one about the port.
         let engine = open_engine(&config).await?;
         let listening = Listening::bind(&config.listen).await?;
-        Self::new(engine, listening, config)
+        Self::new(engine, listening, config).await
     }
 
     /// Opens the state directory and continues with an inherited listening socket.
     pub async fn start_on(config: ServerConfig, listening: Listening) -> Result<Self, ServeError> {
         let engine = open_engine(&config).await?;
-        Self::new(engine, listening, config)
+        Self::new(engine, listening, config).await
     }
 
-    fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Result<Self, ServeError> {
+    async fn new(engine: Engine, listening: Listening, mut config: ServerConfig) -> Result<Self, ServeError> {
         config.listen = listening.address().clone();
         let previews = Previews::open(&config).map_err(ServeError::Previews)?;
         let app = AppState::new(engine, &config, previews);
+        let remove_leftovers = crate::files::recover_leftovers(&app.sandbox).await;
         crate::terminal::adopt(&app);
         let started = Arc::clone(&app);
         app.tasks.spawn(async move {
             // In this order: git must not write to what is removed.
             crate::git::clone::end_interrupted(&started).await;
-            crate::files::remove_leftovers(&started.sandbox);
+            // Without leftovers, nothing waits for it.
+            let _ = remove_leftovers.send(());
         });
         crate::preview::adopt(&app);
         crate::services::adopt(&app);

@@ -31,8 +31,7 @@ pub use pack::{MAX_EXCLUDES, MAX_TRACKED_LINKS, PackOptions, Packed, check_folde
 pub use pieces::PieceReader;
 pub use room::ReservingWriter;
 pub use sparse::MAX_SEGMENTS;
-pub(crate) use swap::{NEW, fill};
-pub(crate) use target::recover;
+pub(crate) use swap::{NEW, fill, recover};
 pub use target::{Target, Unpacked};
 
 #[cfg(test)]

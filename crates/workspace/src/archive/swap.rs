@@ -74,7 +74,7 @@ pub(super) fn holds_old_entries(temporary: &Path) -> bool {
 }
 
 /// Completes or undoes a swap that was interrupted, if the temporary directory is one of a swap. It can be removed then.
-pub(super) fn recover(temporary: &Path) -> Result<(), FileError> {
+pub(crate) fn recover(temporary: &Path) -> Result<(), FileError> {
     let exists = |name: &str| temporary.join(name).symlink_metadata().is_ok();
     let Ok(target) = fs::read_link(temporary.join(TARGET)) else { return Ok(()) };
     if !exists(OLD) || exists(DONE) {

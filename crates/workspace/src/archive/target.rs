@@ -317,10 +317,3 @@ fn unescape(escaped: &[u8]) -> Vec<u8> {
     }
     bytes
 }
-
-/// Cleans up after a process that was killed while it replaced a folder. Then the folder is the old or the new one, and
-/// the temporary directory is removed. Other temporary files and directories are removed too.
-pub(crate) fn recover(temporary: &Path) -> Result<(), FileError> {
-    swap::recover(temporary)?;
-    discard_tree(temporary)
-}

@@ -10,6 +10,7 @@ use rustix::fs::{CWD, XattrFlags};
 
 use super::*;
 use crate::error::FileErrorKind;
+use crate::remove::discard_tree;
 
 pub(super) fn options(format: ArchiveFormat) -> PackOptions {
     let compression = (format == ArchiveFormat::TarZst).then(Compression::default);
@@ -334,6 +335,7 @@ fn interrupted_replacement_is_completed_or_undone() {
         }
         recover(&temporary).unwrap();
         recover(&temporary).unwrap();
+        discard_tree(&temporary).unwrap();
         let want = if expected == "old" { ["o1", "o2"] } else { ["n1", "n2"] };
         assert_eq!(names(&folder), want, "{stage}");
         assert_eq!(names(scratch.path()), ["folder"], "{stage}");

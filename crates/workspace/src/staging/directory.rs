@@ -180,7 +180,7 @@ mod tests {
         drop(staging);
         let (second, leftovers) = records();
         assert_eq!(leftovers.len(), 1);
-        leftovers.into_iter().for_each(|leftover| leftover.remove().unwrap());
+        leftovers.into_iter().for_each(|leftover| leftover.recover().unwrap().remove().unwrap());
         let mut staging = Staging::new(&folder.path().join("a"), &second).unwrap();
         fs::create_dir(staging.content()).unwrap();
         staging.discard().unwrap();

@@ -5,4 +5,4 @@ mod directory;
 mod record;
 
 pub use directory::Staging;
-pub use record::{Leftover, MAX_RECORDS, Record, Records};
+pub use record::{Leftover, MAX_RECORDS, Record, Records, Recovered};

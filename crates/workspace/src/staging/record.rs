@@ -36,7 +36,7 @@ const MAX_GROUPS: usize = 512;
 /// # let folder = tempfile::tempdir()?;
 /// let (records, leftovers) = Records::open(&folder.path().join("staged"))?;
 /// for leftover in leftovers {
-///     leftover.remove()?;
+///     leftover.recover()?.remove()?;
 /// }
 /// let temporary = folder.path().join(".sandcrab-1f.tmp");
 /// // Before the file or directory is created.
@@ -62,13 +62,18 @@ struct Slots {
 #[derive(Debug)]
 pub struct Record(Option<(Arc<Slots>, usize)>);
 
-/// What an earlier process left behind.
+/// What an earlier process left behind. Dropped, it stays for the next process.
 #[derive(Debug)]
 pub struct Leftover {
     path: PathBuf,
     identity: Identity,
     record: Record,
 }
+
+/// What an earlier process left behind, when folders are as they were or as they were to be. Dropped, it stays for the next
+/// process.
+#[derive(Debug)]
+pub struct Recovered(Leftover);
 
 impl Records {
     /// Opens the file, which is created if it does not exist, and returns what an earlier process left behind. Only one
@@ -137,15 +142,20 @@ impl Record {
     pub fn keep(&mut self) {
         self.0 = None;
     }
-}
 
-impl Drop for Record {
-    fn drop(&mut self) {
+    /// Frees the slot.
+    fn end(&mut self) {
         if let Some((slots, index)) = self.0.take() {
             // A record that stays names a file that does not exist.
             drop(slots.file.write_all_at(&[0; 4], offset(index)));
             slots.lock()[index] = false;
         }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -155,15 +165,38 @@ impl Leftover {
         &self.path
     }
 
-    /// Removes the file, or the directory with its content, as the user that created it. A folder whose entries were being
-    /// replaced is completed, or is as before. After an error the record stays, because the directory may contain the only
-    /// copy of entries of the folder. The next process tries again.
+    /// Completes or undoes the replacement of the entries of a folder, if the earlier process had begun one. Do this before
+    /// others use the folder: their files could be taken for entries of it. After an error the record stays, because the
+    /// directory may contain the only copy of entries. The next process tries again.
+    pub fn recover(self) -> Result<Recovered, FileError> {
+        self.run(crate::archive::recover)?;
+        Ok(Recovered(self))
+    }
+
+    /// Does something as the user that created it.
+    fn run(&self, operation: impl FnOnce(&Path) -> Result<(), FileError>) -> Result<(), FileError> {
+        self.identity.run(|| operation(&self.path)).at(&self.path)?
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        self.record.keep();
+    }
+}
+
+impl Recovered {
+    /// The temporary file or directory.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Removes the file, or the directory with its content, as the user that created it. After an error the record stays,
+    /// and the next process tries again.
     pub fn remove(mut self) -> Result<(), FileError> {
-        let removed = self.identity.run(|| crate::archive::recover(&self.path)).at(&self.path).flatten();
-        if removed.is_err() {
-            self.record.keep();
-        }
-        removed
+        self.0.run(crate::remove::discard_tree)?;
+        self.0.record.end();
+        Ok(())
     }
 }
 
@@ -247,7 +280,7 @@ mod tests {
         assert_eq!(leftovers.len(), 3);
         let new = records.add(&at(".sandcrab-6.tmp")).unwrap();
         for leftover in leftovers {
-            leftover.remove().unwrap();
+            leftover.recover().unwrap().remove().unwrap();
         }
         let mut names: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -270,11 +303,11 @@ mod tests {
         std::os::unix::fs::symlink(at("target"), temporary.join(".sandcrab-swap-target")).unwrap();
         for _ in 0..2 {
             let [leftover] = <[_; 1]>::try_from(leftovers()).unwrap();
-            assert_eq!(leftover.remove().unwrap_err().kind, FileErrorKind::NotFound);
+            assert_eq!(leftover.recover().unwrap_err().kind, FileErrorKind::NotFound);
             assert!(temporary.join("old/directory").exists());
         }
         fs::create_dir(at("target")).unwrap();
-        leftovers().into_iter().for_each(|leftover| leftover.remove().unwrap());
+        leftovers().into_iter().for_each(|leftover| leftover.recover().unwrap().remove().unwrap());
         assert!(at("target/directory").exists() && !temporary.exists());
         assert!(leftovers().is_empty());
     }
@@ -307,8 +340,8 @@ mod tests {
             std::mem::forget(user.run(|| records.add(path)).unwrap().unwrap());
         }
         drop(records);
-        let removed: Vec<_> =
-            Records::open(&at("staged")).unwrap().1.into_iter().map(Leftover::remove).collect();
+        let leftovers = Records::open(&at("staged")).unwrap().1.into_iter();
+        let removed: Vec<_> = leftovers.map(|leftover| leftover.recover().unwrap().remove()).collect();
         assert_eq!(removed[0].as_ref().unwrap_err().kind, FileErrorKind::PermissionDenied);
         assert!(removed[1].is_ok() && own.exists() && !others.exists());
         assert_eq!(Records::open(&at("staged")).unwrap().1.len(), 1);
