@@ -69,8 +69,8 @@ pub use pattern::{MAX_PATTERN_BYTES, MAX_REGEX_BYTES, Pattern};
 pub use read::{Content, read};
 pub use remove::{MAX_DEPTH, remove};
 pub use replace::{
-    MAX_DIFF_BYTES, MAX_REPLACED_FILE_BYTES, MAX_REPLACED_FILES, MAX_REPLACEMENT_BYTES, ReplaceOptions,
-    Replaced, ReplacedFile, SkippedFile, replace,
+    MAX_DIFF_BYTES, MAX_DIFF_LINES, MAX_REPLACED_FILE_BYTES, MAX_REPLACED_FILES, MAX_REPLACEMENT_BYTES,
+    ReplaceOptions, Replaced, ReplacedFile, SkippedFile, replace,
 };
 pub use search::{
     FileMatches, MAX_CONTEXT_LINES, MAX_MATCHES, MAX_SEARCHED_LINE_BYTES, MAX_SHOWN_LINE_BYTES, Match,

@@ -15,7 +15,7 @@ use crate::stat::etag;
 use crate::walk::{Cancel, WalkOptions, open_regular, root_of};
 use crate::write::{Condition, Replacement, Tags};
 
-pub use diff::MAX_DIFF_BYTES;
+pub use diff::{MAX_DIFF_BYTES, MAX_DIFF_LINES};
 
 /// Maximum size of a file in a replacement, before and after. A larger one is skipped.
 pub const MAX_REPLACED_FILE_BYTES: usize = 4 << 20;

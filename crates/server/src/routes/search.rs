@@ -161,6 +161,7 @@ fn converted(file: FileMatches, has_context: bool) -> impl Iterator<Item = Searc
     let (path, path_base64) = convert::path(&file.path);
     file.matches.into_iter().map(move |found| {
         let Match { line, column, text, text_column, is_cut, before, after } = found;
+        let lines = |shared: Vec<Arc<str>>| shared.iter().map(|line| String::from(&**line)).collect();
         SearchMatch {
             path: path.clone(),
             path_base64: path_base64.clone(),
@@ -169,8 +170,8 @@ fn converted(file: FileMatches, has_context: bool) -> impl Iterator<Item = Searc
             text,
             text_column: (text_column > 1).then_some(text_column),
             cut: is_cut,
-            before: has_context.then_some(before),
-            after: has_context.then_some(after),
+            before: has_context.then(|| lines(before)),
+            after: has_context.then(|| lines(after)),
         }
     })
 }

@@ -10,6 +10,9 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 /// Maximum size of the diff of one file.
 pub const MAX_DIFF_BYTES: usize = 256 << 10;
 
+/// Maximum number of lines of a file, before and after. A longer one has no diff: the comparison needs about 50 bytes for each.
+pub const MAX_DIFF_LINES: usize = 100_000;
+
 /// Time after which the search for the shortest diff ends with a longer one.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -18,7 +21,8 @@ const CONTEXT_LINES: usize = 3;
 
 /// The unified diff of a file, and whether it is incomplete. It is cut at the end of a line.
 pub(super) fn unified(path: &Path, old: &[u8], new: &[u8], max_bytes: usize) -> (String, bool) {
-    if max_bytes == 0 {
+    let line_breaks = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+    if max_bytes == 0 || line_breaks(old).max(line_breaks(new)) > MAX_DIFF_LINES {
         return (String::new(), true);
     }
     let mut text = Bounded { bytes: Vec::new(), left: max_bytes };

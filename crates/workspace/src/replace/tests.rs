@@ -122,6 +122,25 @@ fn diffs_are_bounded() {
     assert!(!fs::read_to_string(root.path().join("b")).unwrap().contains("old"));
 }
 
+#[test]
+fn files_with_many_lines_have_no_diff() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("file");
+    for (lines, is_truncated) in [(MAX_DIFF_LINES, false), (MAX_DIFF_LINES + 1, true)] {
+        fs::write(&file, format!("old{}", "\n".repeat(lines))).unwrap();
+        let done = run(&file, &options(Pattern::literal("old"), "new"));
+        assert_eq!(
+            (done.files[0].is_diff_truncated, done.files[0].diff.is_empty()),
+            (is_truncated, is_truncated)
+        );
+        assert!(fs::read_to_string(&file).unwrap().starts_with("new\n"));
+    }
+    // Only the new text has many.
+    fs::write(&file, "x".repeat(MAX_DIFF_LINES + 1)).unwrap();
+    let done = run(&file, &options(Pattern::literal("x"), "\n"));
+    assert!(done.files[0].is_diff_truncated && done.files[0].diff.is_empty());
+}
+
 proptest! {
     /// The literal replacement is that of the standard library.
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
@@ -32,14 +33,14 @@ pub struct Match {
     pub text_column: u64,
     /// Whether a part of the line was cut.
     pub is_cut: bool,
-    /// The lines before it.
-    pub before: Vec<String>,
+    /// The lines before it. Matches that are near share them.
+    pub before: Vec<Arc<str>>,
     /// The lines after it.
-    pub after: Vec<String>,
+    pub after: Vec<Arc<str>>,
 }
 
 impl Match {
-    /// Memory of the match, about.
+    /// Size of the match in a result, about. It has its lines for itself there.
     fn bytes(&self) -> usize {
         let context = self.before.iter().chain(&self.after).map(|line| line.len() + 24);
         self.text.len() + 96 + context.sum::<usize>()
@@ -61,7 +62,7 @@ pub(super) struct Lines<'a> {
     run: &'a Run<'a>,
     matcher: &'a RegexMatcher,
     /// The last lines, if context was requested: the context before the next match.
-    recent: VecDeque<String>,
+    recent: VecDeque<Arc<str>>,
     /// Matches whose context is not complete.
     open: VecDeque<Match>,
     done: Vec<Match>,
@@ -95,12 +96,14 @@ impl<'a> Lines<'a> {
             && let Some(complete) = self.open.pop_front()
         {
             let bytes = complete.bytes();
-            self.run.count_bytes(bytes);
+            if !self.run.reserve_bytes(bytes) {
+                continue;
+            }
             self.done_bytes += bytes;
             self.done.push(complete);
-        }
-        if self.done_bytes > DELIVERED_BYTES {
-            self.deliver_done();
+            if self.done_bytes > DELIVERED_BYTES {
+                self.deliver_done();
+            }
         }
     }
 
@@ -118,13 +121,14 @@ impl<'a> Lines<'a> {
         if context == 0 {
             return;
         }
+        let line: Arc<str> = text.into();
         for open in &mut self.open {
-            open.after.push(text.to_owned());
+            open.after.push(Arc::clone(&line));
         }
         if self.recent.len() == context {
             self.recent.pop_front();
         }
-        self.recent.push_back(text.to_owned());
+        self.recent.push_back(line);
     }
 }
 

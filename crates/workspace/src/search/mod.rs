@@ -242,11 +242,18 @@ impl Run<'_> {
         reserved.is_ok()
     }
 
-    /// Counts bytes of results. The search ends when the limit is reached.
-    fn count_bytes(&self, bytes: usize) {
-        if self.totals.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.options.max_bytes {
+    /// Reserves bytes of results for a match. The search ends when the limit is reached. `false` if it was reached before:
+    /// then the match is left out.
+    fn reserve_bytes(&self, bytes: usize) -> bool {
+        let before = self.totals.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > self.options.max_bytes {
             self.totals.is_truncated.store(true, Ordering::Relaxed);
         }
+        let is_reserved = before <= self.options.max_bytes;
+        if !is_reserved {
+            self.totals.matches.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_reserved
     }
 
     fn deliver(&self, matches: FileMatches) {

@@ -116,6 +116,34 @@ fn context_is_shared_by_neighbours() {
     assert_eq!(context, expected.map(|(line, before, after)| (line, before.to_owned(), after.to_owned())));
 }
 
+/// Many long lines around each match: they are in memory once, and are delivered in small lists.
+#[test]
+fn context_is_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("f"), format!("hit{}\n", "x".repeat(4_000)).repeat(300)).unwrap();
+    let deliveries = Mutex::new(Vec::new());
+    let many = SearchOptions { context_lines: MAX_CONTEXT_LINES, ..options(Pattern::literal("hit")) };
+    let all = |options: &SearchOptions| {
+        let receive = |file: FileMatches| {
+            deliveries.lock().unwrap().push(file.matches);
+            ControlFlow::Continue(())
+        };
+        let summary = search(root.path(), options, &Cancel::default(), &receive).unwrap();
+        (summary, std::mem::take(&mut *deliveries.lock().unwrap()))
+    };
+    let (summary, found) = all(&SearchOptions { max_bytes: usize::MAX, ..many.clone() });
+    assert_eq!((summary.matches, summary.is_truncated), (300, false));
+    assert!(found.iter().all(|matches| matches.len() == 1), "one match is larger than a list");
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    assert_eq!((found[100].before.len(), found[100].after.len()), (50, 50));
+    assert!(Arc::ptr_eq(&found[100].before[1], &found[101].before[0]));
+    assert!(Arc::ptr_eq(&found[100].after[1], &found[120].before[32]));
+    // Matches that are found, but not complete when the limit is reached, do not exceed it.
+    let (summary, found) = all(&SearchOptions { max_bytes: 1 << 20, ..many });
+    assert!(summary.is_truncated && found.len() <= 6, "{}", found.len());
+    assert_eq!(summary.matches, found.len() as u64);
+}
+
 #[test]
 fn long_lines_are_cut_around_the_match() {
     let root = tempfile::tempdir().unwrap();
