@@ -78,6 +78,8 @@ pub(crate) fn discard_tree(path: &Path) -> Result<(), FileError> {
     loop {
         match discard_once(path) {
             Err(e) if e.kind == FileErrorKind::NotEmpty && tries < MAX_DISCARDS => tries += 1,
+            // Others have deleted it meanwhile.
+            Err(e) if e.kind == FileErrorKind::NotFound => return Ok(()),
             done => return done,
         }
     }

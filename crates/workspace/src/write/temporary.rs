@@ -113,11 +113,42 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some(Named { directory, name, record }) = &mut self.named
-            && rustix::fs::unlinkat(directory, &*name, AtFlags::empty()).is_err()
-        {
+        let Some(Named { directory, name, record }) = &mut self.named else { return };
+        match rustix::fs::unlinkat(directory, &*name, AtFlags::empty()) {
+            // A program may have deleted it, or its directory.
+            Ok(()) | Err(Errno::NOENT) => {}
             // The next process tries again.
-            record.keep();
+            Err(_) => record.keep(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::staging::MAX_RECORDS;
+
+    /// A named file, as on a file system without unnamed ones.
+    fn named(place: &Place<'_>) -> Temporary {
+        let named = Named::choose(place).unwrap();
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        let file = rustix::fs::openat(place.directory, &named.name, flags, Mode::RWXU).unwrap();
+        Temporary { file: file.into(), named: Some(named) }
+    }
+
+    #[test]
+    fn record_ends_if_the_file_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (records, _) = Records::open(&folder.path().join("staged")).unwrap();
+        for _ in 0..=MAX_RECORDS {
+            let path = folder.path().join("directory");
+            std::fs::create_dir(&path).unwrap();
+            let directory = File::open(&path).unwrap();
+            let place = Place { directory: directory.as_fd(), path: &path, records: &records };
+            let temporary = named(&place);
+            std::fs::remove_dir_all(&path).unwrap();
+            drop(temporary);
+        }
+        assert!(Records::open(&folder.path().join("staged")).unwrap().1.is_empty());
     }
 }
