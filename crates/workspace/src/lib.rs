@@ -35,6 +35,9 @@ mod ignore_rules;
 mod list;
 mod mime;
 mod modify;
+#[cfg(test)]
+#[path = "../../engine/tests/engine/support/not_run.rs"]
+mod not_run;
 mod open;
 mod path;
 mod pattern;

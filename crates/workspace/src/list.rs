@@ -56,7 +56,7 @@ pub struct Listed {
     pub count: usize,
     /// The last entry, if there are more.
     pub next: Option<PathBuf>,
-    /// Number of directories below the listed one that could not be read.
+    /// Number of entries that could not be read, and of directories whose content could not.
     pub unreadable: u64,
 }
 
@@ -106,8 +106,9 @@ pub fn list(
                 last = relative.join(name);
                 continue;
             }
-            Err(Errno::ACCESS | Errno::PERM) if depth > 1 => {
+            Err(e) if is_of_entry(e) || (is_refused(e) && depth > 1) => {
                 listed.unreadable += 1;
+                last = relative.join(name);
                 continue;
             }
             Err(e) => return Err(FileError::of(&path.join(&relative).join(name), e)),
@@ -144,12 +145,23 @@ pub fn list(
                 continue;
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::SRCH) => {}
-            Err(Errno::ACCESS | Errno::PERM) => listed.unreadable += 1,
+            Err(e) if is_refused(e) || is_of_entry(e) => listed.unreadable += 1,
             Err(e) => return Err(FileError::of(&path.join(&relative), e)),
         }
         relative.pop();
     }
     Ok(listed)
+}
+
+/// Whether the user may not see something.
+fn is_refused(errno: Errno) -> bool {
+    matches!(errno, Errno::ACCESS | Errno::PERM)
+}
+
+/// Whether an error says nothing about other entries: a broken disk, or a mounted file system that does not respond. If the
+/// process has no descriptors or memory, no entry can be read.
+fn is_of_entry(errno: Errno) -> bool {
+    !is_refused(errno) && !matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }
 
 /// Drops names that do not fit into the list any more, because others precede them.
@@ -251,6 +263,7 @@ fn entry<'a>(path: &'a Path, stat: &rustix::fs::Stat) -> Entry<'a> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::process::Command;
 
     use proptest::prelude::*;
 
@@ -291,6 +304,35 @@ mod tests {
         let kind = |path: &Path| list(path, &options(), &mut |_| 0).unwrap_err().kind;
         assert_eq!(kind(&directory.path().join("a")), FileErrorKind::NotDirectory);
         assert_eq!(kind(&directory.path().join("none")), FileErrorKind::NotFound);
+    }
+
+    /// A file system whose program has ended.
+    #[test]
+    fn root_entry_that_cannot_be_read_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "broken", "c"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let shell = |script: &str| {
+            Command::new("bash").args(["-euc", script]).current_dir(folder.path()).status().unwrap().success()
+        };
+        let fuse = "fd=3,rootmode=40000,user_id=0,group_id=0";
+        if !shell(&format!("exec 3<>/dev/fuse; mount -i -t fuse -o {fuse} none broken")) {
+            return crate::not_run::not_run("needs FUSE");
+        }
+        let listed = [false, true].map(|recursive| {
+            let mut names = Vec::new();
+            let all = ListOptions { recursive, ..options() };
+            let listed = list(folder.path(), &all, &mut |entry| {
+                names.push(entry.path.to_string_lossy().into_owned());
+                0
+            });
+            (names, listed.map(|listed| listed.unreadable))
+        });
+        assert!(shell("umount -l broken"));
+        for (names, unreadable) in listed {
+            assert_eq!((names, unreadable.unwrap()), (vec!["a".into(), "c".into()], 1));
+        }
     }
 
     #[test]
