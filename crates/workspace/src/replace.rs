@@ -98,6 +98,10 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
         if cancel.is_cancelled() {
             break;
         }
+        if result.files.len().max(result.skipped.len()) >= MAX_REPLACED_FILES {
+            result.is_truncated = true;
+            break;
+        }
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
@@ -107,10 +111,6 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
         };
         if !entry.file_type().is_some_and(|found| found.is_file()) {
             continue;
-        }
-        if result.files.len().max(result.skipped.len()) >= MAX_REPLACED_FILES {
-            result.is_truncated = true;
-            break;
         }
         let path = entry.into_path();
         match replace_in(&path, &regex, options, diff_bytes, cancel) {

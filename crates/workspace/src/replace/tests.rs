@@ -141,6 +141,23 @@ fn files_with_many_lines_have_no_diff() {
     assert!(done.files[0].is_diff_truncated && done.files[0].diff.is_empty());
 }
 
+/// The paths of the directories are too long to be opened.
+#[test]
+fn number_of_skipped_directories_is_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    let mut deep = root.path().to_owned();
+    while deep.as_os_str().len() + 255 < 4095 {
+        deep.push("x".repeat(254));
+    }
+    fs::create_dir_all(&deep).unwrap();
+    let deep = rustix::fs::open(&deep, rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+    for number in 0..=MAX_REPLACED_FILES {
+        rustix::fs::mkdirat(&deep, format!("{number:0255}"), rustix::fs::Mode::RWXU).unwrap();
+    }
+    let done = run(root.path(), &options(Pattern::literal("old"), "new"));
+    assert_eq!((done.skipped.len(), done.is_truncated), (MAX_REPLACED_FILES, true));
+}
+
 proptest! {
     /// The literal replacement is that of the standard library.
     #[test]
