@@ -35,7 +35,8 @@ pub(super) fn segments(file: &File, size: u64, cancel: &Cancel) -> Result<Option
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let end = rustix::fs::seek(file, SeekFrom::Hole(offset))?.min(size);
+        let Some(end) = hole_after(file, offset)? else { break };
+        let end = end.min(size);
         found.push(Segment { offset, length: end.saturating_sub(offset) });
         at = end;
         // Seldom, because it costs as much as all pieces.
@@ -46,6 +47,15 @@ pub(super) fn segments(file: &File, size: u64, cancel: &Cancel) -> Result<Option
     found = without_smallest_holes(&found, MAX_SEGMENTS);
     let is_dense = matches!(found[..], [Segment { offset: 0, length }] if length == size);
     Ok((!is_dense).then_some(found))
+}
+
+/// The first hole after an offset, or the end of the file. `None` if the file ends before the offset: a program has made it
+/// shorter.
+fn hole_after(file: &File, offset: u64) -> Result<Option<u64>, Errno> {
+    match rustix::fs::seek(file, SeekFrom::Hole(offset)) {
+        Err(Errno::NXIO) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Joins pieces until there are at most so many. The largest holes stay.
@@ -139,6 +149,15 @@ pub(super) fn check(segments: &[Segment], size: u64, stored: u64) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program may make a file shorter between two seeks.
+    #[test]
+    fn no_hole_after_the_end_of_a_file() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        assert_eq!(hole_after(&file, 8192), Ok(None));
+        assert_eq!(hole_after(&file, 0), Ok(Some(0)));
+    }
 
     #[test]
     fn largest_holes_stay() {
