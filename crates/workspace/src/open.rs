@@ -18,6 +18,12 @@ pub fn open(path: &Path) -> Result<(File, Metadata), FileError> {
     Ok((file, metadata))
 }
 
+/// Opens a directory. What a program has put in its place, such as a FIFO, is refused and does not block.
+pub(crate) fn open_directory(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
 /// Refuses everything except a regular file.
 pub(crate) fn check_regular(path: &Path, metadata: &Metadata) -> Result<(), FileError> {
     if metadata.is_dir() {
@@ -34,6 +40,15 @@ mod tests {
     use rustix::fs::{CWD, FileType};
 
     use super::*;
+
+    #[test]
+    fn only_a_directory_is_opened_as_one() {
+        let folder = tempfile::tempdir().unwrap();
+        open_directory(folder.path()).unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert_eq!(open_directory(&fifo).unwrap_err().kind(), std::io::ErrorKind::NotADirectory);
+    }
 
     #[test]
     fn only_regular_files_are_opened() {

@@ -18,6 +18,7 @@ use super::swap::{self, MAX_TRIES, NEW};
 use super::threaded::Threaded;
 use super::tree::Tree;
 use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::open::open_directory;
 use crate::remove::{check_kept, discard_tree};
 use crate::staging::Records;
 use crate::write::temporary_name;
@@ -138,7 +139,7 @@ impl Target {
             done.leftover = Some(self.temporary.clone());
         }
         if !done.is_atomic
-            && let (Some(attributes), Ok(directory)) = (attributes, fs::File::open(&self.path))
+            && let (Some(attributes), Ok(directory)) = (attributes, open_directory(&self.path))
         {
             // What can be set: the directory may belong to another user. Last, because the mode may forbid to write.
             let _ = self.owner().apply(&directory, &attributes);
@@ -256,7 +257,7 @@ fn set_attributes(
     old: Option<&Attributes>,
     usual: fs::Permissions,
 ) -> Result<fs::File, std::io::Error> {
-    let directory = fs::File::open(new)?;
+    let directory = open_directory(new)?;
     match attributes.or(old) {
         Some(attributes) => owner.apply(&directory, attributes)?,
         None => directory.set_permissions(usual)?,
@@ -266,7 +267,7 @@ fn set_attributes(
 
 fn sync_directory(path: &Path) {
     // Some file systems cannot.
-    if let Ok(directory) = fs::File::open(path) {
+    if let Ok(directory) = open_directory(path) {
         drop(directory.sync_all());
     }
 }

@@ -17,7 +17,7 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{AtPath, FileError, FileErrorKind};
-use crate::open::check_regular;
+use crate::open::{check_regular, open_directory};
 use crate::staging::Records;
 use crate::stat::etag;
 
@@ -182,7 +182,7 @@ impl Replacement {
 
 /// Makes a rename durable. Directories that cannot be opened or synced are left to the kernel.
 fn sync_directory(directory: Option<&Path>) {
-    let opened = directory.map(File::open);
+    let opened = directory.map(open_directory);
     if let Some(Ok(directory)) = opened {
         drop(directory.sync_all());
     }
