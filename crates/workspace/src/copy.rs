@@ -48,8 +48,10 @@ pub(crate) fn copy_tree(
     while let Some(level) = levels.last_mut() {
         let Some(entry) = level.entries.read() else {
             let Some(done) = levels.pop() else { break };
+            let (from, to) = (File::from(done.from), File::from(done.to));
+            copy_xattrs_of(&from, &to);
             // After the content, which changes the time, and which the mode may forbid.
-            keep(&File::from(done.to), &done.stat, attributes).at(shown)?;
+            keep(&to, &done.stat, attributes).at(shown)?;
             continue;
         };
         let entry = entry.at(shown)?;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::copy::{Attributes, copy_tree};
 use crate::error::{AtPath, FileError, FileErrorKind};
+use crate::open::open_directory;
 use crate::remove::{check_kept, discard_tree, remove_tree};
 use crate::staging::{Record, Records};
 use crate::write::temporary_name;
@@ -93,9 +94,30 @@ fn place_copy(
     let temporary = Unfinished { record: records.add(&name)?, path: Some(name) };
     let Some(name) = &temporary.path else { return Ok(()) };
     copy_tree(from, name, attributes, to)?;
+    if attributes == Attributes::WithOwner {
+        // The source is deleted then.
+        sync_file_system(parent).at(to)?;
+    }
     rename_entry(name, to, overwrite).at(to)?;
     temporary.finish();
+    if attributes == Attributes::WithOwner {
+        // The rename too, but the copy is complete if this fails.
+        drop(open_directory(parent).and_then(|parent| parent.sync_all()));
+    }
     Ok(())
+}
+
+/// Waits until the files of a file system are on the disk: a tree has many files, and each would need a wait of its own.
+fn sync_file_system(directory: &Path) -> std::io::Result<()> {
+    match open_directory(directory) {
+        Ok(directory) => Ok(rustix::fs::syncfs(directory)?),
+        // The user may write to the directory, but not read it.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            rustix::fs::sync();
+            Ok(())
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// Refuses to copy a directory into itself.
@@ -210,6 +232,44 @@ mod tests {
             FileErrorKind::Protected
         );
         assert_eq!(names(directory.path()), ["b", "other"]);
+    }
+
+    #[test]
+    fn extended_attributes_of_directories_are_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("from/below")).unwrap();
+        for name in ["from", "from/below"] {
+            let flags = rustix::fs::XattrFlags::empty();
+            if rustix::fs::setxattr(at(name), "user.x", name.as_bytes(), flags).is_err() {
+                return crate::not_run::not_run("needs extended attributes");
+            }
+        }
+        copy(&at("from"), &at("to"), false, &[], &Records::none()).unwrap();
+        for (name, original) in [("to", "from"), ("to/below", "from/below")] {
+            let mut value = [0; 32];
+            let size = rustix::fs::getxattr(at(name), "user.x", &mut value[..]).unwrap();
+            assert_eq!(&value[..size], original.as_bytes());
+        }
+    }
+
+    /// The temporary directory of the machine and the one for shared memory are different file systems on most machines.
+    #[test]
+    fn tree_is_moved_to_another_file_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let Ok(other) = tempfile::tempdir_in("/dev/shm") else {
+            return crate::not_run::not_run("needs /dev/shm");
+        };
+        if fs::metadata(folder.path()).unwrap().dev() == fs::metadata(other.path()).unwrap().dev() {
+            return crate::not_run::not_run("needs two file systems");
+        }
+        fs::create_dir_all(folder.path().join("from/below")).unwrap();
+        fs::write(folder.path().join("from/below/file"), "x").unwrap();
+        let to = other.path().join("to");
+        rename(&folder.path().join("from"), &to, false, &[], &Records::none()).unwrap();
+        assert_eq!(fs::read(to.join("below/file")).unwrap(), b"x");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
     }
 
     #[test]
