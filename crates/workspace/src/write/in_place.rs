@@ -2,10 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
+
+use super::temporary::{Place, Temporary};
+use crate::staging::Records;
 
 /// Opens a file for writing. Its content stays.
 pub(super) fn open(path: &Path) -> Result<File, Errno> {
@@ -29,10 +33,12 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
     }
 }
 
-/// Creates an unnamed file for content that is complete before the old content is touched.
-pub(super) fn stage() -> Result<File, Errno> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+/// Creates a file for content that is complete before the old content is touched.
+pub(super) fn stage(records: &Records) -> Result<Temporary, Errno> {
+    let path = std::env::temp_dir();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(&path, flags, Mode::empty())?;
+    Temporary::create(&Place { directory: directory.as_fd(), path: &path, records }, true)
 }
 
 /// Replaces the content with that of another file. The old content stays if the disk has no space for the new one.

@@ -64,13 +64,13 @@ enum Destination {
     /// A temporary file beside the target.
     Temporary(Temporary),
     /// The target itself, because no file can be created beside it. It is written when the content is complete.
-    Target { file: File, content: File },
+    Target { file: File, content: Temporary },
 }
 
 impl Destination {
-    fn in_place(target: &Path, shown: &Path) -> Result<Self, FileError> {
+    fn in_place(target: &Path, shown: &Path, records: &Records) -> Result<Self, FileError> {
         let file = in_place::open(target).at(shown)?;
-        Ok(Self::Target { file, content: in_place::stage().at(shown)? })
+        Ok(Self::Target { file, content: in_place::stage(records).at(shown)? })
     }
 }
 
@@ -105,7 +105,7 @@ impl Replacement {
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::ROFS | Errno::OPNOTSUPP)
                 if old.is_some() =>
             {
-                Destination::in_place(&target, path)?
+                Destination::in_place(&target, path, records)?
             }
             Err(e) => return Err(FileError::of(path, e)),
         };
@@ -116,7 +116,7 @@ impl Replacement {
             && !preserve::owner(&temporary.file, old).at(path)?
         {
             // The owner of the file would change.
-            new.destination = Destination::in_place(&new.target, path)?;
+            new.destination = Destination::in_place(&new.target, path, &new.records)?;
         }
         Ok(new)
     }
@@ -125,7 +125,7 @@ impl Replacement {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let file = match &mut self.destination {
             Destination::Temporary(temporary) => &mut temporary.file,
-            Destination::Target { content, .. } => content,
+            Destination::Target { content, .. } => &mut content.file,
         };
         file.write_all(bytes).at(&self.shown)
     }
@@ -144,7 +144,7 @@ impl Replacement {
                 let _lock = COMMITS.lock(&target);
                 let now = existing(&target)?;
                 condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
-                in_place::copy(&content, &file).at(&shown)?;
+                in_place::copy(&content.file, &file).at(&shown)?;
                 preserve::mode(&file, mode).at(&shown)?;
                 return saved(&file, false);
             }
