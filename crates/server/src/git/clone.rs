@@ -11,16 +11,15 @@ use sandcrab_engine::{Event, Execution, Stream};
 use sandcrab_workspace::Staging;
 use tokio::sync::mpsc;
 
-use super::command::Git;
+use super::command::{Git, MAX_ERROR_BYTES};
 use super::progress::{Progress, ProgressParser};
+use super::secrets::Secrets;
 use super::url::RepositoryUrl;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::files::Place;
 use crate::note::{self, ExecutionNote};
 
-/// Maximum size of standard error that is kept for a failure.
-const MAX_ERROR_BYTES: usize = 64 << 10;
 /// Maximum size of the file that names the current branch.
 const MAX_HEAD_BYTES: u64 = 4096;
 const SIGKILL: i32 = 9;
@@ -71,7 +70,7 @@ impl CloneOperation {
         args.extend(["--".into(), self.url.text.clone().into(), to.into()]);
         let note = ExecutionNote { is_clone: true, ..ExecutionNote::default() };
         let execution = self.git.start(&args, None, Some(note::write(&note))).await?;
-        let stderr = follow(&execution, progress).await?;
+        let stderr = follow(&execution, progress, &self.git.secrets()).await?;
         let end = execution.wait().await?;
         self.git.check("clone", &end, &stderr, &[])
     }
@@ -89,6 +88,7 @@ fn current_branch(clone: &Path) -> Option<String> {
 async fn follow(
     execution: &Execution,
     progress: Option<mpsc::Sender<Progress>>,
+    secrets: &Secrets,
 ) -> Result<Vec<u8>, ApiError> {
     let mut follower = execution.follow(0)?;
     let mut parser = ProgressParser::default();
@@ -96,7 +96,9 @@ async fn follow(
     while let Some(entry) = follower.next().await? {
         let Event::Output { stream: Stream::Stderr, bytes, .. } = entry.event else { continue };
         if let Some(progress) = &progress {
-            for report in parser.feed(&bytes) {
+            for mut report in parser.feed(&bytes) {
+                // The remote chooses the text.
+                report.phase = secrets.masked(&report.phase, false);
                 // A reader that is slow, or has left, misses reports.
                 drop(progress.try_send(report));
             }

@@ -14,6 +14,7 @@ use sandcrab_api::git::{GitAuthor, GitCredentials};
 use sandcrab_engine::{CommandSpec, End, EndReason, Execution, LeftoverPolicy, Stdin};
 
 use super::failure::failed;
+use super::secrets::Secrets;
 use super::url::ALLOWED_PROTOCOLS;
 use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
@@ -27,8 +28,8 @@ const LOCAL_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 /// Memory of a result in relation to the output: the output, its values, and the JSON.
 const MEMORY_FACTOR: usize = 3;
-/// Maximum size of standard error that is kept.
-const MAX_ERROR_BYTES: usize = 64 << 10;
+/// Maximum size of standard error that is kept. If it has this size, its beginning may be missing.
+pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
 /// Maximum length of a user name or password.
 const MAX_CREDENTIAL_BYTES: usize = 4096;
 /// A transfer slower than 1,000 bytes per second for 30 seconds is given up.
@@ -115,6 +116,11 @@ impl Git {
         }
         self.credentials = Some((origin, given));
         Ok(self)
+    }
+
+    /// What must not appear in texts for the client.
+    pub(crate) fn secrets(&self) -> Secrets {
+        Secrets::new(self.credentials.as_ref().map(|(_, given)| given))
     }
 
     /// Starts `git ARGS…`.
@@ -218,13 +224,12 @@ impl Git {
                 Err(ApiError::new(ErrorCode::CommandNotFound, "the program git was not found; install it"))
             }
             exit_code => {
-                let text = |bytes: &[u8]| {
-                    let from = bytes.len().saturating_sub(MAX_ERROR_BYTES);
-                    String::from_utf8_lossy(&bytes[from..]).into_owned()
-                };
                 // Some refusals, such as "nothing to commit", are on standard output.
-                let said = if stderr.is_empty() { text(stdout) } else { text(stderr) };
-                Err(failed(operation, exit_code, &said))
+                let said = if stderr.is_empty() { stdout } else { stderr };
+                let from = said.len().saturating_sub(MAX_ERROR_BYTES);
+                let is_cut = said.len() >= MAX_ERROR_BYTES;
+                let said = String::from_utf8_lossy(&said[from..]);
+                Err(failed(operation, exit_code, &said, is_cut, &self.secrets()))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use sandcrab_api::ErrorCode;
 
+use super::secrets::Secrets;
 use crate::error::ApiError;
 
 /// Maximum length of git's message in an error.
@@ -89,10 +90,17 @@ pub(crate) fn classify(stderr: &str) -> ErrorCode {
     found.map_or(ErrorCode::GitOperationFailed, |(code, _)| *code)
 }
 
-/// The error of a failed `git OPERATION`.
-pub(crate) fn failed(operation: &str, exit_code: Option<i32>, stderr: &str) -> ApiError {
+/// The error of a failed `git OPERATION`. `stderr` is its message, or the end of it if `is_cut`. A remote may have sent the
+/// credentials back in it.
+pub(crate) fn failed(
+    operation: &str,
+    exit_code: Option<i32>,
+    stderr: &str,
+    is_cut: bool,
+    secrets: &Secrets,
+) -> ApiError {
     let code = classify(stderr);
-    let said = message(stderr);
+    let said = message(&secrets.masked(stderr, is_cut));
     let said = if said.is_empty() { format!("exit code {}", exit_code.unwrap_or(-1)) } else { said };
     let error = ApiError::new(code, format!("git {operation} failed: {said}")).with("stderr", said);
     let error = exit_code.into_iter().fold(error, |error, exit_code| error.with("exitCode", exit_code));
@@ -123,6 +131,8 @@ fn message(stderr: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sandcrab_api::git::GitCredentials;
+
     use super::*;
 
     #[test]
@@ -153,11 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn message_has_no_progress_and_a_bound() {
-        let error =
-            failed("clone", Some(128), "Cloning into 'x'...\nReceiving objects:  50% (1/2)\rfatal: broken\n");
-        assert_eq!(error.message(), "git clone failed: fatal: broken");
-        let error = failed("clone", Some(1), &"é".repeat(10_000));
+    fn message_has_no_progress_no_secret_and_a_bound() {
+        let given = GitCredentials { username: "me".into(), password: "secret".into() };
+        let secrets = Secrets::new(Some(&given));
+        let said = "Cloning into 'x'...\nReceiving objects:  50% (1/2)\rremote: no secret\nfatal: broken\n";
+        let error = failed("clone", Some(128), said, false, &secrets);
+        assert_eq!(error.message(), "git clone failed: remote: no ***\nfatal: broken");
+        let error = failed("clone", Some(1), &"é".repeat(10_000), false, &secrets);
         assert!(error.message().len() < 5_000);
     }
 }

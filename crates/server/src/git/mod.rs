@@ -7,4 +7,5 @@ pub(crate) mod diff;
 pub(crate) mod failure;
 pub(crate) mod parse;
 pub(crate) mod progress;
+pub(crate) mod secrets;
 pub(crate) mod url;
