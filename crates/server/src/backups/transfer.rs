@@ -170,7 +170,11 @@ async fn upload_part(
         }
         let response = check(&what, sent.map_err(|e| failed(&what, without_url(e)))?)?;
         let etag = response.headers().get(reqwest::header::ETAG).and_then(|tag| tag.to_str().ok());
-        return Ok(UploadedPart { part_number: part.part_number, etag: etag.unwrap_or_default().to_owned() });
+        // The upload cannot be completed without it, and the part may not have been stored.
+        let Some(etag) = etag.filter(|etag| !etag.is_empty()) else {
+            return Err(failed(&what, "the response has no ETag"));
+        };
+        return Ok(UploadedPart { part_number: part.part_number, etag: etag.to_owned() });
     }
 }
 
@@ -195,7 +199,43 @@ fn pieces(
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+
+    /// Some proxies answer 200 without having stored anything.
+    #[tokio::test]
+    async fn part_without_an_entity_tag_is_not_uploaded() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/part", listener.local_addr().unwrap());
+        let answer = |headers: &'static str| {
+            let (listener, url) = (&listener, url.clone());
+            async move {
+                let file = tempfile::tempfile().unwrap();
+                file.write_all_at(b"content", 0).unwrap();
+                let part = UploadPart { part_number: 1, url, offset: 0, size: 7 };
+                let upload = upload(DropOnThread::new(file), FileThreads::default(), vec![part]);
+                let serve = async {
+                    let (mut client, _) = listener.accept().await.unwrap();
+                    let mut request = Vec::new();
+                    while !request.ends_with(b"content") {
+                        assert!(client.read_buf(&mut request).await.unwrap() > 0);
+                    }
+                    let response = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{headers}\r\n");
+                    client.write_all(response.as_bytes()).await.unwrap();
+                };
+                tokio::join!(upload, serve).0
+            }
+        };
+        for headers in ["", "etag: \r\n", "etag: \u{e9}\r\n"] {
+            assert_eq!(
+                answer(headers).await.unwrap_err().code(),
+                ErrorCode::BackupTransferFailed,
+                "{headers}"
+            );
+        }
+        assert_eq!(answer("etag: \"x\"\r\n").await.unwrap()[0].etag, "\"x\"");
+    }
     use crate::file_threads::MAX_FILE_OPERATIONS;
 
     /// The runtime has one thread, so a read on it could not wait for the permit of a thread for files.
