@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use sandcrab_engine::{Event, Execution, Stream};
-use sandcrab_workspace::Staging;
+use sandcrab_workspace::{FileError, Staging};
 use tokio::sync::mpsc;
 
 use super::command::{Git, MAX_ERROR_BYTES};
@@ -17,6 +17,7 @@ use super::secrets::Secrets;
 use super::url::RepositoryUrl;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::file_threads::STEP_TIMEOUT;
 use crate::files::Place;
 use crate::note::{self, ExecutionNote};
 
@@ -44,10 +45,17 @@ impl CloneOperation {
         let content = staging.content().to_owned();
         let result = self.fetch(&content, progress).await;
         // The clone would be lost if this were refused because others use all threads.
-        let finished = self.place.run_step(move || match result {
+        let permit = match self.place.sandbox.file_threads.permit(STEP_TIMEOUT).await {
+            Ok(permit) => permit,
+            Err(error) => {
+                self.git.app().tasks.spawn(discard_later(self.place.clone(), staging));
+                return Err(error);
+            }
+        };
+        let finished = self.place.run_permitted(permit, move || match result {
             Ok(()) => match staging.finish() {
                 Err(e) => Ok((Err(ApiError::from(e)), staging.discard())),
-                Ok(()) => Ok((Ok(()), Ok(()))),
+                Ok(()) => Ok::<_, FileError>((Ok(()), Ok(()))),
             },
             Err(e) => Ok((Err(e), staging.discard())),
         });
@@ -73,6 +81,18 @@ impl CloneOperation {
         let stderr = follow(&execution, progress, &self.git.secrets()).await?;
         let end = execution.wait().await?;
         self.git.check("clone", &end, &stderr, &[])
+    }
+}
+
+/// Removes a clone when a thread is free. If the server stops before, the next one removes it.
+async fn discard_later(place: Place, mut staging: Staging) {
+    let permit = loop {
+        if let Ok(permit) = place.sandbox.file_threads.permit(STEP_TIMEOUT).await {
+            break permit;
+        }
+    };
+    if let Err(error) = place.run_permitted(permit, move || staging.discard()).await {
+        tracing::warn!(error = error.message(), "a clone that could not be finished could not be removed");
     }
 }
 

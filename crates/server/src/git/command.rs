@@ -118,6 +118,10 @@ impl Git {
         Ok(self)
     }
 
+    pub(super) fn app(&self) -> &App {
+        &self.app
+    }
+
     /// What must not appear in texts for the client.
     pub(crate) fn secrets(&self) -> Secrets {
         Secrets::new(self.credentials.as_ref().map(|(_, given)| given))
