@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use sandcrab_api::Timestamp;
 use sandcrab_api::search::{ExactPath, FindRequest, FindResponse};
-use sandcrab_workspace::{Cancel, FileType, FindOptions, WalkOptions};
+use sandcrab_workspace::{Cancel, FileType, FindOptions, Found, WalkOptions};
 
 use super::search::{MAX_RESULT_BYTES, in_range};
 use crate::app::App;
@@ -45,8 +45,14 @@ pub(crate) async fn find(
     let cancel = Cancel::default();
     let _cancel = cancel.on_drop();
     let permit = app.searches.permit(&place.sandbox.file_threads).await?;
-    let found =
-        place.run_permitted(permit, move || sandcrab_workspace::find(&path, &options, &cancel)).await?;
+    // Serializing many paths takes a while too.
+    let work = move || sandcrab_workspace::find(&path, &options, &cancel).map(json);
+    let json = place.run_permitted(permit, work).await?;
+    app.outgoing.json_bytes(json.map_err(ApiError::internal)?)
+}
+
+/// The response.
+fn json(found: Found) -> serde_json::Result<Vec<u8>> {
     let mut exact = Vec::new();
     let shown = |(index, path): (usize, std::path::PathBuf)| {
         let (path, path_base64) = convert::path(&path);
@@ -54,7 +60,7 @@ pub(crate) async fn find(
         path
     };
     let paths = found.paths.into_iter().enumerate().map(shown).collect();
-    app.outgoing.json(&FindResponse {
+    serde_json::to_vec(&FindResponse {
         success: true,
         paths,
         exact_paths: (!exact.is_empty()).then_some(exact),

@@ -14,14 +14,16 @@ use sandcrab_api::git::{
     GitCommitResult, GitCompleteEvent, GitCredentials, GitDiff, GitDiffRequest, GitEvent, GitLog,
     GitLogRequest, GitProgressEvent, GitRequest, GitStatus, GitSyncRequest, GitSyncResult,
 };
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item};
+use crate::file_threads::STEP_TIMEOUT;
 use crate::files::{Files, GivenPath, Place};
 use crate::git::clone::CloneOperation;
-use crate::git::command::{DEFAULT_TIMEOUT, Git};
+use crate::git::command::{DEFAULT_TIMEOUT, Git, GitOutput};
 use crate::git::diff::{DIFF_OPTIONS, parse as parse_diff};
 use crate::git::parse::{self, LOG_FORMAT, REF_FORMAT};
 use crate::git::progress::Progress;
@@ -38,6 +40,8 @@ const MAX_LOG_LIMIT: u32 = 10_000;
 const MAX_PATHS: usize = 10_000;
 /// Number of progress reports that wait for the client. Others are dropped.
 const MAX_WAITING_REPORTS: usize = 64;
+/// Maximum size of output that is parsed without a thread.
+const MAX_INLINE_BYTES: usize = 64 << 10;
 const DEFAULT_REMOTE: &str = "origin";
 
 /// Clones a repository.
@@ -162,9 +166,30 @@ pub(crate) async fn status(
     let git = local(&app, files, request.session_id, request.path).await?;
     let args = ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all"];
     let output = git.run(&args).await?;
-    let parse::Status { branch, head, upstream, ahead, behind, files } = parse::status(&output.stdout);
-    let timestamp = Timestamp::now();
-    app.outgoing.json(&GitStatus { success: true, branch, head, upstream, ahead, behind, files, timestamp })
+    respond(&app, output, |stdout| {
+        let parse::Status { branch, head, upstream, ahead, behind, files } = parse::status(stdout);
+        let timestamp = Timestamp::now();
+        GitStatus { success: true, branch, head, upstream, ahead, behind, files, timestamp }
+    })
+    .await
+}
+
+/// Parses the output of git, and makes a response of it. A large one takes long, so this needs a thread.
+async fn respond<T: Serialize + 'static>(
+    app: &App,
+    output: GitOutput,
+    parse: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> Result<Response, ApiError> {
+    if output.stdout.len() <= MAX_INLINE_BYTES {
+        return app.outgoing.json(&parse(&output.stdout));
+    }
+    let work = move || {
+        let json = serde_json::to_vec(&parse(&output.stdout));
+        // The output counts until the response is made.
+        (json, output)
+    };
+    let (json, _output) = app.sandbox.file_threads.run(STEP_TIMEOUT, work).await?;
+    app.outgoing.json_bytes(json.map_err(ApiError::internal)?)
 }
 
 /// Returns commits, newest first.
@@ -193,8 +218,9 @@ pub(crate) async fn log(
     ];
     args.extend(paths);
     let output = git.run(&args).await?;
-    let commits = parse::log(&output.stdout);
-    app.outgoing.json(&GitLog { success: true, commits, timestamp: Timestamp::now() })
+    let log =
+        |stdout: &[u8]| GitLog { success: true, commits: parse::log(stdout), timestamp: Timestamp::now() };
+    respond(&app, output, log).await
 }
 
 /// Returns the local branches and those of remotes.
@@ -207,8 +233,11 @@ pub(crate) async fn branches(
 ) -> Result<Response, ApiError> {
     let git = local(&app, files, request.session_id, request.path).await?;
     let output = git.run(&REFERENCES).await?;
-    let branches = parse::branches(&output.stdout);
-    app.outgoing.json(&GitBranches { success: true, branches, timestamp: Timestamp::now() })
+    let branches = |stdout: &[u8]| {
+        let branches = parse::branches(stdout);
+        GitBranches { success: true, branches, timestamp: Timestamp::now() }
+    };
+    respond(&app, output, branches).await
 }
 
 /// Lists the branches.
@@ -232,8 +261,9 @@ pub(crate) async fn diff(
     args.push("--".into());
     args.extend(paths);
     let output = git.run(&args).await?;
-    let files = parse_diff(&output.stdout);
-    app.outgoing.json(&GitDiff { success: true, files, timestamp: Timestamp::now() })
+    let diff =
+        |stdout: &[u8]| GitDiff { success: true, files: parse_diff(stdout), timestamp: Timestamp::now() };
+    respond(&app, output, diff).await
 }
 
 /// Stages files.

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use sandcrab_api::Timestamp;
 use sandcrab_api::search::{ReplaceRequest, ReplaceResponse, ReplacedFile, SkippedFile};
-use sandcrab_workspace::{Cancel, MAX_REPLACEMENT_BYTES, Pattern, ReplaceOptions, WalkOptions};
+use sandcrab_workspace::{Cancel, MAX_REPLACEMENT_BYTES, Pattern, ReplaceOptions, Replaced, WalkOptions};
 
 use super::search::MAX_RESULT_BYTES;
 use crate::app::App;
@@ -57,8 +57,16 @@ pub(crate) async fn replace(
     let cancel = Cancel::default();
     let _cancel = cancel.on_drop();
     let permit = app.searches.permit(&place.sandbox.file_threads).await?;
-    let replaced =
-        place.run_permitted(permit, move || sandcrab_workspace::replace(&path, &options, &cancel)).await?;
+    // Serializing large diffs takes a while too.
+    let work = move || {
+        sandcrab_workspace::replace(&path, &options, &cancel).map(|replaced| json(replaced, is_dry_run))
+    };
+    let json = place.run_permitted(permit, work).await?;
+    app.outgoing.json_bytes(json.map_err(ApiError::internal)?)
+}
+
+/// The response.
+fn json(replaced: Replaced, is_dry_run: bool) -> serde_json::Result<Vec<u8>> {
     let changed = |file: sandcrab_workspace::ReplacedFile| {
         let (path, path_base64) = convert::path(&file.path);
         let (replacements, diff, diff_truncated) = (file.replacements, file.diff, file.is_diff_truncated);
@@ -69,7 +77,7 @@ pub(crate) async fn replace(
         let error = ApiError::from(file.error);
         SkippedFile { path, path_base64, code: error.code(), message: error.message().to_owned() }
     };
-    app.outgoing.json(&ReplaceResponse {
+    serde_json::to_vec(&ReplaceResponse {
         success: replaced.skipped.is_empty(),
         files: replaced.files.into_iter().map(changed).collect(),
         replacements: replaced.replacements,
