@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::exposures::MAX_EXPOSED_PORTS;
 use super::own_listener::OwnListener;
 
 /// The addresses at which programs are looked for, in this order.
@@ -24,9 +25,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time that an unused connection is kept. Shorter than the idle timeout of common servers (5 s), so that a
 /// request rarely meets a connection that is being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum number of unused connections per port: this share of all requests, within these bounds.
-const IDLE_SHARE: usize = 16;
-const IDLE_BOUNDS: (usize, usize) = (4, 64);
 /// Maximum number of unread bytes of a response, and maximum size of its head.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -40,11 +38,10 @@ pub(super) struct Upstream(Client<Connector, Incoming>);
 impl Upstream {
     /// `requests` is the maximum number of requests at the same time.
     pub(super) fn new(own: OwnListener, requests: usize) -> Self {
-        let (least, most) = IDLE_BOUNDS;
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host((requests / IDLE_SHARE).clamp(least, most))
+            .pool_max_idle_per_host(idle_per_port(requests))
             .http1_max_buf_size(BUFFER_BYTES)
             .http1_max_headers(MAX_HEADERS)
             .set_host(false)
@@ -68,6 +65,12 @@ impl Upstream {
             UpstreamError::Broken
         })
     }
+}
+
+/// Maximum number of unused connections of one port. Those of all ports are not more than requests at the same time, for which
+/// the server has descriptors.
+fn idle_per_port(requests: usize) -> usize {
+    requests / MAX_EXPOSED_PORTS
 }
 
 /// The target of a request to a port.
@@ -162,6 +165,13 @@ mod tests {
 
     use super::*;
     use crate::config::Listen;
+
+    #[test]
+    fn unused_connections_of_all_ports_are_bounded() {
+        for requests in [0, 1, 63, 64, 100, 1024, 5000] {
+            assert!(idle_per_port(requests) * MAX_EXPOSED_PORTS <= requests, "{requests}");
+        }
+    }
 
     #[tokio::test]
     async fn each_loopback_address_is_tried_and_the_own_port_is_not() {
