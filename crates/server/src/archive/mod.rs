@@ -21,26 +21,52 @@ use crate::files::Place;
 /// each file of the largest directory, whose names it sorts.
 pub(crate) const MAX_ARCHIVES: usize = 4;
 
+/// Maximum number of them that are sent or received. Clients and other servers may be slow: backups of local files need not
+/// wait for all of them.
+pub(crate) const MAX_ARCHIVE_STREAMS: usize = MAX_ARCHIVES - 1;
+
 /// Permits of archives that are packed or unpacked. A handle.
 #[derive(Debug, Clone)]
-pub(crate) struct Archives(Arc<Semaphore>);
+pub(crate) struct Archives {
+    all: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+}
+
+/// Permission to pack or unpack an archive, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ArchivePermit {
+    _archive: OwnedSemaphorePermit,
+    _stream: Option<OwnedSemaphorePermit>,
+}
 
 impl Default for Archives {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_ARCHIVES)))
+        Self {
+            all: Arc::new(Semaphore::new(MAX_ARCHIVES)),
+            streams: Arc::new(Semaphore::new(MAX_ARCHIVE_STREAMS)),
+        }
     }
 }
 
 impl Archives {
-    /// Permits one more, unless there are too many. It does not wait, because a client may read slowly.
-    pub(crate) fn permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let too_many = || {
-            let message =
-                format!("at most {MAX_ARCHIVES} archives are packed or unpacked at a time; retry later");
-            ApiError::new(ErrorCode::LimitExceeded, message)
-        };
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| too_many())
+    /// Permits one more that has only local files, unless there are too many. It does not wait, because others may be slow.
+    pub(crate) fn permit(&self) -> Result<ArchivePermit, ApiError> {
+        let archive = take(&self.all, MAX_ARCHIVES, "packed or unpacked")?;
+        Ok(ArchivePermit { _archive: archive, _stream: None })
     }
+
+    /// Permits one more that a client or another server sends or receives.
+    pub(crate) fn stream_permit(&self) -> Result<ArchivePermit, ApiError> {
+        let stream = take(&self.streams, MAX_ARCHIVE_STREAMS, "sent or received")?;
+        Ok(ArchivePermit { _stream: Some(stream), ..self.permit()? })
+    }
+}
+
+fn take(permits: &Arc<Semaphore>, most: usize, done: &str) -> Result<OwnedSemaphorePermit, ApiError> {
+    Arc::clone(permits).try_acquire_owned().map_err(|_| {
+        let message = format!("at most {most} archives are {done} at a time; retry later");
+        ApiError::new(ErrorCode::LimitExceeded, message)
+    })
 }
 
 /// Options of an archive without rules. The state directory is left out: it would contain the archive.
@@ -99,6 +125,23 @@ impl From<ArchiveError> for ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_streams_leave_a_permit_for_backups() {
+        let archives = Archives::default();
+        let streams: Vec<_> = std::iter::from_fn(|| archives.stream_permit().ok()).collect();
+        assert_eq!(streams.len(), MAX_ARCHIVE_STREAMS);
+        let backup = archives.permit().unwrap();
+        archives.permit().unwrap_err();
+        drop(streams);
+        let backups: Vec<_> = std::iter::from_fn(|| archives.permit().ok()).collect();
+        assert_eq!(backups.len(), MAX_ARCHIVES - 1);
+        // A refused one gives back what it has taken.
+        archives.stream_permit().unwrap_err();
+        drop((backup, backups));
+        let streams: Vec<_> = std::iter::from_fn(|| archives.stream_permit().ok()).collect();
+        assert_eq!(streams.len(), MAX_ARCHIVE_STREAMS);
+    }
 
     #[test]
     fn folders_with_the_workspace_are_not_replaced() {

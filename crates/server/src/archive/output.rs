@@ -7,8 +7,9 @@ use axum::body::Body;
 use futures_util::stream;
 use sandcrab_workspace::{ArchiveError, Packed};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
+use super::ArchivePermit;
 use crate::app::App;
 use crate::files::Place;
 use crate::origin::Origin;
@@ -61,7 +62,7 @@ impl Write for PieceWriter {
 
 /// A body that `pack` writes, with the permissions of the user of the commands. If the client disconnects, or
 /// does not read, writing fails.
-pub(crate) fn body<F>(app: &App, place: Place, permit: OwnedSemaphorePermit, origin: Origin, pack: F) -> Body
+pub(crate) fn body<F>(app: &App, place: Place, permit: ArchivePermit, origin: Origin, pack: F) -> Body
 where
     F: FnOnce(PieceWriter) -> Result<Packed<PieceWriter>, ArchiveError> + Send + 'static,
 {

@@ -297,7 +297,10 @@ pub(crate) async fn restore(
         (None, None, Some(url)) => Source::Url(url),
         _ => return Err(invalid("id", "give exactly one of id, archivePath and url")),
     };
-    let permit = app.archives.permit()?;
+    let permit = match source {
+        Source::Url(_) => app.archives.stream_permit()?,
+        _ => app.archives.permit()?,
+    };
     // An archive of the server has always a trailer.
     let must_have_trailer = matches!(source, Source::Id(_));
     let in_thread = place.clone();
@@ -354,7 +357,7 @@ pub(crate) async fn upload_parts(
         (None, Some(path)) => Source::Path(place.resolve(&given("archivePath", path)?)?),
         _ => return Err(invalid("id", "give either id or archivePath")),
     };
-    let _permit = app.archives.permit()?;
+    let _permit = app.archives.stream_permit()?;
     let file = open(&app, &place, source).await?;
     let parts = upload(file, place.sandbox.file_threads.clone(), parts).await?;
     Ok(axum::Json(PartsUploaded { success: true, parts, timestamp: Timestamp::now() }))

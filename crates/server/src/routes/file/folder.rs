@@ -60,7 +60,7 @@ pub(crate) async fn get(
     }
     let given = GivenPath::new("path", query.path, query.path_base64)?;
     let place = files.place(None).await?;
-    let permit = app.archives.permit()?;
+    let permit = app.archives.stream_permit()?;
     let folder = archive::checked_folder(&place, place.resolve(&given)?).await?;
     let compression = match query.format.unwrap_or_default() {
         FolderFormat::Tar => None,
@@ -94,7 +94,7 @@ pub(crate) async fn put(
     check_coding(request.headers())?;
     let place = files.place(None).await?;
     let path = place.resolve(&given)?;
-    let permit = app.archives.permit()?;
+    let permit = app.archives.stream_permit()?;
     let format = query.format.map(|format| match format {
         FolderFormat::Tar => ArchiveFormat::Tar,
         FolderFormat::TarZst => ArchiveFormat::TarZst,
