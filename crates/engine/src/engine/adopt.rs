@@ -341,12 +341,20 @@ impl Inner {
             SnapshotFile::newest(&self.state.folders.snapshots, slot.0, salt)
         };
         let is_kept = |other: &SessionState| {
-            living(&other.place)
-                || !(may_live || living(&state.place)) && newest(&other.place) >= newest(&state.place)
+            if living(&other.place) || may_live || living(&state.place) {
+                return Ok(living(&other.place));
+            }
+            Ok::<_, std::io::Error>(newest(&other.place)? >= newest(&state.place)?)
         };
-        let retired = match registry.sessions.get(&id) {
-            Some(other) if is_kept(other) => Some(claimed),
-            other => {
+        let other = registry.sessions.get(&id);
+        let retired = match other.map(|other| is_kept(other)).transpose() {
+            Ok(Some(true)) => Some(claimed),
+            Err(e) => {
+                // It may be the newer state. Both stay on disk; the next engine compares them again.
+                tracing::warn!(session = %id, error = %e, "could not read a saved state of the session");
+                None
+            }
+            Ok(_) => {
                 let replaced = other.map(|other| lock(&other.place).record);
                 registry.sessions.insert(id, Arc::new(state));
                 replaced

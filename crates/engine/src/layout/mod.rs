@@ -8,6 +8,7 @@
 
 mod failure_log;
 mod screen_file;
+mod slot_files;
 mod snapshot_file;
 
 use std::io;

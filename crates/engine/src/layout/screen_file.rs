@@ -1,20 +1,18 @@
 //! The saved screens of a terminal on disk: see `docs/design/terminals.md`.
 //!
-//! Two files are written alternately, so that one is always complete. They are named after the slot of the terminal's
-//! journal. The checksum includes the salt of that use of the slot, so the screen of another terminal with the same
+//! There are two files ([`slot_files`]), named after the slot of the terminal's journal. The checksum includes the salt of that use of the slot, so the screen of another terminal with the same
 //! slot is not valid.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use minicbor::{Decode, Encode};
-use rustix::fs::{AtFlags, Dir, OFlags, fstat, ftruncate, statat, unlinkat};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::fs::{AtFlags, Dir, statat};
 
+use super::slot_files::{self, name};
 use crate::journal::Salt;
 use crate::protocol::Bytes;
 use crate::terminal::TerminalSize;
-use crate::trusted::open_own;
 use crate::wire;
 
 /// Maximum size of a saved screen, in bytes.
@@ -55,10 +53,6 @@ pub(crate) struct ScreenFile {
     written: u64,
 }
 
-fn name(slot: u32, turn: u64) -> String {
-    format!("{slot:06}.{}", if turn.is_multiple_of(2) { 'a' } else { 'b' })
-}
-
 /// The slot of a file with this name.
 fn slot_of(name: &str) -> Option<u32> {
     let (slot, turn) = name.split_once('.')?;
@@ -90,11 +84,7 @@ impl ScreenFile {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let turn = self.written + 1;
-        let file = open_own(folder.as_fd(), &name(self.slot, turn), OFlags::CREATE | OFlags::WRONLY)?;
-        write_at(&file, &body, HEADER)?;
-        write_at(&file, &header(self.salt, &body), 0)?;
-        // A larger previous screen must not occupy its space forever. The rest of it would not be read.
-        let _ = ftruncate(&file, (HEADER + body.len()) as u64);
+        slot_files::write(folder, &name(self.slot, turn), &header(self.salt, &body), &body)?;
         self.written = turn;
         Ok(())
     }
@@ -126,9 +116,7 @@ impl ScreenFile {
 
     /// Removes the saved screens of a slot.
     pub(crate) fn remove(folder: &OwnedFd, slot: u32) {
-        for turn in [0, 1] {
-            let _ = unlinkat(folder, name(slot, turn), AtFlags::empty());
-        }
+        slot_files::remove(folder, slot);
     }
 
     /// Removes those of all slots for which this is false.
@@ -149,14 +137,6 @@ impl ScreenFile {
     }
 }
 
-fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        done += pwrite(file, &bytes[done..], (at + done) as u64)?;
-    }
-    Ok(())
-}
-
 /// The content of a file.
 #[derive(Debug)]
 enum FoundFile {
@@ -167,23 +147,9 @@ enum FoundFile {
 }
 
 fn read_one(folder: &OwnedFd, name: &str, salt: Salt) -> io::Result<FoundFile> {
-    let file = match open_own(folder.as_fd(), name, OFlags::RDONLY) {
-        Err(Errno::NOENT) => return Ok(FoundFile::Absent),
-        // A file that cannot be trusted.
-        Err(Errno::PERM | Errno::LOOP) => return Ok(FoundFile::Invalid),
-        file => file?,
+    let Some(bytes) = slot_files::read(folder, name, HEADER + MAX_BODY)? else {
+        return Ok(FoundFile::Absent);
     };
-    let size = usize::try_from(fstat(file.as_fd())?.st_size).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; size.min(HEADER + MAX_BODY)];
-    let mut done = 0;
-    while done < bytes.len() {
-        match pread(&file, &mut bytes[done..], done as u64) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
     Ok(decode(&bytes, salt).map_or(FoundFile::Invalid, |screen| FoundFile::Screen(Box::new(screen))))
 }
 
@@ -200,7 +166,7 @@ fn decode(bytes: &[u8], salt: Salt) -> Option<ScreenState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, Mode, openat};
+    use rustix::fs::{CWD, Mode, OFlags, openat};
 
     const SALT: Salt = Salt([1; 16]);
 

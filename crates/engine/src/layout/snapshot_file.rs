@@ -1,19 +1,15 @@
 //! The saved state of a session on disk, in case its supervisor is killed.
 //!
-//! Two files are written alternately, so that one is always complete. Each begins with an increasing number, a length
-//! and a checksum. They are named after the slot of the session's record. They are overwritten and never renamed: on
-//! ext4 a new file costs up to 0.6 ms. The checksum includes the salt of that use of the slot, so the state of
+//! There are two files ([`slot_files`]). Each begins with an increasing number, a length and a checksum. They are named
+//! after the slot of the session's record. The checksum includes the salt of that use of the slot, so the state of
 //! another session with the same slot is not valid.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, OFlags, fstat, unlinkat};
-use rustix::io::{Errno, pread, pwrite};
-
+use super::slot_files::{self, name};
 use crate::journal::Salt;
-use crate::trusted::open_own;
 
 const HEADER: usize = 24;
 /// The last bytes of a header whose checksum includes a salt. Supervisors of version 3 wrote none.
@@ -29,10 +25,6 @@ pub(crate) struct SnapshotFile {
     written: u64,
     /// Number of the last written state.
     number: u64,
-}
-
-fn name(slot: u32, turn: u64) -> String {
-    format!("{slot:06}.{}", if turn.is_multiple_of(2) { 'a' } else { 'b' })
 }
 
 fn header(number: u64, salt: Option<Salt>, text: &[u8]) -> [u8; HEADER] {
@@ -70,9 +62,11 @@ impl SnapshotFile {
         self.number > 0
     }
 
-    /// Time of the newest complete state of a session, as a number that increases.
-    pub(crate) fn newest(folder: &OwnedFd, slot: u32, salt: Salt) -> Option<u64> {
-        Some(Self::resume(folder, slot, salt)).filter(Self::is_saved).map(|file| file.number)
+    /// Time of the newest complete state of a session, as a number that increases. An error if one cannot be read now.
+    pub(crate) fn newest(folder: &OwnedFd, slot: u32, salt: Salt) -> io::Result<Option<u64>> {
+        let number = |turn| read_one(folder, &name(slot, turn), Some(salt));
+        let (first, second) = (number(0)?, number(1)?);
+        Ok([first, second].into_iter().flatten().map(|state| state.number).max())
     }
 
     /// Saves a state of the given age. Its number is its time, so that it increases across supervisors.
@@ -85,9 +79,7 @@ impl SnapshotFile {
         let number = micros(now.saturating_sub(age)).max(self.number.saturating_add(1));
         // A failed write is retried on the same file, so that the other one stays complete.
         let turn = self.written + 1;
-        let file = open_own(folder.as_fd(), &name(self.slot, turn), OFlags::CREATE | OFlags::WRONLY)?;
-        write_at(&file, text, HEADER)?;
-        write_at(&file, &header(number, self.salt, text), 0)?;
+        slot_files::write(folder, &name(self.slot, turn), &header(number, self.salt, text), text)?;
         (self.written, self.number) = (turn, number);
         Ok(())
     }
@@ -99,7 +91,7 @@ impl SnapshotFile {
     }
 
     /// The newest complete state of a session, and its age. A state without a salt is accepted if it is younger than
-    /// the session. An error if this process lacks the resources to read one, which may exist.
+    /// the session. An error if one cannot be read now.
     pub(crate) fn read(
         folder: &OwnedFd,
         slot: u32,
@@ -117,18 +109,8 @@ impl SnapshotFile {
 
     /// Removes a session's state; its slot may be reused.
     pub(crate) fn remove(folder: &OwnedFd, slot: u32) {
-        for turn in [0, 1] {
-            let _ = unlinkat(folder, name(slot, turn), AtFlags::empty());
-        }
+        slot_files::remove(folder, slot);
     }
-}
-
-fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        done += pwrite(file, &bytes[done..], (at + done) as u64)?;
-    }
-    Ok(())
 }
 
 fn micros(since_epoch: Duration) -> u64 {
@@ -144,25 +126,7 @@ struct StoredState {
 
 /// Reads a file. `None` if it does not contain a complete state of this session.
 fn read_one(folder: &OwnedFd, name: &str, salt: Option<Salt>) -> io::Result<Option<StoredState>> {
-    match read_bytes(folder, name) {
-        Ok(bytes) => Ok(parse(&bytes, salt)),
-        Err(e @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(e.into()),
-        Err(_) => Ok(None),
-    }
-}
-
-fn read_bytes(folder: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
-    let file = open_own(folder.as_fd(), name, OFlags::RDONLY)?;
-    let size = usize::try_from(fstat(file.as_fd())?.st_size).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; size.min(MAX_STATE + HEADER)];
-    let mut done = 0;
-    while done < bytes.len() {
-        match pread(&file, &mut bytes[done..], done as u64)? {
-            0 => break,
-            n => done += n,
-        }
-    }
-    Ok(bytes)
+    Ok(slot_files::read(folder, name, HEADER + MAX_STATE)?.and_then(|bytes| parse(&bytes, salt)))
 }
 
 fn parse(bytes: &[u8], salt: Option<Salt>) -> Option<StoredState> {
@@ -179,7 +143,8 @@ fn parse(bytes: &[u8], salt: Option<Salt>) -> Option<StoredState> {
 mod tests {
     use super::*;
     use crate::sys::{self, Resource};
-    use rustix::fs::{CWD, Mode, openat};
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    use rustix::io::Errno;
 
     #[test]
     fn the_newest_whole_state_is_read() {
@@ -276,5 +241,23 @@ mod tests {
         sys::set_limit(None, Resource::OpenFiles, soft, hard).unwrap();
         assert_eq!(Errno::from_io_error(&read.unwrap_err()), Some(Errno::MFILE));
         assert_eq!(SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH).unwrap().unwrap().0, b"state");
+        // Another error, of the file that has no state yet.
+        std::fs::create_dir(dir.path().join(name(7, 2))).unwrap();
+        assert!(SnapshotFile::read(&folder, 7, Some(salt), UNIX_EPOCH).is_err());
+        assert!(SnapshotFile::newest(&folder, 7, salt).is_err());
+    }
+
+    #[test]
+    fn a_smaller_state_needs_less_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        let mut file = SnapshotFile::new(7, Some(Salt([1; 16])));
+        for size in [1 << 20, 1 << 20, 10, 10] {
+            file.write(&folder, &vec![b'x'; size], Duration::ZERO).unwrap();
+        }
+        for turn in [0, 1] {
+            let size = std::fs::metadata(dir.path().join(name(7, turn))).unwrap().len();
+            assert_eq!(size, (HEADER + 10) as u64);
+        }
     }
 }

@@ -283,11 +283,11 @@ mod tests {
         };
         saved.replace(&folder, snapshot("a"), now);
         // In place of the file of the next write.
-        std::fs::create_dir(dir.path().join("000001.a")).unwrap();
+        rustix::fs::mkfifoat(&folder, "000001.a", Mode::RUSR | Mode::WUSR).unwrap();
         saved.replace(&folder, snapshot("b"), now);
         saved.replace(&folder, snapshot("b"), now);
         assert_eq!(read().unwrap(), snapshot("a").as_bytes(), "the last whole state was destroyed");
-        std::fs::remove_dir(dir.path().join("000001.a")).unwrap();
+        std::fs::remove_file(dir.path().join("000001.a")).unwrap();
         saved.replace(&folder, snapshot("b"), now);
         assert_eq!(read().unwrap(), snapshot("b").as_bytes());
     }

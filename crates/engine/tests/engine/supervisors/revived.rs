@@ -118,3 +118,26 @@ async fn session_deleted_during_its_restore_stays_deleted() {
     let engine = place.open().await;
     assert!(engine.sessions().is_empty());
 }
+
+/// Otherwise it would continue from its initial state, and the file would be removed.
+#[tokio::test]
+async fn state_that_cannot_be_read_now_is_not_lost() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    session.run(CommandSpec::shell("x=5")).await.unwrap();
+    eventually("its state is saved", || place.count("snapshots") > 0).await;
+    let supervisor = supervisor_of_session(&session).await;
+    supervisor.kill();
+    eventually("it is gone", || !supervisor.is_alive()).await;
+    let file = std::fs::read_dir(place.state().join("snapshots")).unwrap().next().unwrap().unwrap().path();
+    let aside = place.file("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    // Reading a directory fails with an error that does not mean that there is no file.
+    std::fs::create_dir(&file).unwrap();
+    session.run(CommandSpec::shell("echo $x")).await.unwrap_err();
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::rename(&aside, &file).unwrap();
+    assert_eq!(session.run(CommandSpec::shell("echo $x")).await.unwrap().stdout(), "5\n");
+    session.delete().await.unwrap();
+}
