@@ -69,23 +69,44 @@ pub(crate) fn fill(temporary: &Path, target: &Path) -> Result<(), FileError> {
 
 /// Whether the temporary directory contains entries that are not in their place.
 pub(super) fn holds_old_entries(temporary: &Path) -> bool {
-    let is_done = temporary.join(DONE).symlink_metadata().is_ok();
-    !is_done && fs::read_dir(temporary.join(OLD)).is_ok_and(|mut entries| entries.next().is_some())
+    let is_done = exists(temporary, DONE).unwrap_or(false);
+    // A directory that cannot be read may contain some.
+    let has_entries = || match fs::read_dir(temporary.join(OLD)) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(e) => e.kind() != std::io::ErrorKind::NotFound,
+    };
+    !is_done && has_entries()
 }
 
 /// Completes or undoes a swap that was interrupted, if the temporary directory is one of a swap. It can be removed then.
 pub(crate) fn recover(temporary: &Path) -> Result<(), FileError> {
-    let exists = |name: &str| temporary.join(name).symlink_metadata().is_ok();
-    let Ok(target) = fs::read_link(temporary.join(TARGET)) else { return Ok(()) };
-    if !exists(OLD) || exists(DONE) {
+    let target = match fs::read_link(temporary.join(TARGET)) {
+        Ok(target) => target,
+        Err(e) => match Errno::from_io_error(&e) {
+            // There is no link of this name, or the path would be too long for one.
+            Some(Errno::NOENT | Errno::INVAL | Errno::NOTDIR | Errno::NAMETOOLONG) => return Ok(()),
+            // It may be a swap, with entries in `old`.
+            _ => return Err(FileError::of(temporary, e)),
+        },
+    };
+    if !exists(temporary, OLD)? || exists(temporary, DONE)? {
         return Ok(());
     }
     let mut swap = Swap::new(temporary, &target);
-    if exists(MOVING) {
+    if exists(temporary, MOVING)? {
         // All new entries are complete.
         return swap.move_in();
     }
     swap.put_back()
+}
+
+/// Whether the temporary directory has an entry of this name. An error if that is not known.
+fn exists(temporary: &Path, name: &str) -> Result<bool, FileError> {
+    match temporary.join(name).symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(FileError::of(temporary, e)),
+    }
 }
 
 impl<'a> Swap<'a> {
@@ -254,6 +275,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A target with `old` entries, and a temporary directory in it with new ones.
@@ -405,6 +428,22 @@ mod tests {
         assert!(!holds_old_entries(&temporary));
         assert_eq!(content(folder.path()), [file("a", "old"), ("d".to_owned(), None), file("log", "old")]);
         assert!(folder.path().join("d/complete").exists());
+    }
+
+    /// The caller would delete the temporary directory, with the entries in `old`.
+    #[test]
+    fn root_swap_that_cannot_be_read_now_is_an_error() {
+        let (folder, temporary) = staged();
+        Swap::new(&temporary, folder.path()).begin().unwrap();
+        fs::rename(folder.path().join("a"), temporary.join("old/a")).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o700)).unwrap();
+        let user = crate::Identity::of(65534, 65534, &[]);
+        user.run(|| recover(&temporary)).unwrap().unwrap_err();
+        assert!(user.run(|| holds_old_entries(&temporary)).unwrap());
+        assert_eq!(fs::read_to_string(temporary.join("old/a")).unwrap(), "old");
+        // A temporary file is not a swap.
+        recover(&folder.path().join("log")).unwrap();
     }
 
     #[test]
