@@ -8,6 +8,7 @@ use super::link::lock;
 use super::{Engine, Inner};
 use crate::layout::{FAILURES, count_failures};
 use crate::protocol::Capabilities;
+use crate::shell::{Driver, PORTABLE_REMEDY};
 use crate::trusted::DirState;
 
 /// Free space below which the disk of the state directory counts as full, in bytes.
@@ -117,12 +118,15 @@ impl Engine {
             problems: Vec::new(),
         };
         let lost_recently = lock(&incidents.last_lost).is_some_and(|last| last.elapsed() < RECENT);
-        health.problems = problems(&health, &state.path.display().to_string(), lost_recently);
+        let other_user = config.run_as.as_ref().filter(|user| !user.is_own()).map(|user| user.name.as_str());
+        let path = state.path.display().to_string();
+        health.problems = problems(&health, &path, other_user, lost_recently);
         health
     }
 }
 
-fn problems(health: &Health, path: &str, lost_recently: bool) -> Vec<Problem> {
+/// `other_user` is the default user of commands, if that is not the engine's own.
+fn problems(health: &Health, path: &str, other_user: Option<&str>, lost_recently: bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut add = |code, message: String, suggestion: String| {
         problems.push(Problem { code, message, suggestion });
@@ -142,6 +146,15 @@ fn problems(health: &Health, path: &str, lost_recently: bool) -> Vec<Problem> {
     if health.shell_driver == "none" {
         let message = "bash not found; sessions are not available".into();
         add("no_shell", message, "install bash".into());
+    } else if let Some(user) = other_user
+        && health.shell_driver == Driver::Portable.as_str()
+    {
+        let reason = health.shell_driver_reason.as_ref().map(|reason| format!(" ({reason})"));
+        let message = format!(
+            "the portable driver{} cannot start shells as {user}; sessions are not available",
+            reason.unwrap_or_default()
+        );
+        add("no_shell", message, PORTABLE_REMEDY.into());
     } else if let Some(reason) = &health.shell_driver_reason {
         let message = format!("shells use the {} driver, which is slower: {reason}", health.shell_driver);
         add("driver_fallback", message, "use a bash (4.4 or newer) that can load objects".into());
@@ -182,7 +195,7 @@ mod tests {
     #[test]
     fn each_problem_has_its_name() {
         let codes = |health: &Health, lost| {
-            problems(health, "/state", lost).iter().map(|problem| problem.code).collect::<Vec<_>>()
+            problems(health, "/state", None, lost).iter().map(|problem| problem.code).collect::<Vec<_>>()
         };
         let well = health();
         assert!(codes(&well, false).is_empty());

@@ -56,6 +56,9 @@ pub(crate) use quote::quote;
 pub use quote::quoted;
 pub(crate) use snapshot::{MAX_SNAPSHOT_BYTES, Snapshot, SnapshotError};
 
+/// How sessions of another user become possible where the portable driver is used.
+pub(crate) const PORTABLE_REMEDY: &str = "use a bash (4.4 or newer) that can load objects and a program built with a C compiler, or run the server as that user";
+
 /// The driver of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {

@@ -1,6 +1,8 @@
 //! Commands of another user than the engine's own, which only root can have.
 
-use sandcrab_engine::{CommandSpec, Engine, SessionSpec, StartError, TerminalSpec, User};
+use sandcrab_engine::{
+    CommandSpec, Engine, SessionError, SessionSpec, ShellDriver, StartError, TerminalSpec, User,
+};
 
 use crate::support::{Place, eventually, not_run};
 
@@ -39,6 +41,45 @@ async fn root_session_of_another_user_than_the_default_refuses_commands() {
     session.delete().await.unwrap();
     let session = engine.create_session(SessionSpec::new()).await.unwrap();
     assert_eq!(session.run(CommandSpec::shell("id -u")).await.unwrap().stdout(), "54321\n");
+    session.delete().await.unwrap();
+}
+
+/// The shell would wait without end for files that it may not open.
+#[tokio::test]
+async fn root_session_of_another_user_is_refused_with_the_portable_driver() {
+    let refusal = |refused: Result<(), SessionError>| match refused {
+        Err(SessionError::Start(StartError::NoShell(why))) => {
+            assert!(why.contains("another user; use a bash"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    };
+    let user = User::find("54321:54321").unwrap();
+    let place = Place::new();
+    let engine = place
+        .open_with(|config| {
+            config.run_as = Some(user.clone());
+            config.shell_driver = ShellDriver::Portable;
+            config.cwd = "/".into();
+        })
+        .await;
+    refusal(engine.create_session(SessionSpec::new()).await.map(drop));
+    let problems = engine.health().problems;
+    let problem = problems.iter().find(|problem| problem.code == "no_shell").unwrap();
+    assert!(problem.message.contains("as 54321"), "{problem:?}");
+    // Other commands do not need the driver.
+    assert_eq!(engine.run(CommandSpec::shell("id -u")).await.unwrap().stdout(), "54321\n");
+    let place = Place::new();
+    let engine = place
+        .open_with(|config| {
+            config.shell_driver = ShellDriver::Portable;
+            config.cwd = "/".into();
+        })
+        .await;
+    let mut spec = SessionSpec::new();
+    spec.user = Some(user);
+    refusal(engine.create_session(spec).await.map(drop));
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    assert_eq!(session.run(CommandSpec::shell("id -u")).await.unwrap().stdout(), "0\n");
     session.delete().await.unwrap();
 }
 

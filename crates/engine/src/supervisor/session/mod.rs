@@ -7,7 +7,7 @@ mod turn;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, getegid, geteuid};
 
 use super::core::{Core, EndRequest, JobProcesses, Purpose};
 use super::job::{Exit, Job, Restored};
@@ -22,8 +22,8 @@ use crate::layout::SnapshotFile;
 use crate::process_tree::Scope;
 use crate::procfs;
 use crate::protocol::{Bytes, Command, Inspection, OpenSession, Refusal, Response, Stage, Variable};
-use crate::shell::{Driver, Shell, Snapshot};
-use crate::sys::Reaped;
+use crate::shell::{Driver, PORTABLE_REMEDY, Shell, Snapshot};
+use crate::sys::{Credentials, Reaped};
 use saved::Saved;
 
 /// Maximum number of queued commands.
@@ -273,14 +273,30 @@ impl Session {
         let _ = core.complete(slot, exit, processes, now);
     }
 
+    /// With the portable driver, the shell opens descriptors of this process, which the kernel refuses to other users.
+    fn check_driver(core: &Core, credentials: Option<&Credentials>) -> Result<(), Refusal> {
+        let own = (geteuid().as_raw(), getegid().as_raw());
+        let is_other = credentials.is_some_and(|user| (user.user, user.group) != own);
+        if is_other && core.context.driver == Some(Driver::Portable) {
+            let why = "the portable driver cannot start the shell of another user";
+            return Err(Refusal::NoShell(format!("{why}; {PORTABLE_REMEDY}")));
+        }
+        Ok(())
+    }
+
     /// Why a session cannot be opened.
     pub(super) fn check(core: &Core, open: &OpenSession) -> Result<(), Refusal> {
         if core.context.driver.is_none() {
             return Err(Refusal::NoShell("sessions require bash; install it".into()));
         }
-        let Some(user) = &open.user else { return check_folder(open.cwd.as_ref(), core.credentials()) };
+        let Some(user) = &open.user else {
+            Self::check_driver(core, core.credentials())?;
+            return check_folder(open.cwd.as_ref(), core.credentials());
+        };
         let cwd = open.cwd.clone().unwrap_or_else(|| core.context.cwd.as_os_str().into());
-        check_folder(Some(&cwd), user.credentials().as_ref())
+        let credentials = user.credentials();
+        Self::check_driver(core, credentials.as_ref())?;
+        check_folder(Some(&cwd), credentials.as_ref())
     }
 
     pub(super) fn open(core: &mut Core, ready: Ready, request: u64, open: OpenSession, now: Instant) -> Self {
