@@ -15,7 +15,7 @@ use super::context::Context;
 use super::core::{Core, Purpose, kill_shell};
 use super::job::{Exit, Job, ReadStatus, raw};
 use super::leftovers::Leftovers;
-use super::link::EngineLink;
+use super::link::{Accepted, EngineLink};
 use super::ready::Ready;
 use super::role::{Housekeeping, Next, Role};
 use super::terminal::TerminalIo;
@@ -132,11 +132,12 @@ impl Supervisor {
             let now = Instant::now();
             match source {
                 Source::Listener => {
-                    for incoming in self.core.link.accept() {
-                        self.handle(incoming);
-                    }
-                    // The readers of the previous engine.
+                    let Accepted { old, new } = self.core.link.accept();
+                    old.into_iter().for_each(|incoming| self.handle(incoming));
+                    let Some(new) = new else { continue };
+                    // The readers of the previous engine, not those that the new one reports.
                     self.detach_readers(now);
+                    new.into_iter().for_each(|incoming| self.handle(incoming));
                     if let Role::Ready(ready) = &self.role {
                         ready.engine_connected(&mut self.core);
                     }

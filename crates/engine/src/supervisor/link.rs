@@ -70,6 +70,16 @@ pub(crate) struct EngineLink {
     accept_after: Option<Instant>,
 }
 
+/// The result of accepting connections.
+#[derive(Debug, Default)]
+pub(crate) struct Accepted {
+    /// Remaining requests of connections that were replaced. They are handled too: an engine that was killed right after
+    /// it sent them has already claimed their journals.
+    pub(crate) old: Vec<Incoming>,
+    /// Requests of the engine that has connected, if one has.
+    pub(crate) new: Option<Vec<Incoming>>,
+}
+
 impl EngineLink {
     pub(crate) fn new(listener: OwnedFd, key: Option<Bytes>) -> Self {
         Self {
@@ -112,10 +122,9 @@ impl EngineLink {
         self.due.is_none() && !self.unsent.is_empty()
     }
 
-    /// Accepts connections. Returns the remaining requests of the old connection first: an engine that was killed
-    /// right after it sent them has already claimed their journals.
-    pub(crate) fn accept(&mut self) -> Vec<Incoming> {
-        let mut requests = Vec::new();
+    /// Accepts connections.
+    pub(crate) fn accept(&mut self) -> Accepted {
+        let mut accepted = Accepted::default();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..MAX_UNAUTHENTICATED {
             let new = match accept_with(&self.listener, flags) {
@@ -128,8 +137,7 @@ impl EngineLink {
                 }
             };
             if self.key.is_none() {
-                requests.append(&mut self.receive_until(Until::Empty));
-                self.serve(new, FrameBuffer::default(), VecDeque::new());
+                self.serve(new, FrameBuffer::default(), VecDeque::new(), &mut accepted);
             } else if is_same_user(&new) {
                 // An engine authenticates at once, so the oldest connection is not an engine.
                 if self.unauthenticated.len() == MAX_UNAUTHENTICATED {
@@ -138,36 +146,41 @@ impl EngineLink {
                 self.unauthenticated.push(Unauthenticated::new(new));
             }
         }
-        requests.append(&mut self.authenticate());
-        requests
+        self.authenticate(&mut accepted);
+        accepted
     }
 
     /// Switches to an engine.
-    fn serve(&mut self, engine: OwnedFd, frames: FrameBuffer, files: VecDeque<Option<OwnedFd>>) {
+    fn serve(
+        &mut self,
+        engine: OwnedFd,
+        frames: FrameBuffer,
+        files: VecDeque<Option<OwnedFd>>,
+        accepted: &mut Accepted,
+    ) {
+        accepted.old.append(&mut accepted.new.take().unwrap_or_default());
+        accepted.old.append(&mut self.receive_until(Until::Empty));
         self.disconnect();
         self.engine = Some(engine);
         self.frames = frames;
         self.files = files;
         self.connected = true;
+        accepted.new = Some(self.take_frames().0);
     }
 
     /// Reads from unauthenticated connections. An authenticated one is served; one that sends anything else, or too
     /// slowly, is closed.
-    fn authenticate(&mut self) -> Vec<Incoming> {
-        let Some(key) = self.key.clone() else { return Vec::new() };
-        let mut requests = Vec::new();
+    fn authenticate(&mut self, accepted: &mut Accepted) {
+        let Some(key) = self.key.clone() else { return };
         for mut connection in std::mem::take(&mut self.unauthenticated) {
             match connection.read_hello(&key) {
                 HelloRead::Nothing => self.unauthenticated.push(connection),
                 HelloRead::Wrong => {}
                 HelloRead::Key => {
-                    requests.append(&mut self.receive_until(Until::Empty));
-                    self.serve(connection.socket, connection.frames, connection.files);
-                    requests.append(&mut self.take_frames().0);
+                    self.serve(connection.socket, connection.frames, connection.files, accepted);
                 }
             }
         }
-        requests
     }
 
     /// Returns the requests received so far, or the first of them: the rest makes the next poll return at once. Drops

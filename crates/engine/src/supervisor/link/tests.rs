@@ -30,6 +30,12 @@ impl Stage {
         UnixStream::connect(self.directory.path().join("socket")).unwrap()
     }
 
+    fn accept(&mut self) -> Vec<Incoming> {
+        let Accepted { mut old, new } = self.link.accept();
+        old.extend(new.unwrap_or_default());
+        old
+    }
+
     /// A command with the journal that was claimed for it, and its frame.
     fn command(&mut self, text: &str) -> (NewJournal, Vec<u8>) {
         let (claimed, journal) = self.store.claim(text.as_bytes(), MIN_JOURNAL_BYTES).unwrap();
@@ -60,7 +66,7 @@ fn texts(incoming: Incoming) -> (String, Option<String>) {
 fn each_command_gets_the_journal_that_came_with_it() {
     let mut stage = Stage::new();
     let mut engine = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     let mut expected = Vec::new();
     for text in ["one", "two", "three", "four"] {
         let (journal, bytes) = stage.command(text);
@@ -88,29 +94,51 @@ fn each_command_gets_the_journal_that_came_with_it() {
 fn requests_sent_before_another_engine_connected_are_handled() {
     let mut stage = Stage::new();
     let old = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     for text in ["one", "two", "three"] {
         let (journal, bytes) = stage.command(text);
         send_with(&old, &bytes, &journal.file);
     }
     drop(old);
     let _new = stage.connect();
-    let seen: Vec<_> = stage.link.accept().into_iter().map(|incoming| texts(incoming).0).collect();
+    let seen: Vec<_> = stage.accept().into_iter().map(|incoming| texts(incoming).0).collect();
     assert_eq!(seen, ["one", "two", "three"]);
+}
+
+/// What the old engine has attached is detached before the requests of the new one are handled.
+#[test]
+fn requests_of_the_engine_that_is_replaced_are_separate() {
+    let mut stage = Stage::new();
+    let key = Bytes(vec![7; 16]);
+    stage.link.key = Some(key.clone());
+    let hello = frame(1, &Request::Hello(4, Some(key)));
+    let engines = ["old", "new"].map(|text| {
+        let (mut engine, (_, command)) = (stage.connect(), stage.command(text));
+        engine.write_all(&[hello.clone(), command].concat()).unwrap();
+        engine
+    });
+    let texts = |incoming: Vec<Incoming>| incoming.into_iter().map(|one| texts(one).0).collect::<Vec<_>>();
+    let Accepted { old, new } = stage.link.accept();
+    assert_eq!((texts(old), new.map(texts)), (vec!["old".to_owned()], Some(vec!["new".to_owned()])));
+    // Another connection that does not authenticate changes nothing.
+    let _other = stage.connect();
+    let Accepted { old, new } = stage.link.accept();
+    assert!(old.is_empty() && new.is_none());
+    drop(engines);
 }
 
 #[test]
 fn replies_are_sent_only_to_the_connection_of_their_request() {
     let mut stage = Stage::new();
     let mut old = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     let hello = frame(1, &Request::Hello(4, None));
     old.write_all(&hello).unwrap();
     let earlier = stage.link.receive();
     let (journal, bytes) = stage.command("unread");
     send_with(&old, &bytes, &journal.file);
     let mut new = stage.connect();
-    let taken = stage.link.accept();
+    let taken = stage.accept();
     new.write_all(&hello).unwrap();
     let asked = stage.link.receive();
     let numbers = |incoming: &[Incoming]| incoming.iter().map(|i| i.envelope.request).collect::<Vec<_>>();
@@ -137,13 +165,13 @@ fn a_connection_that_there_is_no_descriptor_for_is_not_waited_for_in_a_loop() {
     let listens = |link: &EngineLink| link.expected().count() == 1;
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     setrlimit(Resource::Nofile, before).unwrap();
     assert!(!listens(&stage.link), "it would be readable at once");
     let again = stage.link.wake_at().unwrap();
     stage.link.close_unauthenticated(again);
     assert!(listens(&stage.link));
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     engine.write_all(&frame(1, &Request::Hello(4, None))).unwrap();
     assert_eq!(stage.link.receive().len(), 1);
 }
@@ -152,7 +180,7 @@ fn a_connection_that_there_is_no_descriptor_for_is_not_waited_for_in_a_loop() {
 fn an_engine_that_does_not_read_does_not_hold_up_the_end() {
     let mut stage = Stage::new();
     let _engine = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     for _ in 0..200_000 {
         stage.link.send(0, &Response::Grew { slot: 1, position: u64::MAX, unrecorded: None });
     }
@@ -170,7 +198,7 @@ fn the_file_of_a_request_that_cannot_be_read_is_not_the_next_ones() {
     }
     let mut stage = Stage::new();
     let engine = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     let (other, _) = stage.command("other");
     send_with(&engine, &frame(7, &Future::Teleport(1)), &other.file);
     let (journal, bytes) = stage.command("next");
@@ -183,13 +211,13 @@ fn the_file_of_a_request_that_cannot_be_read_is_not_the_next_ones() {
 fn a_command_that_was_cut_off_leaves_no_journal_to_the_next_engine() {
     let mut stage = Stage::new();
     let old = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     let (journal, bytes) = stage.command("whole");
     send_with(&old, &bytes, &journal.file);
     let (journal, bytes) = stage.command("cut off");
     send_with(&old, &bytes[..9], &journal.file);
     let new = stage.connect();
-    let mut seen: Vec<_> = stage.link.accept().into_iter().map(texts).collect();
+    let mut seen: Vec<_> = stage.accept().into_iter().map(texts).collect();
     let (journal, bytes) = stage.command("next");
     send_with(&new, &bytes, &journal.file);
     seen.extend(stage.link.receive().into_iter().map(texts));
@@ -201,7 +229,7 @@ fn a_command_that_was_cut_off_leaves_no_journal_to_the_next_engine() {
 fn a_journal_that_there_was_no_descriptor_for_is_not_replaced_by_the_next() {
     let mut stage = Stage::new();
     let engine = stage.connect();
-    assert!(stage.link.accept().is_empty());
+    assert!(stage.accept().is_empty());
     for text in ["lost", "kept"] {
         let (journal, bytes) = stage.command(text);
         send_with(&engine, &bytes, &journal.file);
