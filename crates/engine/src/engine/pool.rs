@@ -142,9 +142,10 @@ impl Drop for WaitingCaller<'_> {
     }
 }
 
-/// Whether a new descriptor is one of those that are kept for other work than new supervisors: clients must be able to
-/// connect and to end something. The kernel assigns the lowest free number, so all lower ones are in use.
-fn is_reserved(descriptor: &OwnedFd) -> bool {
+/// Whether a new descriptor is one of those that are kept for other work than new supervisors and copies of terminals:
+/// clients must be able to connect and to end something. The kernel assigns the lowest free number, so all lower ones
+/// are in use.
+pub(super) fn is_reserved(descriptor: &OwnedFd) -> bool {
     let limit = crate::descriptor_limit();
     let reserved = (limit / 8).clamp(MIN_RESERVED_DESCRIPTORS, MAX_RESERVED_DESCRIPTORS);
     usize::try_from(descriptor.as_raw_fd()).is_ok_and(|number| number >= limit.saturating_sub(reserved))

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
 use crate::engine::link::lock;
+use crate::engine::pool::is_reserved;
 use crate::terminal::last_signal_in;
 
 /// Maximum size of input that is written directly: keys and reports of a mouse, not pastes.
@@ -52,10 +53,10 @@ impl DirectInput {
         }
     }
 
-    /// The master has arrived.
+    /// The master has arrived. If descriptors are scarce, it is closed, and all keys go through the supervisor.
     pub(in crate::engine) fn set_master(&self, master: OwnedFd) {
         let mut state = lock(&self.0);
-        if state.users > 0 && !state.has_ended {
+        if state.users > 0 && !state.has_ended && !is_reserved(&master) {
             state.master = Some(master);
         }
     }

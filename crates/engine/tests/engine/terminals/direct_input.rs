@@ -1,8 +1,9 @@
 //! Keys that the engine writes to a terminal itself: their order, and what still needs the supervisor.
 
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use sandcrab_engine::{
     CommandSpec, EndReason, InputError, KeysGuard, MAX_TERMINAL_INPUT_BYTES, TerminalSpec,
 };
@@ -164,6 +165,29 @@ async fn the_master_is_held_only_while_keys_are_expected() {
     let _keys = seen.terminal.expect_keys();
     seen.press(b"x").await;
     assert_eq!(masters(&number_of(&seen)), 0, "a terminal with an idle timeout");
+}
+
+/// Descriptors are kept for clients that connect and end something.
+#[tokio::test]
+async fn the_master_is_not_held_if_descriptors_are_scarce() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let text = "stty raw -echo; printf ready; exec cat";
+    let mut seen = Seen::new(create(&engine, TerminalSpec::command(CommandSpec::shell(text))).await);
+    seen.wait_for("ready").await;
+    let number = number_of(&seen);
+    let lowest_free = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
+    let before = getrlimit(Resource::Nofile);
+    // Some of the reserved descriptors are free.
+    let current = u64::try_from(lowest_free).unwrap() + 12;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..before }).unwrap();
+    let _keys = seen.terminal.expect_keys();
+    for key in [b"a", b"b", b"c"] {
+        seen.press(key).await;
+    }
+    seen.wait_for("abc").await;
+    assert_eq!(masters(&number), 0);
+    setrlimit(Resource::Nofile, before).unwrap();
 }
 
 #[tokio::test]
