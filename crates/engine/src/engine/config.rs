@@ -54,7 +54,8 @@ pub struct Retention {
     /// exceeds it is removed, and no other in its place.
     pub max_total_bytes: u64,
     /// Time for which a record is kept after it was last read or waited for, regardless of the other limits. At most
-    /// [`MAX_RECORDS_IN_GRACE`] records over `max_count` are kept for this reason.
+    /// [`MAX_RECORDS_IN_GRACE`] records over `max_count` are kept for this reason. It is 2 s for records beyond twice
+    /// `max_total_bytes`, or beyond it by more than 64 MiB if that is larger.
     pub grace: Duration,
 }
 

@@ -93,7 +93,7 @@ impl<T> Finished<T> {
         mut decide: impl FnMut(&T, Excess) -> Decision,
     ) -> Expired<T> {
         let is_oversized = |record: &FinishedRecord| record.bytes > policy.max_total_bytes;
-        let mut bytes = self.bytes;
+        let (mut bytes, mut total) = (self.bytes, self.bytes);
         let mut oversized = 0;
         if bytes > policy.max_total_bytes {
             for record in self.records.values().filter(|record| is_oversized(record)) {
@@ -116,9 +116,14 @@ impl<T> Finished<T> {
                 continue;
             }
             oversized -= usize::from(is_oversized(record));
-            match decide(value, Excess { count: count.saturating_sub(policy.max_count) }) {
+            let excess = Excess {
+                count: count.saturating_sub(policy.max_count),
+                bytes: total.saturating_sub(policy.max_total_bytes),
+            };
+            match decide(value, excess) {
                 Decision::Remove => {
                     count -= 1;
+                    total -= record.bytes;
                     bytes -= if is_oversized(record) { 0 } else { record.bytes };
                     going.push(*journal);
                 }
@@ -139,6 +144,8 @@ impl<T> Finished<T> {
 pub(crate) struct Excess {
     /// Number of journals beyond the limit.
     pub(crate) count: usize,
+    /// Bytes beyond the limit, with those of journals that alone exceed it.
+    pub(crate) bytes: u64,
 }
 
 /// Whether a journal beyond the limits is removed.
@@ -257,14 +264,14 @@ mod tests {
         for slot in 0..5 {
             finished.insert(journal(slot), record(10 + u64::from(slot), 1), slot);
         }
-        let policy = Retention { max_count: 0, ..ALL };
+        let policy = Retention { max_count: 0, max_total_bytes: 2, ..ALL };
         let mut asked = Vec::new();
         let expired = finished.take_expired(&policy, at(50), usize::MAX, |slot, excess| {
-            asked.push((*slot, excess.count));
+            asked.push((*slot, excess.count, excess.bytes));
             if *slot == 2 { Decision::KeepRest } else { Decision::Remove }
         });
         assert_eq!((expired.gone, expired.passed_over), (vec![0, 1], true));
-        assert_eq!(asked, [(0, 5), (1, 4), (2, 3)]);
+        assert_eq!(asked, [(0, 5, 3), (1, 4, 2), (2, 3, 1)]);
     }
 
     #[test]

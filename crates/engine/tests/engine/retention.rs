@@ -270,6 +270,25 @@ async fn the_grace_period_is_bounded() {
     eventually("the oldest are gone", || engine.executions().len() <= MAX_RECORDS_IN_GRACE + 1).await;
 }
 
+/// Large records that were just received are kept up to a bound, except while a client reads them.
+#[tokio::test]
+async fn bytes_in_the_grace_period_are_bounded() {
+    let place = Place::new();
+    // 84 MiB are kept for the grace period, which are eight of these records.
+    let retention = Retention { max_total_bytes: 20 << 20, grace: Duration::from_secs(3600), ..NO_GRACE };
+    let engine = place.open_with(|config| config.retention = retention).await;
+    let all = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let mut reader = None;
+    for name in all {
+        run(&engine, name, "head -c 10485760 /dev/zero").await;
+        reader = reader.or_else(|| engine.execution(&id("a")).unwrap().reader().ok());
+    }
+    let left: Vec<_> =
+        all.iter().enumerate().filter(|(i, _)| *i == 0 || *i > 4).map(|(_, name)| *name).collect();
+    eventually("the oldest are gone", || names(&engine) == left).await;
+    drop(reader);
+}
+
 /// Also if the thread that removes them does not get the processor: starts then remove them.
 #[tokio::test(flavor = "multi_thread")]
 async fn records_and_files_are_bounded_under_load() {

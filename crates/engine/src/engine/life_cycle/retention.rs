@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::engine::link::lock;
 use crate::engine::tasks::blocking;
 use crate::engine::{Inner, MAX_RECORDS_IN_GRACE, StartError};
-use crate::journal;
+use crate::journal::{self, DEFAULT_JOURNAL_BYTES};
 
 /// Minimum delay of the clean-up by age, so that it does not run for each execution.
 const AGE_GRAIN: Duration = Duration::from_millis(100);
@@ -27,15 +27,23 @@ const REMOVED_BY_START: usize = 2;
 /// another writer may fill the space at once, and the whole history must not be lost.
 const REMOVED_AT_ONCE: usize = 16;
 const MAX_ROUNDS_FOR_ROOM: usize = 4;
-/// Grace period of just used records on a full disk, if no other record can be removed.
-const FULL_DISK_GRACE: Duration = Duration::from_secs(2);
+/// Grace period of just used records on a full disk, if no other record can be removed, and of those whose bytes exceed
+/// the limit by more than [`bytes_in_grace`].
+pub(super) const SHORT_GRACE: Duration = Duration::from_secs(2);
+/// Bytes over any limit that are kept because their records were just used: one journal of the default size.
+const MIN_BYTES_IN_GRACE: u64 = DEFAULT_JOURNAL_BYTES;
+
+/// Bytes over `max_total_bytes` that are kept for the whole grace period, because their records were just used.
+pub(super) fn bytes_in_grace(max_total_bytes: u64) -> u64 {
+    max_total_bytes.max(MIN_BYTES_IN_GRACE)
+}
 
 /// State of the clean-up of finished executions.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Cleanup {
     /// Notified when an execution was closed.
     closed: Arc<Notify>,
-    /// Notified when the count exceeds the policy by so much that the grace period does not apply.
+    /// Notified when the policy is exceeded by so much that the grace period does not apply, or a shorter one.
     urgent: Arc<Notify>,
     /// Whether a clean-up runs, or waits for records in use.
     is_active: AtomicBool,
@@ -54,7 +62,9 @@ impl Inner {
     /// Called when an execution was closed.
     pub(super) fn clean_if_due(self: &Arc<Self>) {
         let policy = self.policy();
-        let urgent = journal::Retention { max_count: policy.max_count + MAX_RECORDS_IN_GRACE, ..policy };
+        let max_total_bytes = policy.max_total_bytes.saturating_add(bytes_in_grace(policy.max_total_bytes));
+        let max_count = policy.max_count + MAX_RECORDS_IN_GRACE;
+        let urgent = journal::Retention { max_count, max_total_bytes, ..policy };
         let (is_over, is_urgent) = {
             let table = lock(&self.executions);
             (table.finished().is_over(&policy), table.finished().is_over(&urgent))
@@ -157,7 +167,7 @@ impl Inner {
             return true;
         }
         let grace = self.config.retention.grace;
-        for grace in [grace, grace.min(FULL_DISK_GRACE)] {
+        for grace in [grace, grace.min(SHORT_GRACE)] {
             let gone = lock(&self.executions).take_oldest(REMOVED_AT_ONCE, grace);
             for tracked in &gone {
                 self.retire_execution(tracked);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Tracked;
+use super::retention::{SHORT_GRACE, bytes_in_grace};
 use crate::command::CommandSpec;
 use crate::engine::{MAX_RECORDS_IN_GRACE, StartError};
 use crate::id::ExecutionId;
@@ -132,15 +133,17 @@ impl Table {
         let is_over = self.finished.expiring() > policy.max_count.saturating_add(MAX_RECORDS_IN_GRACE);
         let in_grace = if is_over { MAX_RECORDS_IN_GRACE - REMOVED_FROM_GRACE } else { MAX_RECORDS_IN_GRACE };
         let (now, today) = (Instant::now(), SystemTime::now());
-        let has_just_ended = |tracked: &Tracked| {
+        let has_just_ended = |tracked: &Tracked, grace| {
             let age = tracked.ended_at().map(|at| today.duration_since(at).unwrap_or_default());
             age.is_some_and(|age| age < grace)
         };
         let decide = |tracked: &Arc<Tracked>, excess: Excess| {
+            let is_much = excess.bytes > bytes_in_grace(policy.max_total_bytes);
+            let grace = if is_much { grace.min(SHORT_GRACE) } else { grace };
             if excess.count <= in_grace && tracked.was_used_within(grace, now) {
                 // Those that ended later are in their grace period, too: under steady use they are nearly all of the
                 // records, and the table is locked.
-                return if has_just_ended(tracked) { Decision::KeepRest } else { Decision::Keep };
+                return if has_just_ended(tracked, grace) { Decision::KeepRest } else { Decision::Keep };
             }
             if tracked.begin_removal() { Decision::Remove } else { Decision::Keep }
         };
