@@ -168,11 +168,11 @@ pub use end::{End, EndReason, KillReceipt, Killed, Leftover, MAX_LEFTOVERS, Stat
 pub use engine::{
     CgroupUse, ControlError, CreatedTerminal, DEFAULT_GRACE, DEFAULT_RETENTION_GRACE, DEFAULT_TERM, Engine,
     EngineConfig, EngineEvent, Entry, Event, EventStream, Execution, ExecutionInfo, Follower, Health,
-    InputError, Inspection, KeysGuard, LOW_DISK_BYTES, ListeningPort, MAX_ENTRY_BYTES, MAX_OPEN_FILES,
-    MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output, OutputReader,
-    Problem, ReadAt, ReadError, ReaderRole, Retention, SavedScreen, ScreenSource, Session, SessionError,
-    SessionInfo, SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream, StreamOutput, StreamPlan,
-    SupervisorProgram, Terminal, TerminalError, TerminalSpec, TreeMetrics,
+    InputError, InputTurn, Inspection, KeysGuard, LOW_DISK_BYTES, ListeningPort, MAX_ENTRY_BYTES,
+    MAX_OPEN_FILES, MAX_RECORDS_IN_GRACE, MAX_UNREAD_EVENTS, OUTCOME_BYTES, OpenError, Outcome, Output,
+    OutputReader, Problem, ReadAt, ReadError, ReaderRole, Retention, SavedScreen, ScreenSource, Session,
+    SessionError, SessionInfo, SessionSpec, ShellDriver, StartError, Status, StopSummary, Stream,
+    StreamOutput, StreamPlan, SupervisorProgram, Terminal, TerminalError, TerminalSpec, TreeMetrics,
 };
 pub use id::{ExecutionId, IdError, MAX_ID_BYTES, SessionId};
 pub use journal::MIN_JOURNAL_BYTES;

@@ -65,7 +65,7 @@ pub use reader::{OutputReader, StreamPlan};
 pub use saved_screen::{SavedScreen, ScreenSource};
 pub use session::{Session, SessionInfo, SessionSpec};
 pub use stop::StopSummary;
-pub use terminal::{CreatedTerminal, DEFAULT_TERM, KeysGuard, Terminal, TerminalSpec};
+pub use terminal::{CreatedTerminal, DEFAULT_TERM, InputTurn, KeysGuard, Terminal, TerminalSpec};
 
 use crate::command::{CommandSpec, MAX_SHOWN_COMMAND_BYTES};
 use crate::id::{ExecutionId, SessionId};

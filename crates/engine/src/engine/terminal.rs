@@ -304,10 +304,15 @@ impl Terminal {
     /// [`MAX_TERMINAL_INPUT_BYTES`] are queued for a program that does not read. Concurrent writes are not
     /// interleaved.
     pub async fn write(&self, bytes: &[u8]) -> Result<(), InputError> {
+        let turn = InputTurn(Arc::clone(&self.execution.tracked.writing).lock_owned().await);
+        self.write_in(turn, bytes).await
+    }
+
+    /// Queues input in a turn, as [`Terminal::write`] does.
+    pub async fn write_in(&self, turn: InputTurn, bytes: &[u8]) -> Result<(), InputError> {
         let tracked = &self.execution.tracked;
-        let alone = tracked.writing.lock().await;
         let state = self.state().ok_or(InputError::Control(ControlError::Unsupported))?;
-        let mut accepted = self.write_directly(bytes, &alone);
+        let mut accepted = self.write_directly(bytes, &turn);
         for piece in bytes[accepted..].chunks(MAX_TERMINAL_INPUT_BYTES) {
             if tracked.end().is_some() {
                 return Err(InputError::Ended);
@@ -338,12 +343,17 @@ impl Terminal {
     }
 
     /// Writes input, or the beginning of it, if that is possible at once; see [`Terminal::expect_keys`]. Returns the number of
-    /// bytes. The rest is for [`Terminal::write`].
-    pub fn write_now(&self, bytes: &[u8]) -> usize {
-        self.execution.tracked.writing.try_lock().map_or(0, |alone| self.write_directly(bytes, &alone))
+    /// bytes, and the turn in which [`Terminal::write_in`] writes the rest. Without a turn, other input is being written,
+    /// and nothing of this one is.
+    pub fn write_now(&self, bytes: &[u8]) -> (usize, Option<InputTurn>) {
+        let Ok(guard) = Arc::clone(&self.execution.tracked.writing).try_lock_owned() else {
+            return (0, None);
+        };
+        let turn = InputTurn(guard);
+        (self.write_directly(bytes, &turn), Some(turn))
     }
 
-    fn write_directly(&self, bytes: &[u8], _alone: &tokio::sync::MutexGuard<'_, ()>) -> usize {
+    fn write_directly(&self, bytes: &[u8], _turn: &InputTurn) -> usize {
         let Some(state) = self.state().filter(|_| self.execution.tracked.end().is_none()) else { return 0 };
         let written = state.direct.write(bytes);
         if written > 0 {
@@ -404,6 +414,11 @@ impl Terminal {
         salt.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
+
+/// The right to write input to a terminal. No other input is written while it exists.
+#[derive(Debug)]
+#[must_use = "other input may come between the beginning and the rest"]
+pub struct InputTurn(#[expect(dead_code, reason = "held")] tokio::sync::OwnedMutexGuard<()>);
 
 /// A client that types; see [`Terminal::expect_keys`].
 #[derive(Debug)]

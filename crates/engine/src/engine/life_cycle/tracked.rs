@@ -86,7 +86,7 @@ pub(in crate::engine) struct Tracked {
     /// Whether the supervisor was asked to adopt its process, and has not replied.
     pub(in crate::engine) adopting: AtomicBool,
     /// Held during a write to its standard input.
-    pub(in crate::engine) writing: tokio::sync::Mutex<()>,
+    pub(in crate::engine) writing: Arc<tokio::sync::Mutex<()>>,
     bytes_on_disk: AtomicU64,
     /// The size of its journal on disk if it has neither output nor leftovers, if known.
     silent_bytes: Option<u64>,
@@ -143,7 +143,7 @@ impl Tracked {
             position: watch::Sender::new(0),
             reports_due: AtomicU32::new(0),
             adopting: AtomicBool::new(false),
-            writing: tokio::sync::Mutex::new(()),
+            writing: Arc::default(),
             bytes_on_disk: AtomicU64::new(0),
             silent_bytes: None,
             stderr_bytes: AtomicU64::new(0),

@@ -1,6 +1,8 @@
 //! Keys that the engine writes to a terminal itself: their order, and what still needs the supervisor.
 
+use std::future::Future;
 use std::os::fd::AsRawFd;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
@@ -103,6 +105,48 @@ async fn keys_and_queued_input_stay_in_order() {
         type_all(&seen, second).await;
         seen.wait_for(&format!("<{}>", crc32fast::hash(&typed))).await;
         drop((keys, engine));
+    }
+}
+
+/// Waits for SIGUSR1, reads up to the word `other`, and prints the checksum.
+const READER_TO_OTHER: &str = "
+import os, signal, tty, zlib
+tty.setraw(0)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.write(1, b'lazy')
+signal.sigwait([signal.SIGUSR1])
+seen = b''
+while not seen.endswith(b'other'):
+    seen += os.read(0, 65536)
+os.write(1, b'<%d>' % zlib.crc32(seen))
+";
+
+/// The bytes of another client must not get into an escape sequence.
+#[tokio::test]
+async fn no_input_comes_between_a_part_of_a_key_and_the_rest() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for key in [&b"\x1b[A"[..], b"\x1b[15~", b"\x1b[1;5A", b"\x1b[15;5~"] {
+        let command = CommandSpec::argv(["python3", "-c", READER_TO_OTHER]);
+        let mut seen = Seen::new(create(&engine, TerminalSpec::command(command)).await);
+        seen.wait_for("lazy").await;
+        let _keys = expect_keys(&seen, key).await;
+        let mut typed = key.len();
+        let (written, turn) = loop {
+            match seen.terminal.write_now(key) {
+                (written, turn) if written < key.len() => break (written, turn.unwrap()),
+                _ => typed += key.len(),
+            }
+            assert!(typed < MAX_TERMINAL_INPUT_BYTES, "a terminal accepts {typed} bytes");
+        };
+        let terminal = seen.terminal.clone();
+        let mut other = Box::pin(terminal.write(b"other"));
+        assert!(other.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        seen.terminal.write_in(turn, &key[written..]).await.unwrap();
+        other.await.unwrap();
+        let expected = [key.repeat(typed / key.len() + 1).as_slice(), b"other"].concat();
+        seen.terminal.execution().signal(libc::SIGUSR1).await.unwrap();
+        seen.wait_for(&format!("<{}>", crc32fast::hash(&expected))).await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandcrab_api::terminal::{MAX_TERMINAL_SIZE, TerminalClientFrame, TerminalFrame, TerminalResizeFrame};
 use sandcrab_api::{ErrorCode, Object};
-use sandcrab_engine::{ControlError, InputError, TerminalSize};
+use sandcrab_engine::{ControlError, InputError, InputTurn, TerminalSize};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -23,7 +23,13 @@ const MAX_KEY_BYTES: usize = 8;
 /// What a client asks for.
 #[derive(Debug)]
 pub(super) enum Action {
-    Input { bytes: Bytes, written: usize, size: Option<TerminalSize> },
+    /// The first `written` bytes are written already. The rest follows in the same turn, if there is one.
+    Input {
+        bytes: Bytes,
+        written: usize,
+        turn: Option<InputTurn>,
+        size: Option<TerminalSize>,
+    },
     Resize(TerminalSize),
 }
 
@@ -93,12 +99,12 @@ impl Viewer {
         if let Some(size) = size {
             self.sizes.ask(size);
         }
-        // A key needs no action: nothing is left to wait for. Longer input may be accepted in part, and an action keeps others
-        // out until the rest is written.
+        // A key needs no action: nothing is left to wait for. If it is accepted in part, the action keeps others out until the
+        // rest is written.
         let is_key = size.is_none() && bytes.len() <= MAX_KEY_BYTES;
-        let written = if is_key { self.hub.terminal.write_now(&bytes) } else { 0 };
+        let (written, turn) = if is_key { self.hub.terminal.write_now(&bytes) } else { (0, None) };
         if written < bytes.len() {
-            self.act(Action::Input { bytes, written, size }, held);
+            self.act(Action::Input { bytes, written, turn, size }, held);
         }
     }
 
@@ -148,11 +154,16 @@ pub(super) fn size(cols: f64, rows: f64) -> Result<TerminalSize, String> {
 async fn perform(hub: &Arc<Hub>, action: Action) -> Done {
     match action {
         Action::Resize(size) => resize(hub, size).await,
-        Action::Input { bytes, written, size } => {
+        Action::Input { bytes, written, turn, size } => {
             if let Some(size) = size {
                 drop(resize(hub, size).await);
             }
-            match hub.terminal.write(&bytes[written..]).await {
+            let rest = &bytes[written..];
+            let done = match turn {
+                Some(turn) => hub.terminal.write_in(turn, rest).await,
+                None => hub.terminal.write(rest).await,
+            };
+            match done {
                 Ok(()) => Done::Ok,
                 // The exit frame says it.
                 Err(InputError::Ended) => Done::Ok,
