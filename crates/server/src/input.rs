@@ -10,6 +10,7 @@ use bytes::Bytes;
 use sandcrab_api::Object;
 use sandcrab_engine::{Execution, ExecutionId, Session, SessionId, Terminal};
 use serde::de::DeserializeOwned;
+use tracing::Span;
 
 use crate::access::Multiplexed;
 use crate::app::{App, BodyBytes};
@@ -161,7 +162,9 @@ impl FromRequestParts<App> for PathExecution {
         let id = segment(parts, app).await?;
         // An invalid id cannot exist.
         let found = id.parse::<ExecutionId>().ok().and_then(|id| sandbox.engine.execution(&id));
-        found.map(Self).ok_or_else(|| ApiError::no_process(&id))
+        let found = found.ok_or_else(|| ApiError::no_process(&id))?;
+        Span::current().record("execution", &id);
+        Ok(Self(found))
     }
 }
 
@@ -206,13 +209,17 @@ impl FromRequestParts<App> for PathTerminal {
 /// The terminal with this id.
 pub(crate) fn find_terminal(sandbox: &Sandbox, id: &str) -> Result<Terminal, ApiError> {
     let found = id.parse::<ExecutionId>().ok().and_then(|id| sandbox.engine.terminal(&id));
-    found.ok_or_else(|| ApiError::no_terminal(id))
+    let found = found.ok_or_else(|| ApiError::no_terminal(id))?;
+    Span::current().record("execution", id);
+    Ok(found)
 }
 
 /// Finds a session by id.
 pub(crate) fn find_session(sandbox: &Sandbox, id: &str) -> Result<Session, ApiError> {
     let found = id.parse::<SessionId>().ok().and_then(|id| sandbox.engine.session(&id));
-    found.ok_or_else(|| ApiError::no_session(id))
+    let found = found.ok_or_else(|| ApiError::no_session(id))?;
+    Span::current().record("session", id);
+    Ok(found)
 }
 
 /// Returns the session that a request names in its body, header or query, in this order. `None` means no

@@ -16,6 +16,7 @@ use sandcrab_engine::{
     SessionEndPolicy, Stdin, User, quoted,
 };
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -161,13 +162,13 @@ pub(crate) async fn launch_guarded(
     let tasks = app.tasks.clone();
     let (app, sandbox) = (Arc::clone(app), sandbox.clone());
     let (headers, query) = (headers.clone(), query.map(str::to_owned));
-    let launched = tasks.spawn(async move {
+    let launched = async move {
         let launch =
             launch(&app, &sandbox, request, &headers, query.as_deref(), Kind::Command, intent).await?;
         let guard = DisconnectGuard::new(&app, &launch);
         Ok((launch, guard))
-    });
-    launched.await.map_err(ApiError::internal)?
+    };
+    tasks.spawn(launched.in_current_span()).await.map_err(ApiError::internal)?
 }
 
 /// Looks up the user that a request names.

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use sandcrab_api::{ErrorCode, REQUEST_ID_HEADER};
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::access::Multiplexed;
 use crate::app::App;
@@ -108,7 +109,9 @@ where
         match check(app, &request, requires_token, is_multiplexed) {
             Ok(()) => {
                 request.extensions_mut().insert(id.clone());
-                let span = tracing::debug_span!("request", id = id.as_str());
+                // The others are recorded when they are known.
+                let span =
+                    tracing::debug_span!("request", id = id.as_str(), execution = Empty, session = Empty);
                 catch_panic(handler(request)).instrument(span).await
             }
             Err(refusal) => refusal,

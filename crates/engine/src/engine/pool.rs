@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tracing::Instrument;
 
 use super::error::StartError;
 use super::link::{SupervisorLink, lock};
@@ -415,16 +416,17 @@ impl Inner {
         Ok(link)
     }
 
-    /// Runs a future to completion even if the caller stops waiting.
+    /// Runs a future to completion even if the caller stops waiting, in the span of the caller.
     pub(super) fn complete<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> TaskOf<T> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.tasks.spawn(async move {
+        let completed = async move {
             // The caller may have stopped waiting.
             drop(sender.send(work.await));
-        });
+        };
+        self.tasks.spawn(completed.in_current_span());
         receiver
     }
 }

@@ -38,6 +38,7 @@ impl Inner {
             None => spec.user.clone_from(&self.config.run_as),
         }
         let id = spec.id.clone().unwrap_or_else(SessionId::random);
+        tracing::Span::current().record("session", tracing::field::display(&id));
         let reserved = self.reserve_session(&id).await?;
         let engine = Arc::clone(self);
         // Runs to completion even if the caller stops waiting: a session is created completely or not at all.

@@ -12,6 +12,7 @@ mod help;
 #[path = "../../../engine/tests/engine/history.rs"]
 mod history;
 mod input_log;
+mod log_ids;
 mod mcp;
 mod options;
 mod play;

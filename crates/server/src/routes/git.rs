@@ -16,6 +16,7 @@ use sandcrab_api::git::{
 };
 use serde::Serialize;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -87,12 +88,12 @@ pub(crate) async fn checkout(
         .is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/event-stream")));
     if wants_events {
         let (sender, reports) = mpsc::channel(MAX_WAITING_REPORTS);
-        let done = app.tasks.spawn(clone.run(Some(sender)));
+        let done = app.tasks.spawn(clone.run(Some(sender)).in_current_span());
         let items = events(CloneStream { app, reports, done, result });
         return Ok(EventStream::new(items, Origin::request(request_id)).into_response());
     }
     // A task of its own: the clone is finished, or removed, also if the client disconnects.
-    let branch = app.tasks.spawn(clone.run(None)).await.map_err(ApiError::internal)??;
+    let branch = app.tasks.spawn(clone.run(None).in_current_span()).await.map_err(ApiError::internal)??;
     Ok(axum::Json(GitCheckoutResult { branch, timestamp: Timestamp::now(), ..result }).into_response())
 }
 

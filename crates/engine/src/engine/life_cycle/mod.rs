@@ -40,6 +40,8 @@ pub(super) use table::Table;
 pub(super) use terminal_state::TerminalState;
 pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
 
+use tracing::field::display;
+
 use super::events::EngineEvent;
 use super::link::{SupervisorLink, lock};
 use super::{ControlError, Inner, StartError};
@@ -164,7 +166,8 @@ impl Inner {
     /// An execution has started.
     pub(super) fn execution_started(&self, tracked: &Tracked, pid: u32) {
         if tracked.set_started(pid) {
-            tracing::debug!(execution = %tracked.fixed.id, pid, "started");
+            let (id, session) = (&tracked.fixed.id, tracked.fixed.session.as_ref().map(display));
+            tracing::debug!(parent: tracked.caller(), execution = %id, session, pid, "started");
             self.events.tell(|| EngineEvent::ExecutionStarted(tracked.info()));
         }
     }
@@ -184,7 +187,9 @@ impl Inner {
     /// An execution has ended.
     pub(super) fn execution_ended(self: &Arc<Self>, tracked: &Arc<Tracked>, end: End, position: u64) {
         let left = end.leftover_count > 0;
-        tracing::debug!(execution = %tracked.fixed.id, reason = ?end.reason, "ended");
+        let caller = tracked.take_caller();
+        let (id, session) = (&tracked.fixed.id, tracked.fixed.session.as_ref().map(display));
+        tracing::debug!(parent: caller, execution = %id, session, reason = ?end.reason, "ended");
         let mut table = lock(&self.executions);
         if !tracked.set_ended(end, position) {
             return;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
+use tracing::Span;
 
 use super::readers::Readers;
 use super::terminal_state::TerminalState;
@@ -99,6 +100,8 @@ pub(in crate::engine) struct Tracked {
     /// Time of its closing, or of the last use by a reader or waiter.
     last_used: Mutex<Option<Instant>>,
     pub(super) readers: Mutex<Readers>,
+    /// The span in which it was started, until its end: its events belong to it.
+    caller: Mutex<Span>,
 }
 
 /// Number of reports of growth that a supervisor of a terminal is asked for at once. A request for each would wake it
@@ -131,7 +134,21 @@ impl Tracked {
             closed: false,
             refused: None,
         };
-        Arc::new(Self { silent_bytes, ..Self::with_state(fixed, journal, state) })
+        let caller = Span::current();
+        // Has no effect if the span of the caller has no such field.
+        caller.record("execution", tracing::field::display(&fixed.id));
+        let caller = Mutex::new(caller);
+        Arc::new(Self { silent_bytes, caller, ..Self::with_state(fixed, journal, state) })
+    }
+
+    /// The span in which it was started.
+    pub(super) fn caller(&self) -> Span {
+        lock(&self.caller).clone()
+    }
+
+    /// The same, for the last time.
+    pub(super) fn take_caller(&self) -> Span {
+        std::mem::replace(&mut lock(&self.caller), Span::none())
     }
 
     fn with_state(fixed: Fixed, journal: Claimed, state: State) -> Self {
@@ -151,6 +168,7 @@ impl Tracked {
             has_leftovers: AtomicBool::new(false),
             last_used: Mutex::new(None),
             readers: Mutex::default(),
+            caller: Mutex::new(Span::none()),
         }
     }
 
