@@ -19,8 +19,8 @@ export interface ErrorFields {
   operation?: string | null;
   /** What to do about it. */
   suggestion?: string | null;
-  /** The server asks to repeat the request later. */
-  retryAfter?: boolean;
+  /** A later attempt may succeed. */
+  isTemporary?: boolean;
   cause?: unknown;
 }
 
@@ -33,7 +33,7 @@ export class SandcrabError extends Error {
   readonly operation: string | undefined;
   readonly suggestion: string | undefined;
   /** @internal */
-  readonly retryAfter: boolean;
+  readonly isTemporary: boolean;
 
   constructor(fields: ErrorFields) {
     super(fields.message, fields.cause === undefined ? undefined : { cause: fields.cause });
@@ -44,7 +44,7 @@ export class SandcrabError extends Error {
     this.requestId = fields.requestId;
     this.operation = fields.operation ?? undefined;
     this.suggestion = fields.suggestion ?? undefined;
-    this.retryAfter = fields.retryAfter ?? false;
+    this.isTemporary = fields.isTemporary ?? false;
   }
 }
 

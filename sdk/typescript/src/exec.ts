@@ -256,7 +256,7 @@ export async function endCommand(client: Client, executionId: string, isTooLate:
       return;
     } catch (error) {
       const isUnknown = error instanceof SandcrabError && error.code === "PROCESS_NOT_FOUND";
-      const isTemporary = error instanceof ConnectionError || (error instanceof SandcrabError && error.retryAfter);
+      const isTemporary = error instanceof ConnectionError || (error instanceof SandcrabError && error.isTemporary);
       if (!isUnknown && !isTemporary) throw error;
       if (client.isClosed || (isUnknown ? isTooLate() : Date.now() > giveUpAt)) return;
     }

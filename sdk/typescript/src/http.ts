@@ -10,6 +10,8 @@ export const DEFAULT_MAX_CONNECTIONS = 64;
 export const DEFAULT_RECONNECT_TIMEOUT_MS = 30_000;
 /** How much of an invalid response an error message shows. */
 const SHOWN_CHARS = 120;
+/** What a proxy answers while the server restarts, or when it has waited long enough. */
+const GATEWAY = [502, 503, 504];
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
@@ -209,22 +211,22 @@ export class Client {
 
   async #refusal(response: Response): Promise<SandcrabError> {
     const text = await response.text();
-    const retryAfter = response.headers.has("retry-after");
+    const isTemporary = response.headers.has("retry-after");
     const status = response.status;
     try {
       const body = JSON.parse(text);
-      if (typeof body.code === "string") return errorOf({ ...body, status, retryAfter });
+      if (typeof body.code === "string") return errorOf({ ...body, status, isTemporary });
     } catch {
       // Not an answer of a Sandcrab server.
     }
-    return this.invalid(status, text, retryAfter);
+    return this.invalid(status, text, isTemporary || GATEWAY.includes(status));
   }
 
   /** The server, or a proxy before it, has answered with something else than the API does. */
-  invalid(status: number, text: string, retryAfter = false): SandcrabError {
+  invalid(status: number, text: string, isTemporary = false): SandcrabError {
     const shown = text.slice(0, SHOWN_CHARS);
     const message = `invalid response from ${this.base}: status ${status}, ${JSON.stringify(shown)}`;
-    return errorOf({ code: "INVALID_RESPONSE", message, status, retryAfter });
+    return errorOf({ code: "INVALID_RESPONSE", message, status, isTemporary });
   }
 
   #failure(error: unknown, signal?: AbortSignal): unknown {

@@ -34,14 +34,14 @@ export class Retry {
 
   /** Waits before the next attempt. Throws the error if another attempt is useless or too late. */
   async failed(error: unknown, wasReached: boolean, signal?: AbortSignal): Promise<void> {
+    const isRefused = error instanceof ConnectionError && error.refused;
     const isTemporary =
-      error instanceof ConnectionError
-        ? wasReached || !error.refused
-        : error instanceof SandcrabError && error.retryAfter;
+      error instanceof ConnectionError ? wasReached || !isRefused : error instanceof SandcrabError && error.isTemporary;
     if (!isTemporary) throw error;
     const now = Date.now();
-    // An attempt that took longer than the window had reached the server: a proxy or `fetch` gave up waiting.
-    if (now - this.#attempt > this.windowMs) this.worked();
+    // An attempt that took longer than the window, and made a connection, had reached the server: a proxy or `fetch` gave up
+    // waiting.
+    if (!isRefused && now - this.#attempt > this.windowMs) this.worked();
     this.#failingSince ??= now;
     if (now - this.#failingSince >= this.windowMs) throw error;
     await sleep(this.#pause, signal);

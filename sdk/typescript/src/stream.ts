@@ -29,7 +29,7 @@ interface AnyEvent {
 /** What the `error` event of a stream means. */
 function errorOfEvent(event: AnyEvent): SandcrabError {
   const { code = "INTERNAL_ERROR", error = "the stream failed", exitCode, executionId } = event;
-  return errorOf({ code, message: error, context: { exitCode, executionId }, retryAfter: code === "SHUTTING_DOWN" });
+  return errorOf({ code, message: error, context: { exitCode, executionId }, isTemporary: code === "SHUTTING_DOWN" });
 }
 
 /**

@@ -1,9 +1,9 @@
 // Lost connections: every byte once, in order.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Sandbox } from "../src/index.js";
-import { CuttingProxy } from "./proxy.js";
+import { CuttingProxy, GatewayProxy } from "./proxy.js";
 import { TestServer } from "./server.js";
-import { collect, unique } from "./support.js";
+import { collect, unique, until } from "./support.js";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -134,7 +134,12 @@ function paused(go: string): string {
   return `seq 2000; until [ -e ${go} ]; do sleep 0.05; done; seq 2001 4000; rm ${go}`;
 }
 
-async function readAcrossStop(sandbox: Sandbox, signal: NodeJS.Signals): Promise<void> {
+/** `away` resolves when the server may be started again. */
+async function readAcrossStop(
+  sandbox: Sandbox,
+  signal: NodeJS.Signals,
+  away: () => Promise<void> = async () => undefined,
+): Promise<void> {
   const go = `go-${unique()}`;
   const background = await sandbox.startProcess(paused(`p-${go}`));
   let stdout = "";
@@ -159,6 +164,7 @@ async function readAcrossStop(sandbox: Sandbox, signal: NodeJS.Signals): Promise
   const waiting = background.waitForExit();
   await half;
   await server.stop(signal);
+  await away();
   await server.launch();
   await server.sandbox().exec(`touch ${go} p-${go}`);
   const [result, , exit] = await Promise.all([running, following, waiting]);
@@ -171,6 +177,45 @@ async function readAcrossStop(sandbox: Sandbox, signal: NodeJS.Signals): Promise
 test("the server is restarted in the middle of streams", () => readAcrossStop(server.sandbox(), "SIGTERM"));
 
 test("the server is killed in the middle of streams", () => readAcrossStop(server.sandbox(), "SIGKILL"));
+
+test.each(["SIGTERM", "SIGKILL"] as const)("behind a proxy that answers 502 meanwhile: %s", async (signal) => {
+  const proxy = await GatewayProxy.start(server.url);
+  const sandbox = server.sandbox({ baseUrl: proxy.url });
+  // A wait, a stream of a process and one of a command ask again.
+  await readAcrossStop(sandbox, signal, () => until(() => proxy.refusals.length >= 3, "three requests are refused"));
+  expect(new Set(proxy.refusals)).toEqual(new Set([502]));
+  await sandbox.close();
+  await proxy.stop();
+});
+
+test("behind a proxy that answers 504 to a long command", async () => {
+  const proxy = await GatewayProxy.start(server.url, 500);
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 400 });
+  const [go, runs] = [`go-${unique()}`, `runs-${unique()}`];
+  const running = sandbox.exec(`echo run >> ${runs}; ${paused(go)}`);
+  await until(() => proxy.refusals.length >= 3, "three answers are late");
+  await server.sandbox().exec(`touch ${go}`);
+  expect((await running).stdout === numbers(4_000)).toBe(true);
+  expect((await server.sandbox().exec(`cat ${runs}`)).stdout).toBe("run\n");
+  expect(new Set(proxy.refusals)).toEqual(new Set([504]));
+  await sandbox.close();
+  await proxy.stop();
+});
+
+test("a proxy whose server stays away is given up, and a write is not repeated", async () => {
+  const closed = await CuttingProxy.start(server.url);
+  const proxy = await GatewayProxy.start(closed.url);
+  await closed.stop();
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 200 });
+  const refused = { code: "INVALID_RESPONSE", status: 502, name: "ServerError" };
+  await expect(sandbox.writeFile(`f-${unique()}`, "x")).rejects.toMatchObject(refused);
+  expect(proxy.refusals).toHaveLength(1);
+  await expect(sandbox.ping()).rejects.toMatchObject(refused);
+  await expect(collect(sandbox.execStream("true"))).rejects.toMatchObject(refused);
+  expect(proxy.refusals.length).toBeGreaterThan(4);
+  await sandbox.close();
+  await proxy.stop();
+});
 
 test("the server is killed while a result is awaited", async () => {
   const sandbox = server.sandbox();
@@ -193,32 +238,40 @@ async function started(sandbox: Sandbox, executionId: string): Promise<string> {
   return executionId;
 }
 
-test("a viewer of a terminal continues after the server was killed", async () => {
-  const sandbox = server.sandbox();
-  await using terminal = await sandbox.terminal({ command: "stty -echo; while read line; do echo got-$line; done" });
-  const connection = await terminal.connect({ cols: 80, rows: 24 });
-  const seen: string[] = [];
-  let output = "";
-  const decoder = new TextDecoder();
-  connection.write("one\n");
-  let isKilled = false;
-  for await (const event of connection) {
-    seen.push(event.type);
-    // A repaint is the whole screen.
-    if (event.type === "repaint") output = "";
-    if ("data" in event) output += decoder.decode(event.data);
-    if (output.includes("got-one") && !isKilled) {
-      isKilled = true;
-      await server.stop("SIGKILL");
-      await server.launch();
+test.each(["directly", "behind a proxy"])(
+  "a viewer of a terminal continues after the server was killed, %s",
+  async (how) => {
+    const proxy = await GatewayProxy.start(server.url);
+    const sandbox = server.sandbox(how === "directly" ? {} : { baseUrl: proxy.url });
+    const terminal = await sandbox.terminal({ command: "stty -echo; while read line; do echo got-$line; done" });
+    const connection = await terminal.connect({ cols: 80, rows: 24 });
+    const seen: string[] = [];
+    let output = "";
+    const decoder = new TextDecoder();
+    connection.write("one\n");
+    let isKilled = false;
+    for await (const event of connection) {
+      seen.push(event.type);
+      // A repaint is the whole screen.
+      if (event.type === "repaint") output = "";
+      if ("data" in event) output += decoder.decode(event.data);
+      if (output.includes("got-one") && !isKilled) {
+        isKilled = true;
+        await server.stop("SIGKILL");
+        if (how !== "directly") await until(() => proxy.refusals.length >= 2, "two requests are refused");
+        await server.launch();
+      }
+      // Input that is sent while the connection breaks may be lost.
+      if (event.type === "ready" && seen.includes("disconnected")) connection.write("two\n");
+      if (output.includes("got-two")) break;
     }
-    // Input that is sent while the connection breaks may be lost.
-    if (event.type === "ready" && seen.includes("disconnected")) connection.write("two\n");
-    if (output.includes("got-two")) break;
-  }
-  expect(seen).toContain("disconnected");
-  expect(output.match(/got-one/g)).toHaveLength(1);
-});
+    expect(seen).toContain("disconnected");
+    expect(output.match(/got-one/g)).toHaveLength(1);
+    await terminal.destroy();
+    await sandbox.close();
+    await proxy.stop();
+  },
+);
 
 test("a server that was never reached is an error at once", async () => {
   const proxy = await CuttingProxy.start(server.url);
@@ -238,4 +291,18 @@ test("a lost server is given up after the reconnect timeout", async () => {
   })();
   await expect(reading).rejects.toMatchObject({ code: "CONNECTION_FAILED" });
   await server.sandbox().killProcess(process.id);
+});
+
+test("attempts to connect that take longer than the reconnect timeout are given up, too", async () => {
+  const proxy = await CuttingProxy.start(server.url);
+  let delayMs = 0;
+  const slow = async (url: string | URL | Request, init?: RequestInit) => {
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
+    return fetch(url, init);
+  };
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 100, fetch: slow });
+  await sandbox.ping();
+  await proxy.stop();
+  delayMs = 150;
+  await expect(sandbox.ping()).rejects.toMatchObject({ code: "CONNECTION_FAILED", refused: true });
 });
