@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
+  define: { HAS_NODE: "true" },
   test: {
     include: ["test/**/*.test.ts"],
     globalSetup: "test/setup.ts",

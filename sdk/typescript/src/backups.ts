@@ -25,8 +25,7 @@ export class Backups extends Git {
 
   /** The backups that the server keeps, the newest first. */
   async listBackups(options: CallOptions = {}): Promise<Backup[]> {
-    const request = { ...options, repeat: true };
-    return (await this.client.json<Schemas["BackupList"]>("GET", "/api/backup/list", request)).backups;
+    return (await this.client.json<Schemas["BackupList"]>("GET", "/api/backup/list", options)).backups;
   }
 
   async deleteBackup(id: string, options: CallOptions = {}): Promise<void> {

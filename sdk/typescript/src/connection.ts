@@ -165,7 +165,7 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
     } catch (error) {
       // A WebSocket does not tell why it was refused. The terminal itself does.
       const path = `/api/terminal/${segment(this.#id, "list")}`;
-      await this.#client.json("GET", path, { signal });
+      await this.#client.json("GET", path, { signal, repeat: false });
       throw error;
     }
     if (this.#end) return socket.close();

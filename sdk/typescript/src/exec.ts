@@ -1,11 +1,11 @@
 // exec and execStream: commands that belong to their caller.
+import { sleep } from "./abort.js";
 import { newId } from "./bytes.js";
 import { argumentsOf, Collector, decoded, resultOf, startFields, stdinFields } from "./command.js";
 import { Core } from "./core.js";
 import { AbortError, ConnectionError, SandcrabError } from "./errors.js";
 import { type Client, segment } from "./http.js";
 import { shareSignal } from "./node.js";
-import { sleep } from "./retry.js";
 import { events } from "./stream.js";
 import type {
   ExecEvent,

@@ -65,7 +65,7 @@ export class Files extends Processes {
     options: InSession & { range?: string | undefined } = {},
   ): Promise<ReadableStream<Uint8Array>> {
     const headers = { range: options.range };
-    return this.client.bytes("GET", "/api/file", { ...this.#file(path, options), headers, repeat: true });
+    return this.client.bytes("/api/file", { ...this.#file(path, options), headers });
   }
 
   /** Writes a file atomically, and creates its parents. A stream or Blob is sent as it is, of any size. */
@@ -92,10 +92,9 @@ export class Files extends Processes {
   /** A folder as one archive. */
   readFolder(path: string, options: FolderOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const { query, signal } = this.#file(path, options);
-    return this.client.bytes("GET", "/api/folder", {
+    return this.client.bytes("/api/folder", {
       query: { ...query, format: options.format },
       signal,
-      repeat: true,
     });
   }
 

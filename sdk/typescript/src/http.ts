@@ -1,4 +1,5 @@
 // Client: requests to one server, with a bound for connections, retries and typed errors.
+import { unlessAborted } from "./abort.js";
 import { AbortError, ConnectionError, errorOf, SandcrabError } from "./errors.js";
 import { ownDispatcher, shareSignal } from "./node.js";
 import { Retry } from "./retry.js";
@@ -27,7 +28,7 @@ export interface RequestOptions {
   queueSignal?: AbortSignal | undefined;
   /** Called when the request is about to be sent: from then on it may have an effect. */
   onSend?: () => void;
-  /** The request has the same effect twice: it is sent again if the connection fails before an answer. */
+  /** The request has the same effect twice: it is sent again if the connection fails before an answer. Default: for reads. */
   repeat?: boolean;
   /** May use the reserved slots. */
   urgent?: boolean;
@@ -80,10 +81,10 @@ export class Client {
 
   /** Sends a request and reads the JSON of the response. */
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    return this.#repeated(options, async () => {
+    return this.#repeated(method, options, async () => {
       const { response, release, ended } = await this.#send(method, path, options);
       try {
-        return parsed<T>(await unlessAborted(response.text(), ended), (text) => this.invalid(response.status, text));
+        return parsed<T>(await orAborted(response.text(), ended), (text) => this.invalid(response.status, text));
       } catch (error) {
         throw this.#failure(error, options.signal);
       } finally {
@@ -94,12 +95,12 @@ export class Client {
 
   /** Sends a request; the caller reads the response and releases it. */
   open(method: string, path: string, options: RequestOptions = {}): Promise<Opened> {
-    return this.#repeated(options, () => this.#send(method, path, options));
+    return this.#repeated(method, options, () => this.#send(method, path, options));
   }
 
   /** The body of a response as a web stream. Reading it to its end, or cancelling it, gives the connection back. */
-  async bytes(method: string, path: string, options: RequestOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    const { response, release, ended } = await this.open(method, path, options);
+  async bytes(path: string, options: RequestOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const { response, release, ended } = await this.open("GET", path, options);
     const reader = response.body?.getReader();
     ended.addEventListener("abort", () => reader?.cancel().catch(() => undefined));
     return new ReadableStream<Uint8Array>(
@@ -146,8 +147,8 @@ export class Client {
     return new ConnectionError("the sandbox was closed; make another one with getSandbox", undefined, true);
   }
 
-  async #repeated<T>(options: RequestOptions, attempt: () => Promise<T>): Promise<T> {
-    if (!options.repeat) return attempt();
+  async #repeated<T>(method: string, options: RequestOptions, attempt: () => Promise<T>): Promise<T> {
+    if (!(options.repeat ?? method === "GET")) return attempt();
     const retry = new Retry(this.reconnectTimeoutMs);
     for (;;) {
       try {
@@ -199,7 +200,7 @@ export class Client {
       this.assertOpen();
       if (signal?.aborted) throw new AbortError(signal.reason);
       options.onSend?.();
-      const response = await unlessAborted(this.#fetch(this.url(path, options.query), init), controller.signal);
+      const response = await orAborted(this.#fetch(this.url(path, options.query), init), controller.signal);
       this.wasReached = true;
       if (response.status >= 400) throw await this.#refusal(response);
       return { response, release, ended: controller.signal };
@@ -236,12 +237,9 @@ export class Client {
   }
 }
 
-/** The result of a promise, or the reason of an abort, even if the promise is never settled then. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    promise.then(resolve, reject);
-  });
+/** The result of a promise, or an error after an abort, even if the promise is never settled then. */
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return unlessAborted(signal, (resolve, reject) => void promise.then(resolve, reject));
 }
 
 /** The value of a JSON text. */

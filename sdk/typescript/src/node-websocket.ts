@@ -31,10 +31,7 @@ export class NodeWebSocket {
     const { process } = globalThis as { process?: Builtins };
     // An import would make bundlers for browsers fail.
     const http = process?.getBuiltinModule?.(url.startsWith("wss:") ? "node:https" : "node:http");
-    if (!http)
-      throw new Error(
-        "this platform has no WebSocket: give a class as the option WebSocket, or use Node 20.16 or later",
-      );
+    if (!http) throw new Error("this platform has no WebSocket: give a class as the option WebSocket");
     const request = (http as typeof import("node:http")).request(url.replace(/^ws/, "http"), {
       headers: {
         connection: "Upgrade",

@@ -1,4 +1,13 @@
 // What Node needs: `fetch` without its timeouts, and signals without its warnings.
+import { NodeWebSocket } from "./node-websocket.js";
+
+/** False in the build for browsers, which leaves out what only Node needs. The build sets it. */
+declare const HAS_NODE: boolean;
+
+/** The WebSocket of the platform, or the small one for Node before version 22. */
+export function platformWebSocket(): typeof WebSocket {
+  return globalThis.WebSocket ?? (HAS_NODE && NodeWebSocket);
+}
 
 interface Dispatcher {
   destroy(): Promise<void>;
@@ -14,7 +23,7 @@ const GLOBAL_DISPATCHER = Symbol.for("undici.globalDispatcher.1");
 export async function ownDispatcher(connections: number): Promise<Dispatcher | undefined> {
   const scope = globalThis as Record<symbol, object | undefined> & { process?: { versions?: Record<string, string> } };
   const versions = scope.process?.versions;
-  if (!versions?.node || versions.bun || versions.deno) return undefined;
+  if (!HAS_NODE || !versions?.node || versions.bun || versions.deno) return undefined;
   if (!scope[GLOBAL_DISPATCHER]) await fetch("data:,").catch(() => undefined);
   const dispatcher = scope[GLOBAL_DISPATCHER] as Record<symbol, object> | undefined;
   const Agent = dispatcher?.constructor as (new (options: object) => Dispatcher) | undefined;
@@ -31,5 +40,5 @@ interface Builtins {
 /** Lets many calls share a signal. Node takes more than ten listeners for a leak, and warns. */
 export function shareSignal(signal: AbortSignal | undefined): void {
   const { process } = globalThis as { process?: Builtins };
-  if (signal) process?.getBuiltinModule?.("node:events")?.setMaxListeners(0, signal);
+  if (HAS_NODE && signal) process?.getBuiltinModule?.("node:events")?.setMaxListeners(0, signal);
 }

@@ -9,7 +9,7 @@ export type Port = Schemas["Port"];
 export class Ports extends Backups {
   /** The ports on which programs listen. */
   async listPorts(options: CallOptions = {}): Promise<Port[]> {
-    return (await this.client.json<Schemas["PortList"]>("GET", "/api/ports", { ...options, repeat: true })).ports;
+    return (await this.client.json<Schemas["PortList"]>("GET", "/api/ports", options)).ports;
   }
 
   /** Gives a port a URL. `processId`: until that process ends. */
@@ -26,8 +26,7 @@ export class Ports extends Backups {
   }
 
   async getExposedPorts(options: CallOptions = {}): Promise<ExposedPort[]> {
-    const request = { ...options, repeat: true };
-    return (await this.client.json<Schemas["ExposedPortList"]>("GET", "/api/port/exposed", request)).ports;
+    return (await this.client.json<Schemas["ExposedPortList"]>("GET", "/api/port/exposed", options)).ports;
   }
 
   /** Waits until a port is ready. Fails with PROCESS_READY_TIMEOUT after `timeout` milliseconds. */

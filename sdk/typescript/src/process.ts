@@ -145,7 +145,7 @@ export class Process {
   /** Everything the server knows about the process. Updates the fields of this object. */
   async getInfo(options: CallOptions & { metrics?: boolean | undefined } = {}): Promise<Schemas["Process"]> {
     const { signal, metrics } = options;
-    const request = { signal, query: { metrics }, repeat: true };
+    const request = { signal, query: { metrics } };
     return this.update((await this.client.json<Schemas["ProcessResponse"]>("GET", this.path, request)).process);
   }
 
@@ -168,12 +168,12 @@ export class Process {
   ): Promise<ReadableStream<Uint8Array>> {
     const { from, signal } = options;
     const headers = { range: from ? `bytes=${from}-` : undefined };
-    return this.client.bytes("GET", `${this.path}/output`, { query: { stream }, headers, signal, repeat: true });
+    return this.client.bytes(`${this.path}/output`, { query: { stream }, headers, signal });
   }
 
   /** The output with its times, as an asciicast of version 2. */
   getRecording(options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.client.bytes("GET", `${this.path}/recording`, { ...options, repeat: true });
+    return this.client.bytes(`${this.path}/recording`, options);
   }
 
   /**
@@ -210,7 +210,7 @@ export class Process {
     for (;;) {
       const timeoutMs = Math.max(0, Math.min(WAIT_PIECE_MS, giveUpAt - Date.now()));
       try {
-        const request = { query: { timeoutMs }, signal: options.signal, repeat: true };
+        const request = { query: { timeoutMs }, signal: options.signal };
         const answer = await this.client.json<Schemas["ProcessResponse"]>("GET", `${this.path}/wait`, request);
         const { end, usage, status, exitCode } = this.update(answer.process);
         return { exitCode: exitCode ?? -1, end, usage, status };
@@ -255,7 +255,7 @@ export async function getLogs<E extends OutputEncoding>(
   const { tail, since, signal } = options;
   const encoding: OutputEncoding | undefined = options.encoding;
   const query = { tail, since, encoding: encoding === "bytes" ? "base64" : encoding };
-  const logs = await client.json<Schemas["ProcessLogs"]>("GET", path, { query, signal, repeat: true });
+  const logs = await client.json<Schemas["ProcessLogs"]>("GET", path, { query, signal });
   const output = { stdout: decoded(encoding, logs.stdout), stderr: decoded(encoding, logs.stderr) };
   return { ...logs, ...output } as ProcessLogs<Output<E>>;
 }

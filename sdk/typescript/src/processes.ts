@@ -101,7 +101,7 @@ export class Processes extends Commands {
     options: InSession & { status?: ProcessStatus | undefined; all?: boolean | undefined } = {},
   ): Promise<Process[]> {
     const { status, all, signal } = options;
-    const request = { query: { status, all, sessionId: this.sessionOf(options) }, signal, repeat: true };
+    const request = { query: { status, all, sessionId: this.sessionOf(options) }, signal };
     const list = await this.client.json<Schemas["ProcessList"]>("GET", "/api/process/list", request);
     return list.processes.map((fields) => new Process(this.client, fields));
   }
@@ -111,7 +111,7 @@ export class Processes extends Commands {
     const sessionId = this.sessionOf(options);
     try {
       const path = `/api/process/${segment(id, ...RESERVED_IDS)}`;
-      const request = { signal: options.signal, repeat: true };
+      const request = { signal: options.signal };
       const { process } = await this.client.json<Schemas["ProcessResponse"]>("GET", path, request);
       return sessionId && process.sessionId !== sessionId ? null : new Process(this.client, process);
     } catch (error) {

@@ -1,23 +1,9 @@
 // Retry: exponential backoff, for what has the same effect twice.
-import { AbortError, ConnectionError, SandcrabError } from "./errors.js";
+import { sleep } from "./abort.js";
+import { ConnectionError, SandcrabError } from "./errors.js";
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
-
-export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => {
-      clearTimeout(timer);
-      reject(new AbortError(signal?.reason));
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
-    if (signal?.aborted) onAbort();
-    else signal?.addEventListener("abort", onAbort, { once: true });
-  });
-}
 
 export class Retry {
   #failingSince: number | undefined;

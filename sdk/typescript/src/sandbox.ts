@@ -35,7 +35,7 @@ export class Sandbox extends Terminals {
   async getSession(id: string, options: CallOptions = {}): Promise<Session | null> {
     try {
       const path = `/api/session/${segment(id, "list")}`;
-      const answer = await this.client.json<Schemas["SessionResponse"]>("GET", path, { ...options, repeat: true });
+      const answer = await this.client.json<Schemas["SessionResponse"]>("GET", path, options);
       return new Session(this.client, answer.session);
     } catch (error) {
       if (error instanceof SandcrabError && error.code === "SESSION_NOT_FOUND") return null;
@@ -44,8 +44,7 @@ export class Sandbox extends Terminals {
   }
 
   async listSessions(options: CallOptions = {}): Promise<SessionInfo[]> {
-    const request = { ...options, repeat: true };
-    return (await this.client.json<Schemas["SessionList"]>("GET", "/api/session/list", request)).sessions;
+    return (await this.client.json<Schemas["SessionList"]>("GET", "/api/session/list", options)).sessions;
   }
 
   /** Ends a session and everything that runs in it. */
@@ -64,26 +63,26 @@ export class Sandbox extends Terminals {
   }
 
   ping(options: CallOptions = {}): Promise<Schemas["Pong"]> {
-    return this.client.json("GET", "/api/ping", { ...options, repeat: true });
+    return this.client.json("GET", "/api/ping", options);
   }
 
   version(options: CallOptions = {}): Promise<Version> {
-    return this.client.json("GET", "/api/version", { ...options, repeat: true });
+    return this.client.json("GET", "/api/version", options);
   }
 
   /** What works on this server, and its counts. */
   health(options: CallOptions = {}): Promise<Health> {
-    return this.client.json("GET", "/api/health", { ...options, repeat: true });
+    return this.client.json("GET", "/api/health", options);
   }
 
   /** The metrics of the server, in the text format of Prometheus. */
   async metrics(options: CallOptions = {}): Promise<string> {
-    return new Response(await this.client.bytes("GET", "/metrics", { ...options, repeat: true })).text();
+    return new Response(await this.client.bytes("/metrics", options)).text();
   }
 
   /** The OpenAPI document of the server. */
   openapi(options: CallOptions = {}): Promise<Record<string, unknown>> {
-    return this.client.json("GET", "/openapi.json", { ...options, repeat: true });
+    return this.client.json("GET", "/openapi.json", options);
   }
 
   /** Closes all connections; open calls and streams reject, and later calls too. Nothing ends on the server. */

@@ -75,10 +75,7 @@ export class Service extends Process {
 
   /** State, health, and current and earlier executions. Updates the fields of this object. */
   async getService(options: CallOptions = {}): Promise<ServiceInfo> {
-    const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", this.#service, {
-      ...options,
-      repeat: true,
-    });
+    const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", this.#service, options);
     this.executionId = answer.service.executionId ?? this.executionId;
     this.pid = answer.service.pid ?? undefined;
     this.status = statusOf(answer.service.state);
@@ -91,7 +88,7 @@ export class Service extends Process {
   }
 
   getHealth(options: CallOptions = {}): Promise<ServiceHealth> {
-    return this.client.json("GET", `${this.#service}/health`, { ...options, repeat: true });
+    return this.client.json("GET", `${this.#service}/health`, options);
   }
 
   /** Follows the output of all executions. */
@@ -199,10 +196,7 @@ export class Services extends Searches {
   }
 
   async listServices(options: CallOptions = {}): Promise<Service[]> {
-    const list = await this.client.json<Schemas["ServiceList"]>("GET", "/api/service/list", {
-      ...options,
-      repeat: true,
-    });
+    const list = await this.client.json<Schemas["ServiceList"]>("GET", "/api/service/list", options);
     return list.services.map((info) => new Service(this.client, info));
   }
 
@@ -210,7 +204,7 @@ export class Services extends Searches {
   async getService(id: string, options: CallOptions = {}): Promise<Service | null> {
     try {
       const path = `/api/service/${segment(id, ...RESERVED)}`;
-      const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", path, { ...options, repeat: true });
+      const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", path, options);
       return new Service(this.client, answer.service);
     } catch (error) {
       if (error instanceof SandcrabError && error.code === "SERVICE_NOT_FOUND") return null;

@@ -50,7 +50,7 @@ export class Session extends Terminals {
 
   /** Whether it runs a command, how many wait, and its working directory. */
   async getInfo(options: CallOptions = {}): Promise<SessionInfo> {
-    const answer = await this.client.json<Schemas["SessionResponse"]>("GET", this.#path, { ...options, repeat: true });
+    const answer = await this.client.json<Schemas["SessionResponse"]>("GET", this.#path, options);
     this.cwd = answer.session.cwd ?? undefined;
     return answer.session;
   }
@@ -118,6 +118,6 @@ export async function createSession(
   } catch (error) {
     if (!repeat || !(error instanceof SandcrabError && error.code === "SESSION_ALREADY_EXISTS")) throw error;
   }
-  const answer = await client.json<Schemas["SessionResponse"]>("GET", `/api/session/${id}`, { signal, repeat });
+  const answer = await client.json<Schemas["SessionResponse"]>("GET", `/api/session/${id}`, { signal });
   return new Session(client, answer.session);
 }

@@ -1,4 +1,5 @@
 // Slots: a bound for the connections of one client. `fetch` has none of its own.
+import { unlessAborted } from "./abort.js";
 import { AbortError } from "./errors.js";
 
 interface Waiting {
@@ -49,18 +50,10 @@ export class Slots {
   }
 
   #wait(urgent: boolean, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        this.#queue.splice(this.#queue.indexOf(waiting), 1);
-        reject(new AbortError(signal?.reason));
-      };
-      const admit = () => {
-        signal?.removeEventListener("abort", onAbort);
-        resolve();
-      };
+    return unlessAborted(signal, (admit) => {
       const waiting = { urgent, admit };
-      signal?.addEventListener("abort", onAbort, { once: true });
       this.#queue.push(waiting);
+      return () => this.#queue.splice(this.#queue.indexOf(waiting), 1);
     });
   }
 

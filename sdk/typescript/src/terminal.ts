@@ -50,8 +50,7 @@ export class Terminal {
   }
 
   async getInfo(options: CallOptions = {}): Promise<TerminalInfo> {
-    const request = { ...options, repeat: true };
-    return (await this.#client.json<Schemas["TerminalResponse"]>("GET", this.#path, request)).terminal;
+    return (await this.#client.json<Schemas["TerminalResponse"]>("GET", this.#path, options)).terminal;
   }
 
   async resize(cols: number, rows: number, options: CallOptions = {}): Promise<void> {
@@ -74,7 +73,7 @@ export class Terminal {
     options: CallOptions & { scrollback?: number | undefined; format?: "text" | "cells" | "ansi" | undefined } = {},
   ): Promise<Screen> {
     const { scrollback, format, signal } = options;
-    return this.#client.json("GET", `${this.#path}/screen`, { query: { scrollback, format }, signal, repeat: true });
+    return this.#client.json("GET", `${this.#path}/screen`, { query: { scrollback, format }, signal });
   }
 
   /**
@@ -108,7 +107,7 @@ export class Terminal {
 
   /** The output with its times, as an asciicast of version 2. */
   getRecording(options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#client.bytes("GET", `${this.#path}/recording`, { ...options, repeat: true });
+    return this.#client.bytes(`${this.#path}/recording`, options);
   }
 
   /** Ends the program and everything it has started, and removes the terminal. */

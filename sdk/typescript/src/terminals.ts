@@ -41,7 +41,7 @@ export class Terminals extends Ports {
   async getTerminal(id: string, options: CallOptions = {}): Promise<Terminal | null> {
     try {
       const path = `/api/terminal/${segment(id, "list", "create")}`;
-      const answer = await this.client.json<Schemas["TerminalResponse"]>("GET", path, { ...options, repeat: true });
+      const answer = await this.client.json<Schemas["TerminalResponse"]>("GET", path, options);
       return new Terminal(this.client, answer.terminal);
     } catch (error) {
       if (error instanceof SandcrabError && error.code === "TERMINAL_NOT_FOUND") return null;
@@ -50,8 +50,7 @@ export class Terminals extends Ports {
   }
 
   async listTerminals(options: CallOptions = {}): Promise<TerminalInfo[]> {
-    const request = { ...options, repeat: true };
-    return (await this.client.json<Schemas["TerminalList"]>("GET", "/api/terminal/list", request)).terminals;
+    return (await this.client.json<Schemas["TerminalList"]>("GET", "/api/terminal/list", options)).terminals;
   }
 
   /** The WebSocket that carries any number of requests. Its frames are those of the API; this SDK does not need it. */

@@ -1,5 +1,5 @@
 // Turns: the commands of a session are sent one after the other.
-import { AbortError } from "./errors.js";
+import { unlessAborted } from "./abort.js";
 
 /** Requests that are sent at the same time may arrive in any order, but calls on a session have an order. */
 export class Turns {
@@ -17,18 +17,12 @@ export class Turns {
     this.#last.set(sessionId, turn);
     void turn.then(() => this.#last.get(sessionId) === turn && this.#last.delete(sessionId));
     if (before) {
-      await new Promise<void>((resolve, reject) => {
-        const onAbort = () => {
-          finish();
-          reject(new AbortError(signal?.reason));
-        };
-        if (signal?.aborted) return onAbort();
-        signal?.addEventListener("abort", onAbort, { once: true });
-        void before.then(() => {
-          signal?.removeEventListener("abort", onAbort);
-          resolve();
-        });
-      });
+      try {
+        await unlessAborted(signal, (resolve) => void before.then(resolve));
+      } catch (error) {
+        finish();
+        throw error;
+      }
     }
     return finish;
   }

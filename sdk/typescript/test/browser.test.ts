@@ -1,4 +1,4 @@
-// A bundle in a page of a real browser, of another origin than the server.
+// A bundle of the package in a page of a real browser, of another origin than the server.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
@@ -6,9 +6,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
+import { Project } from "./packed.js";
 import { TestServer } from "./server.js";
 
 const browser = ["chromium", "chromium-browser", "google-chrome"].find(
@@ -99,11 +99,11 @@ test("a bundle works in a page of a browser", async () => {
   await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
   const page = `http://127.0.0.1:${(pages.address() as AddressInfo).port}`;
   const profile = mkdtempSync(join(tmpdir(), "sandcrab-browser-"));
+  const project = await Project.install();
   const server = await TestServer.start("--allow-origin", page);
   try {
-    const alias = { sandcrab: fileURLToPath(new URL("../src/index.ts", import.meta.url)) };
-    const stdin = { contents: script(server.url, server.token), resolveDir: profile };
-    const built = await build({ stdin, alias, bundle: true, write: false, format: "esm", platform: "browser" });
+    const stdin = { contents: script(server.url, server.token), resolveDir: project.folder };
+    const built = await build({ stdin, bundle: true, write: false, format: "esm", platform: "browser" });
     bundle = built.outputFiles[0]?.text as string;
     const text = await report(browser, page, profile, result);
     expect(text).toBe("executed streamed AbortError part 3 8 got-key 3 NotFoundError FILE_NOT_FOUND");
@@ -111,6 +111,7 @@ test("a bundle works in a page of a browser", async () => {
     pages.close();
     pages.closeAllConnections();
     await server.remove();
+    rmSync(project.folder, { recursive: true });
     rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
   }
 });

@@ -1,38 +1,21 @@
 // The package, installed as a user would, and its size.
-import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Project, root } from "./packed.js";
 
-const root = fileURLToPath(new URL("../", import.meta.url));
-const execute = promisify(execFile);
 const MAX_BUNDLE_BYTES = 15 << 10;
+let project: Project;
 let folder: string;
 
-/** Runs a program in the empty project. Not synchronously, which would block the test runner. */
-async function run(program: string, ...args: string[]): Promise<string> {
-  const env = { ...process.env, DENO_DIR: join(folder, "deno"), DENO_NO_UPDATE_CHECK: "1" };
-  try {
-    return (await execute(program, args, { cwd: folder, env })).stdout;
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout: string; stderr: string };
-    throw new Error(`${program} ${args.join(" ")}: ${stdout}${stderr}`, { cause: error });
-  }
-}
+const run = (program: string, ...args: string[]) => project.run(program, ...args);
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sandcrab-package-"));
-  const pack = await execute("npm", ["pack", "--json", "--pack-destination", folder], { cwd: root });
-  const packed = JSON.parse(pack.stdout);
-  const files = packed[0].files.map(({ path }: { path: string }) => path) as string[];
-  expect(files.filter((path) => !/^(dist\/|package\.json$|README\.md$)/.test(path))).toEqual([]);
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "empty", private: true }));
-  await run("npm", "install", "--offline", "--no-audit", "--no-fund", join(folder, packed[0].filename));
+  project = await Project.install();
+  folder = project.folder;
+  expect(project.files.filter((path) => !/^(dist\/|package\.json$|README\.md$)/.test(path))).toEqual([]);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -150,7 +133,8 @@ test("the quick start of the README works", async () => {
 
 test("a bundle for browsers is small, and has no modules of Node", async () => {
   const options = { bundle: true, minify: true, write: false, format: "esm", platform: "browser" } as const;
-  const result = await build({ entryPoints: [join(root, "dist/index.js")], ...options, metafile: true });
+  const stdin = { contents: 'export * from "sandcrab";', resolveDir: folder };
+  const result = await build({ stdin, ...options, metafile: true });
   const code = result.outputFiles[0]?.contents as Uint8Array;
   const size = gzipSync(code, { level: 9 }).length;
   console.log(`bundle: ${code.length} bytes, ${size} compressed`);
