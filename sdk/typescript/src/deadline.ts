@@ -27,7 +27,7 @@ export const Deadline = {
       return await call(controller.signal);
     } catch (error) {
       if (!isLate || signal?.aborted) throw error;
-      throw errorOf({ code: "PROCESS_READY_TIMEOUT", message: `${what} within ${timeout} ms`, status: 408 });
+      throw errorOf({ code: "PROCESS_READY_TIMEOUT", message: `${what} within ${timeout} ms` });
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);

@@ -133,25 +133,36 @@ const BY_STATUS: Record<number, typeof SandcrabError> = {
   507: LimitError,
 };
 
-/** Events have a code and no status. Only codes whose class matters for a stream are here. */
-const STATUS_OF: Record<string, number> = {
-  SESSION_TERMINATED: 410,
-  SESSION_DESTROYED: 410,
-  SHUTTING_DOWN: 503,
-  EXECUTION_LOST: 502,
-  COMMAND_NOT_FOUND: 404,
-  PROCESS_NOT_FOUND: 404,
-  PROCESS_READY_TIMEOUT: 408,
-  PROCESS_ENDED: 409,
-  TERMINAL_NOT_FOUND: 404,
-  GIT_AUTH_FAILED: 401,
-  GIT_REPOSITORY_NOT_FOUND: 404,
-  GIT_BRANCH_NOT_FOUND: 404,
-};
+/**
+ * The status of each code: events have only a code. Patterns are a third of the size of a table, and fit many codes of newer
+ * servers. A test compares them with openapi.json.
+ */
+const STATUS_OF: [number, RegExp][] = [
+  [404, /_NOT_(FOUND|EXPOSED)$/],
+  [409, /_(EXISTS|ALREADY_EXPOSED|NOT_(EMPTY|OPEN|STARTED)|BUSY|CONFLICT|FULL|ENDED)$|^GIT_OPERATION_/],
+  [400, /^(VALIDATION_|INVALID_|(IS|NOT)_DIRECTORY|NOT_REGULAR_|LIMIT_NOT_)|_TOO_LONG$|_MANY_LINKS$|_EXPIRED$/],
+  [502, /_(LOST|NOT_RESPONDING)$|^(GIT_NETWORK|FILESYSTEM|BACKUP_TRANSFER)_/],
+  [410, /^SESSION_(TERMINATED|DESTROYED)$/],
+  [413, /_TOO_LARGE$/],
+  [401, /^UNAUTHORIZED$|_AUTH_/],
+  [403, /^(PERMISSION_|READ_ONLY)/],
+  [503, /^(SHUTTING_|STATE_DIR_)/],
+  [501, /^NO_SHELL|^NOT_SUPPORTED/],
+  [408, /_TIMEOUT$/],
+  [507, /^NO_SPACE/],
+  [429, /^LIMIT_EXCEEDED/],
+  [500, /^INTERNAL_/],
+  [412, /^PRECONDITION_/],
+  [416, /^RANGE_/],
+  [405, /^METHOD_/],
+  [426, /^UPGRADE_/],
+  [499, /_CANCELLED$/],
+  [508, /^PREVIEW_LOOP/],
+];
 
 /** An error of the class that fits its status. */
 export function errorOf(fields: ErrorFields): SandcrabError {
-  const status = fields.status ?? STATUS_OF[fields.code] ?? 0;
+  const status = fields.status ?? STATUS_OF.find(([, codes]) => codes.test(fields.code))?.[0] ?? 0;
   const Class = BY_STATUS[status] ?? (status >= 500 ? ServerError : SandcrabError);
   return new Class({ ...fields, status });
 }

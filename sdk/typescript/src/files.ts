@@ -40,7 +40,7 @@ export interface FolderOptions extends InSession {
 }
 
 function invalid(message: string): SandcrabError {
-  return errorOf({ code: "VALIDATION_FAILED", message, status: 400 });
+  return errorOf({ code: "VALIDATION_FAILED", message });
 }
 
 type TransferOptions = InSession & { overwrite?: boolean | undefined };
