@@ -1,10 +1,10 @@
 // exec and execStream: commands that belong to their caller.
-import { sleep } from "./abort.js";
 import { newId } from "./bytes.js";
 import { argumentsOf, Collector, decoded, resultOf, startFields, stdinFields } from "./command.js";
 import { Core } from "./core.js";
-import { AbortError, ConnectionError, SandcrabError } from "./errors.js";
-import { type Client, segment } from "./http.js";
+import { ANSWER_MS, type Ending, end, endingOf, endSent } from "./ending.js";
+import { AbortError } from "./errors.js";
+import type { Client } from "./http.js";
 import { shareSignal } from "./node.js";
 import { events } from "./stream.js";
 import type {
@@ -19,12 +19,6 @@ import type {
 } from "./types.js";
 
 const DEFAULT_MAX_OUTPUT_BYTES = 10 << 20;
-/** How long an aborted call waits for the answer after its command was ended. */
-const ANSWER_MS = 5_000;
-/** How long a request that ends a command may take: longer than the grace period of the command. */
-const END_MS = 10_000;
-/** How long a request that was aborted on its way may still start a command. */
-const ARRIVAL_MS = 2_000;
 
 export class Commands extends Core {
   /**
@@ -92,17 +86,16 @@ export class Commands extends Core {
       executionId,
     };
     const state = { isSent: false, isKnown: false, isOver: false, isOutside: false };
-    let ending: Promise<void> | undefined;
+    const ending = endingOf(executionId, options.grace);
+    let ended: Promise<void> | undefined;
     // An abort ends the command at once: the loop may be busy with an event, or never continue.
-    const end = () => {
+    const onAbort = () => {
       if (!state.isSent || state.isOver || options.onDisconnect === "keep") return;
-      const until = state.isKnown ? 0 : Date.now() + ARRIVAL_MS;
-      // Not an error of its own: it would replace that of the loop.
-      ending ??= endCommand(this.client, executionId, () => Date.now() > until).catch(() => undefined);
+      ended ??= endSent(this.client, ending, state.isKnown);
     };
     shareSignal(options.signal);
     const endTurn = await this.client.turns.take(json.sessionId, options.signal);
-    options.signal?.addEventListener("abort", end, { once: true });
+    options.signal?.addEventListener("abort", onAbort, { once: true });
     try {
       for await (const event of outputEvents(this.client, json, options, options.signal, () => (state.isSent = true))) {
         endTurn();
@@ -117,10 +110,10 @@ export class Commands extends Core {
       state.isOver ||= !state.isOutside && !(error instanceof AbortError);
       throw error;
     } finally {
-      options.signal?.removeEventListener("abort", end);
+      options.signal?.removeEventListener("abort", onAbort);
       endTurn();
-      end();
-      await ending;
+      onAbort();
+      await ended;
     }
   }
 
@@ -133,7 +126,8 @@ export class Commands extends Core {
     const body = { ...json, maxOutputBytes: options.maxOutputBytes };
     const headers = { "idempotency-key": newId("k") };
     const path = "/api/execute";
-    return abortable(client, json.executionId ?? "", options.signal, undefined, async (signal, onSend) => {
+    const ending = endingOf(json.executionId ?? "", options.grace);
+    return abortable(client, ending, options.signal, undefined, async (signal, onSend) => {
       const request = { json: body, headers, signal, queueSignal: options.signal, onSend, repeat: true };
       const answer = await client.json<Schemas["ExecuteResult"]>("POST", path, request);
       return resultOf(answer, args, options.encoding);
@@ -151,7 +145,8 @@ export class Commands extends Core {
     const max = options.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
     const collector = new Collector(json.command, args, options.encoding, max);
     const partial = () => collector.result(id);
-    return abortable(client, id, options.signal, partial, async (signal, onSend) => {
+    const ending = endingOf(id, options.grace);
+    return abortable(client, ending, options.signal, partial, async (signal, onSend) => {
       for await (const event of outputEvents(client, json, options, signal, onSend)) {
         endTurn();
         collector.push(event);
@@ -160,7 +155,7 @@ export class Commands extends Core {
             options.onOutput?.(event.type as OutputStream, event.data as never);
           } catch (error) {
             // The command belongs to this call, which ends here.
-            await endCommand(client, id, () => true).catch(() => undefined);
+            await endSent(client, ending, true);
             throw error;
           }
         }
@@ -201,7 +196,7 @@ async function* outputEvents(
  */
 async function abortable(
   client: Client,
-  executionId: string,
+  ending: Ending,
   signal: AbortSignal | undefined,
   partial: (() => ExecResult<string | Uint8Array>) | undefined,
   run: (signal: AbortSignal | undefined, onSend: () => void) => Promise<ExecResult<string | Uint8Array>>,
@@ -211,16 +206,16 @@ async function abortable(
   const request = new AbortController();
   let isSent = false;
   let isSettled = false;
-  let ending: Promise<void> | undefined;
-  const end = async () => {
+  let ended: Promise<void> | undefined;
+  const endCommand = async () => {
     const giveUpAt = Date.now() + ANSWER_MS;
-    await endCommand(client, executionId, () => isSettled || Date.now() > giveUpAt);
+    await end(client, ending, () => isSettled || Date.now() > giveUpAt);
     const timer = setTimeout(() => request.abort(signal.reason), ANSWER_MS);
     await running.catch(() => undefined);
     clearTimeout(timer);
   };
   const onAbort = () => {
-    if (isSent) ending = end().catch(() => request.abort(signal.reason));
+    if (isSent) ended = endCommand().catch(() => request.abort(signal.reason));
   };
   signal.addEventListener("abort", onAbort, { once: true });
   const running = run(request.signal, () => {
@@ -239,27 +234,6 @@ async function abortable(
     signal.removeEventListener("abort", onAbort);
   }
   if (!signal.aborted) return result as ExecResult<string | Uint8Array>;
-  await ending;
+  await ended;
   throw new AbortError(signal.reason, result);
-}
-
-/**
- * Ends a command. Its start may still be on its way, so an unknown id is tried again until `isTooLate`. A server that cannot
- * be reached, or that stops, is tried again for some seconds only: the caller waits.
- */
-export async function endCommand(client: Client, executionId: string, isTooLate: () => boolean): Promise<void> {
-  const giveUpAt = Date.now() + ANSWER_MS;
-  for (let pause = 20; ; pause *= 2) {
-    try {
-      const signal = AbortSignal.timeout(END_MS);
-      await client.json("DELETE", `/api/process/${segment(executionId)}`, { urgent: true, signal });
-      return;
-    } catch (error) {
-      const isUnknown = error instanceof SandcrabError && error.code === "PROCESS_NOT_FOUND";
-      const isTemporary = error instanceof ConnectionError || (error instanceof SandcrabError && error.isTemporary);
-      if (!isUnknown && !isTemporary) throw error;
-      if (client.isClosed || (isUnknown ? isTooLate() : Date.now() > giveUpAt)) return;
-    }
-    await sleep(pause);
-  }
 }

@@ -66,7 +66,7 @@ export class Client {
     const shown = String(url).replace(/\/\/[^/]*@/, "//");
     if (!/^https?:\/\//.test(shown) || shown !== String(url)) {
       const message = `invalid base URL ${shown}: expected http://HOST:PORT or https://HOST, without a user`;
-      throw errorOf({ code: "VALIDATION_FAILED", message, status: 400 });
+      throw errorOf({ code: "VALIDATION_FAILED", message });
     }
     this.base = String(url).replace(/\/+$/, "");
     this.token = options.token ?? environment.SANDCRAB_TOKEN;
@@ -239,6 +239,8 @@ export class Client {
 
 /** The result of a promise, or an error after an abort, even if the promise is never settled then. */
 function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  // After an abort nothing waits for it, and its error is nobody's.
+  promise.catch(() => undefined);
   return unlessAborted(signal, (resolve, reject) => void promise.then(resolve, reject));
 }
 
@@ -275,7 +277,7 @@ export function connectionError(base: string, error: unknown): ConnectionError {
 /** A part of a path. URLs are normalised, so some ids would lead to another route. */
 export function segment(id: string, ...reserved: string[]): string {
   if (["", ".", "..", ...reserved].includes(id)) {
-    throw errorOf({ code: "VALIDATION_FAILED", message: `invalid id ${JSON.stringify(id)}`, status: 400 });
+    throw errorOf({ code: "VALIDATION_FAILED", message: `invalid id ${JSON.stringify(id)}` });
   }
   return encodeURIComponent(id);
 }

@@ -161,6 +161,11 @@ export class Process {
     return streamLogs(this.client, `${this.path}/stream`, options);
   }
 
+  /** The output of all executions. @internal */
+  allOutput(options: StreamLogsOptions<OutputEncoding>): AsyncGenerator<{ type: string; data?: unknown }, void, void> {
+    return this.streamLogs(options);
+  }
+
   /** The exact bytes of one stream so far, from an offset on. */
   output(
     stream: OutputStream = "stdout",
@@ -223,10 +228,10 @@ export class Process {
   /** Calls a function when the process has ended, with `null` if its exit code is unknown. The result cancels it. */
   onExit(listener: (exitCode: number | null) => void): () => void {
     const waiting = new AbortController();
-    this.waitForExit({ signal: waiting.signal }).then(
-      (exit) => !waiting.signal.aborted && listener(exit.end?.reason === "lost" ? null : exit.exitCode),
-      () => waiting.signal.aborted || listener(null),
-    );
+    this.waitForExit({ signal: waiting.signal })
+      .then(knownExitCode, () => null)
+      .then((exitCode) => waiting.signal.aborted || listener(exitCode))
+      .catch(reportFailure);
     return () => waiting.abort();
   }
 
@@ -234,6 +239,16 @@ export class Process {
   async [asyncDispose](): Promise<void> {
     await this.kill().catch(ignoreMissing);
   }
+}
+
+/** The exit code, or `null` if nobody knows it. */
+export function knownExitCode({ end, exitCode }: ProcessExit): number | null {
+  return end?.reason === "lost" || exitCode < 0 ? null : exitCode;
+}
+
+/** A function of the program has thrown, and no call is left that could reject. */
+export function reportFailure(error: unknown): void {
+  console.error("a callback of a process failed:", error);
 }
 
 /** What was removed meanwhile needs no removal. */

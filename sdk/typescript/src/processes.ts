@@ -1,18 +1,21 @@
 // Calls on processes.
 import { newId } from "./bytes.js";
 import { argumentsOf, startFields, stdinFields } from "./command.js";
-import { AbortError, SandcrabError } from "./errors.js";
-import { Commands, endCommand } from "./exec.js";
-import { segment } from "./http.js";
+import { type Ending, endingOf, endSent, start } from "./ending.js";
+import { SandcrabError } from "./errors.js";
+import { Commands } from "./exec.js";
+import { type Client, segment } from "./http.js";
 import {
   getLogs,
   type KillOptions,
   type KillResult,
   kill,
+  knownExitCode,
   type LogsOptions,
   Process,
   type ProcessLogs,
   RESERVED_IDS,
+  reportFailure,
   type StreamLogsOptions,
   streamLogs,
 } from "./process.js";
@@ -27,9 +30,6 @@ import type {
   ProcessStatus,
   Schemas,
 } from "./types.js";
-
-/** How long a start that was aborted on its way may still start a process. */
-const ARRIVAL_MS = 2_000;
 
 export interface ProcessOptions<E extends OutputEncoding = "utf8"> extends BaseExecOptions<E> {
   /** Id of the process. Default: a random one. */
@@ -71,29 +71,16 @@ export class Processes extends Commands {
       autoCleanup: options.autoCleanup,
       onSessionEnd: options.onSessionEnd,
     };
-    const headers = { "idempotency-key": newId("k") };
-    let isSent = false;
-    const onSend = () => {
-      isSent = true;
-    };
-    try {
-      const request = { json, headers, signal, onSend, repeat: true };
-      const started = await this.client.json<Schemas["ProcessStarted"]>("POST", "/api/process/start", request);
-      const process = new Process(this.client, {
+    const request = { json, headers: { "idempotency-key": newId("k") }, signal, repeat: true };
+    const ending = endingOf(processId, options.grace);
+    return begin(this.client, options as ProcessOptions<OutputEncoding>, ending, ending, async (onSend) => {
+      const path = "/api/process/start";
+      const started = await this.client.json<Schemas["ProcessStarted"]>("POST", path, { ...request, onSend });
+      return new Process(this.client, {
         ...{ id: started.processId, pid: started.pid, command, args, status: "running" },
         ...{ startTime: started.timestamp, sessionId: json.sessionId },
       });
-      options.onStart?.(process);
-      if (options.onOutput || options.onExit) void follow(process, options as ProcessOptions<OutputEncoding>);
-      return process;
-    } catch (error) {
-      if (isSent && error instanceof AbortError) {
-        const until = Date.now() + ARRIVAL_MS;
-        await endCommand(this.client, processId, () => Date.now() > until).catch(() => undefined);
-      }
-      options.onError?.(error as Error);
-      throw error;
-    }
+    });
   }
 
   /** The processes that were started in the background, the oldest first; `all`: also other executions. */
@@ -155,18 +142,44 @@ export class Processes extends Commands {
   }
 }
 
+/**
+ * Starts a process or a service, and calls the functions of the options. `aborted` ends what an aborted start may have
+ * started. If `onStart` throws, the process is ended with `ending`: the caller does not get it.
+ */
+export async function begin<P extends Process>(
+  client: Client,
+  options: ProcessOptions<OutputEncoding>,
+  ending: Ending,
+  aborted: Ending | undefined,
+  run: (onSend: () => void) => Promise<P>,
+): Promise<P> {
+  try {
+    const process = await start(client, aborted, run);
+    try {
+      options.onStart?.(process);
+    } catch (error) {
+      await endSent(client, ending, true);
+      throw error;
+    }
+    if (options.onOutput || options.onExit) follow(process, options).catch(reportFailure);
+    return process;
+  } catch (error) {
+    options.onError?.(error as Error);
+    throw error;
+  }
+}
+
 /** Calls the functions of the options as the process writes and ends. */
 async function follow(process: Process, options: ProcessOptions<OutputEncoding>): Promise<void> {
   const { onOutput, onExit, onError, encoding } = options;
   let code: number | null = null;
   try {
     if (onOutput) {
-      for await (const event of process.streamLogs({ encoding: encoding ?? "utf8" })) {
-        if (event.type === "stdout" || event.type === "stderr") onOutput(event.type, event.data, process);
+      for await (const event of process.allOutput({ encoding: encoding ?? "utf8" })) {
+        if (event.type === "stdout" || event.type === "stderr") onOutput(event.type, event.data as never, process);
       }
     }
-    const { exitCode, end } = await process.waitForExit();
-    if (end?.reason !== "lost") code = exitCode;
+    code = knownExitCode(await process.waitForExit());
   } catch (error) {
     if (onError) return onError(error as Error, process);
   }

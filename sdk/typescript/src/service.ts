@@ -17,7 +17,7 @@ import {
   type StreamLogsOptions,
   streamLogs,
 } from "./process.js";
-import type { ProcessOptions } from "./processes.js";
+import { begin, type ProcessOptions } from "./processes.js";
 import { Searches } from "./search.js";
 import type { CallOptions, Optional, Output, OutputEncoding, Schemas, ServiceEvent, WaitOptions } from "./types.js";
 
@@ -28,9 +28,15 @@ export type ServiceStopped = Schemas["ServiceStopped"];
 type HealthCheckOptions = Optional<Schemas["HealthCheck"]> & { interval?: number | undefined };
 
 export interface ServiceOptions<E extends OutputEncoding = "utf8">
-  extends Omit<ProcessOptions<E>, "processId" | "stdin" | "autoCleanup" | "leftovers" | "overflow" | "onExit"> {
+  extends Omit<ProcessOptions<E>, "stdin" | "leftovers" | "overflow"> {
   /** Id of the service. Default: a random one. */
   serviceId?: string | undefined;
+  /** The same as `serviceId`. */
+  processId?: string | undefined;
+  /** Has no effect: the record of a service stays until `delete`. */
+  autoCleanup?: boolean | undefined;
+  /** The service has stopped or failed: the exit code of its last execution, or `null` if it is unknown. */
+  onExit?: ((exitCode: number | null) => void) | undefined;
   name?: string | undefined;
   /** How its health is checked. `interval` is in milliseconds. */
   healthCheck?: HealthCheckOptions | undefined;
@@ -96,6 +102,12 @@ export class Service extends Process {
     options: StreamLogsOptions<E> = {},
   ): AsyncGenerator<ServiceEvent<Output<E>>, void, void> {
     return streamLogs(this.client, `${this.#service}/stream`, options, ["end", "caught_up"]);
+  }
+
+  override allOutput(
+    options: StreamLogsOptions<OutputEncoding>,
+  ): AsyncGenerator<{ type: string; data?: unknown }, void, void> {
+    return this.streamOutput(options);
   }
 
   /** The output of all executions that the server still has. */
@@ -164,6 +176,8 @@ export class Services extends Searches {
     const [args, options = {}] = argumentsOf(argsOrOptions, lastOptions);
     const { name, restart, healthCheck, waitForReady, readyTimeout, onSessionEnd, signal } = options;
     const { interval, ...check } = healthCheck ?? {};
+    const givenId = options.serviceId ?? options.processId;
+    const serviceId = givenId ?? newId("svc");
     const {
       leftovers: _leftovers,
       overflow: _overflow,
@@ -171,7 +185,7 @@ export class Services extends Searches {
     } = startFields(command, args, options as ServiceOptions<OutputEncoding>, this.boundSession);
     const json: Schemas["ServiceRequest"] = {
       ...fields,
-      serviceId: options.serviceId ?? newId("svc"),
+      serviceId,
       name,
       onSessionEnd,
       waitForReady,
@@ -179,20 +193,22 @@ export class Services extends Searches {
       restart: typeof restart === "string" ? { policy: restart } : restart,
       healthCheck: healthCheck && { ...check, intervalMs: interval ?? check.intervalMs },
     };
-    const headers = { "idempotency-key": newId("k") };
-    const request = { json, headers, signal, repeat: true };
-    const started = await this.client.json<Schemas["ServiceStarted"]>("POST", "/api/service/start", request);
-    const info = {
-      id: started.serviceId,
-      executionId: started.executionId,
-      pid: started.pid,
-      sessionId: json.sessionId,
-    };
-    const state = { state: started.health.status, createdAt: started.timestamp, command };
-    const service = new Service(this.client, { ...info, ...state } as ServiceInfo, args);
-    options.onStart?.(service);
-    if (options.onOutput) void follow(service, options as ServiceOptions<OutputEncoding>);
-    return service;
+    const request = { json, headers: { "idempotency-key": newId("k") }, signal, repeat: true };
+    const ending = { method: "DELETE", path: `/api/service/${segment(serviceId, ...RESERVED)}`, grace: options.grace };
+    // A given id may be that of a service that runs already.
+    const aborted = givenId === undefined ? ending : undefined;
+    return begin(this.client, options as ServiceOptions<OutputEncoding>, ending, aborted, async (onSend) => {
+      const path = "/api/service/start";
+      const started = await this.client.json<Schemas["ServiceStarted"]>("POST", path, { ...request, onSend });
+      const info = {
+        id: started.serviceId,
+        executionId: started.executionId,
+        pid: started.pid,
+        sessionId: json.sessionId,
+      };
+      const state = { state: started.health.status, createdAt: started.timestamp, command };
+      return new Service(this.client, { ...info, ...state } as ServiceInfo, args);
+    });
   }
 
   async listServices(options: CallOptions = {}): Promise<Service[]> {
@@ -210,15 +226,5 @@ export class Services extends Searches {
       if (error instanceof SandcrabError && error.code === "SERVICE_NOT_FOUND") return null;
       throw error;
     }
-  }
-}
-
-async function follow(service: Service, options: ServiceOptions<OutputEncoding>): Promise<void> {
-  try {
-    for await (const event of service.streamOutput({ encoding: options.encoding ?? "utf8" })) {
-      if (event.type === "stdout" || event.type === "stderr") options.onOutput?.(event.type, event.data, service);
-    }
-  } catch (error) {
-    options.onError?.(error as Error, service);
   }
 }

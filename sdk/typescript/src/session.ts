@@ -2,6 +2,7 @@
 import { newId } from "./bytes.js";
 import { variables } from "./command.js";
 import { asyncDispose } from "./core.js";
+import { start } from "./ending.js";
 import { SandcrabError } from "./errors.js";
 import { type Client, segment } from "./http.js";
 import { ignoreMissing } from "./process.js";
@@ -112,12 +113,16 @@ export async function createSession(
 ): Promise<Session> {
   const id = fields.id ?? newId("s");
   const repeat = fields.id === undefined;
-  try {
-    const request = { json: { ...fields, id }, signal, repeat };
-    return new Session(client, (await client.json<Schemas["SessionCreated"]>("POST", path, request)).data);
-  } catch (error) {
-    if (!repeat || !(error instanceof SandcrabError && error.code === "SESSION_ALREADY_EXISTS")) throw error;
-  }
-  const answer = await client.json<Schemas["SessionResponse"]>("GET", `/api/session/${id}`, { signal });
-  return new Session(client, answer.session);
+  // A given id may be that of a session that exists already.
+  const ending = repeat ? { method: "POST", path: "/api/session/delete", json: { sessionId: id } } : undefined;
+  return start(client, ending, async (onSend) => {
+    try {
+      const request = { json: { ...fields, id }, signal, repeat, onSend };
+      return new Session(client, (await client.json<Schemas["SessionCreated"]>("POST", path, request)).data);
+    } catch (error) {
+      if (!repeat || !(error instanceof SandcrabError && error.code === "SESSION_ALREADY_EXISTS")) throw error;
+    }
+    const answer = await client.json<Schemas["SessionResponse"]>("GET", `/api/session/${id}`, { signal });
+    return new Session(client, answer.session);
+  });
 }

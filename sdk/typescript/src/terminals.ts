@@ -1,6 +1,7 @@
 // Calls on terminals, and raw WebSockets.
 import { newId } from "./bytes.js";
 import { variables } from "./command.js";
+import { start } from "./ending.js";
 import { SandcrabError } from "./errors.js";
 import { segment } from "./http.js";
 import { Ports } from "./ports.js";
@@ -23,9 +24,10 @@ export class Terminals extends Ports {
    */
   async terminal(options: TerminalOptions = {}): Promise<Terminal> {
     const { signal, env, timeout, idleTimeout, ...rest } = options;
+    const id = options.id ?? newId("t");
     const json = {
       ...rest,
-      id: options.id ?? newId("t"),
+      id,
       env: env && variables(env),
       timeoutMs: timeout,
       idleTimeoutMs: idleTimeout,
@@ -33,7 +35,11 @@ export class Terminals extends Ports {
     };
     // Not repeated: an id whose terminal has exited is replaced, so a short command would run twice.
     const request = { json, signal };
-    const created = await this.client.json<Schemas["TerminalCreated"]>("POST", "/api/terminal/create", request);
+    // A given id may be that of a terminal that exists already.
+    const ending = id === options.id ? undefined : { method: "DELETE", path: `/api/terminal/${id}` };
+    const created = await start(this.client, ending, (onSend) =>
+      this.client.json<Schemas["TerminalCreated"]>("POST", "/api/terminal/create", { ...request, onSend }),
+    );
     return new Terminal(this.client, created);
   }
 

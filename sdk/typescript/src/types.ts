@@ -56,7 +56,7 @@ export interface BaseExecOptions<E extends OutputEncoding = "utf8"> extends Call
   timeout?: number | undefined;
   /** Ends the command if it writes nothing for so long, in milliseconds. */
   idleTimeout?: number | undefined;
-  /** Time between SIGTERM and SIGKILL, in milliseconds. */
+  /** Time between SIGTERM and SIGKILL, in milliseconds. Default: 1,000 after a timeout, 5,000 after an abort. */
   grace?: number | undefined;
   /** Variables; `null` or `undefined` unsets one. */
   env?: Record<string, string | null | undefined> | undefined;

@@ -1,7 +1,7 @@
 // Aborting calls: nothing is left behind.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { AbortError, type ExecResult } from "../src/index.js";
+import { AbortError, type ExecResult, type Sandbox } from "../src/index.js";
 import { CuttingProxy } from "./proxy.js";
 import { TestServer } from "./server.js";
 import { collect, connect, unique, until } from "./support.js";
@@ -89,6 +89,118 @@ test("a call that is aborted at any moment leaves nothing running", async () => 
     if (process) expect(["killed", "completed", "failed"]).toContain(process.status);
   }
 });
+
+/** What a start leaves behind, by the name of the call. */
+const starts: Record<string, (sandbox: Sandbox, signal: AbortSignal) => Promise<unknown>> = {
+  createSession: (sandbox, signal) => sandbox.createSession({ signal }),
+  terminal: (sandbox, signal) => sandbox.terminal({ command: "sleep 600", signal }),
+  startProcess: (sandbox, signal) => sandbox.startProcess("sleep 600", { signal }),
+  startService: (sandbox, signal) => sandbox.startService("sleep 600", { signal }),
+};
+
+async function running(sandbox: Sandbox): Promise<string[]> {
+  const [sessions, services] = [await sandbox.listSessions(), await sandbox.listServices()];
+  // Also the executions of terminals.
+  const processes = (await sandbox.listProcesses({ all: true })).filter(({ status }) => status === "running");
+  return [...sessions, ...services, ...processes].map(({ id }) => id);
+}
+
+test.each(
+  Object.keys(starts).flatMap((call) => [[call, "before it arrives"] as const, [call, "before its answer"] as const]),
+)("%s, aborted %s: it leaves nothing", async (call, when) => {
+  const before = await running(server.sandbox());
+  const controller = new AbortController();
+  let answered: Promise<Response> | undefined;
+  const aborting = async (url: string | URL | Request, init?: RequestInit) => {
+    if (answered || init?.method !== "POST") return fetch(url, init);
+    // The request arrives, whatever the caller does.
+    const { signal: _signal, ...kept } = init;
+    if (when === "before it arrives") {
+      controller.abort();
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    answered = fetch(url, kept);
+    const response = await answered;
+    controller.abort();
+    return response;
+  };
+  await aborted((starts[call] as (typeof starts)[string])(server.sandbox({ fetch: aborting }), controller.signal));
+  expect((await answered)?.status).toBeLessThan(300);
+  expect(await running(server.sandbox())).toEqual(before);
+});
+
+test("startService, aborted while it waits for its health: it leaves nothing", async () => {
+  const sandbox = server.sandbox();
+  const controller = new AbortController();
+  const options = { waitForReady: true, healthCheck: { type: "tcp", port: 9 }, signal: controller.signal } as const;
+  const starting = aborted(sandbox.startService("sleep 600", options));
+  await until(async () => (await sandbox.listServices()).length > 0, "the service is known");
+  controller.abort();
+  await starting;
+  expect(await sandbox.listServices()).toEqual([]);
+});
+
+test("an aborted start with the id of something that exists leaves it alone", async () => {
+  const sandbox = server.sandbox();
+  await using session = await sandbox.createSession();
+  await using terminal = await sandbox.terminal({ command: "sleep 600" });
+  await using service = await sandbox.startService("sleep 600");
+  const controller = new AbortController();
+  let sent = 0;
+  const aborting = (url: string | URL | Request, init?: RequestInit) => {
+    if (++sent === 3) controller.abort();
+    return fetch(url, init);
+  };
+  const other = server.sandbox({ fetch: aborting });
+  const { signal } = controller;
+  await Promise.all([
+    aborted(other.createSession({ id: session.id, signal })),
+    aborted(other.terminal({ id: terminal.id, signal })),
+    aborted(other.startService("sleep 600", { serviceId: service.id, signal })),
+  ]);
+  expect(sent).toBe(3);
+  expect(await sandbox.getSession(session.id)).not.toBeNull();
+  expect((await terminal.getInfo()).status).toBe("running");
+  expect(await service.getStatus()).toBe("running");
+});
+
+test.each(["exec", "exec, streamed", "execStream", "startProcess"])(
+  "%s: an abort has the grace that was given",
+  async (how) => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const ends: (string | null)[] = [];
+    const watching = async (url: string | URL | Request, init?: RequestInit) => {
+      if (init?.method === "DELETE") ends.push(new URL(String(url)).searchParams.get("graceMs"));
+      const response = await fetch(url, init);
+      if (how === "startProcess" && init?.method === "POST") controller.abort();
+      return response;
+    };
+    const sandbox = server.sandbox({ fetch: watching });
+    const executionId = `x-${unique()}`;
+    // Longer than the 5 s of an abort without it.
+    const options = { executionId, grace: 30_000, signal };
+    const command = "trap 'sleep 6; echo ended; exit' TERM; echo ready; sleep 600 & wait";
+    const onOutput = () => controller.abort();
+    if (how === "exec, streamed") {
+      expect((await aborted(sandbox.exec(command, { ...options, onOutput }))).result?.stdout).toBe("ready\nended\n");
+    } else if (how === "execStream") {
+      const reading = (async () => {
+        for await (const event of sandbox.execStream("echo ready; sleep 600", options)) if (event.data) onOutput();
+      })();
+      await aborted(reading);
+    } else if (how === "exec") {
+      const running = aborted(sandbox.exec("sleep 600", options));
+      await until(async () => !!(await server.sandbox().getProcess(executionId)), "the command is known");
+      controller.abort();
+      await running;
+    } else {
+      await aborted(sandbox.startProcess("sleep 600", { processId: executionId, grace: 30_000, signal }));
+    }
+    expect(ends.length).toBeGreaterThan(0);
+    expect(new Set(ends)).toEqual(new Set(["30000"]));
+  },
+);
 
 test.each(["awaited", "streamed"])("exec, %s: an abort right after the call starts nothing", async (kind) => {
   for (const later of [(abort: () => void) => abort(), queueMicrotask]) {

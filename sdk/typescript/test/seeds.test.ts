@@ -101,7 +101,8 @@ const table: Example[] = [
   },
   {
     heading: "Section 5",
-    programs: { npm: "echo one; echo two; setsid sleep 612 > /dev/null 2>&1 &" },
+    // One write is one event; the printf of bash makes one for each line.
+    programs: { npm: "env printf 'one\\ntwo\\n'; setsid sleep 612 > /dev/null 2>&1 &" },
     after: `console.log(await server.getStatus()); ${showsProcesses("sleep 612")}`,
     // The first and the last event have no output.
     prints: "undefined\none\ntwo\n\n\ncompleted\nleft: 0\n",
