@@ -58,7 +58,8 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
   #cursor: number | undefined;
   #incarnation: string | undefined;
   #size: { cols: number; rows: number } | undefined;
-  #isRepaint = false;
+  /** The cursor of a repaint whose bytes have not arrived. */
+  #repaint: number | undefined;
   #isPaused = false;
   #end: { error?: unknown } | undefined;
   /** Ends an attempt to connect. */
@@ -109,7 +110,7 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
     const bytes = toBytes(data);
     if (this.#inputBytes + bytes.length > MAX_QUEUED_INPUT_BYTES) {
       const message = `more than ${MAX_QUEUED_INPUT_BYTES} bytes of input wait for the connection`;
-      throw errorOf({ code: "TERMINAL_INPUT_FULL", message, status: 409 });
+      throw errorOf({ code: "TERMINAL_INPUT_FULL", message });
     }
     this.#input.push(bytes);
     this.#inputBytes += bytes.length;
@@ -170,7 +171,7 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
     }
     if (this.#end) return socket.close();
     this.#socket = socket;
-    this.#isRepaint = false;
+    this.#repaint = undefined;
     this.#isPaused = false;
     socket.onmessage = ({ data }) => {
       if (socket === this.#socket) this.#receive(data);
@@ -220,14 +221,17 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
       try {
         frame = JSON.parse(message);
       } catch (cause) {
-        return this.#finish(errorOf({ code: "INVALID_RESPONSE", message: "invalid frame of a terminal", cause }));
+        return this.#finish(
+          errorOf({ code: "INVALID_RESPONSE", message: "invalid frame of a terminal", status: 0, cause }),
+        );
       }
       return this.#control(frame);
     }
     const data = new Uint8Array(message as ArrayBuffer);
-    const type = this.#isRepaint ? "repaint" : "output";
-    if (!this.#isRepaint && this.#cursor !== undefined) this.#cursor += data.length;
-    this.#isRepaint = false;
+    const type = this.#repaint === undefined ? "output" : "repaint";
+    if (this.#repaint !== undefined) this.#cursor = this.#repaint;
+    else if (this.#cursor !== undefined) this.#cursor += data.length;
+    this.#repaint = undefined;
     this.#waitingBytes += data.length;
     this.#push({ type, data });
     if (this.#waitingBytes > MAX_WAITING_BYTES) {
@@ -242,8 +246,8 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
   #control(frame: Frame): void {
     switch (frame.type) {
       case "repaint":
-        this.#isRepaint = true;
-        this.#cursor = frame.cursor;
+        // Its bytes are the next message. If the connection is lost before, the screen was not drawn.
+        this.#repaint = frame.cursor;
         return;
       case "ready":
         this.#retry.worked();

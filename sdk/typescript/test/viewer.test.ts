@@ -25,6 +25,15 @@ class ManualSocket {
     this.onmessage?.({ data: JSON.stringify(frame) });
   }
 
+  repaint(cursor: number): void {
+    this.onmessage?.({ data: JSON.stringify({ type: "repaint", cursor }) });
+  }
+
+  lose(): void {
+    this.readyState = 3;
+    this.onclose?.();
+  }
+
   output(length: number): void {
     this.onmessage?.({ data: new ArrayBuffer(length) });
   }
@@ -77,6 +86,34 @@ test("a viewer that continues after a pause has one socket, and every byte once"
   expect(sockets).toHaveLength(2);
   await events.return();
   expect(second.readyState).toBe(2);
+});
+
+test("a repaint whose bytes did not arrive is asked for again", async () => {
+  const sandbox = connect({ WebSocket: ManualSocket as unknown as typeof WebSocket });
+  await using terminal = await sandbox.terminal();
+  const connecting = terminal.connect();
+  const first = await socket(0);
+  first.open();
+  const connection = await connecting;
+  first.repaint(100);
+  first.lose();
+
+  const second = await socket(1);
+  expect(second.url).not.toContain("since");
+  second.open();
+  await until(() => !!second.onmessage, "the viewer has the second socket");
+  second.repaint(100);
+  second.output(7);
+  second.ready(100);
+  expect(connection.cursor).toBe(100);
+  second.repaint(200);
+  second.lose();
+  expect((await socket(2)).url).toContain("since=100&");
+  const events = connection[Symbol.asyncIterator]();
+  const types = [];
+  for (let count = 0; count < 4; count++) types.push((await events.next()).value?.type);
+  expect(types).toEqual(["disconnected", "repaint", "ready", "disconnected"]);
+  await events.return();
 });
 
 test("an invalid frame is an error of the viewer", async () => {
