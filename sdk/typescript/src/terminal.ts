@@ -70,7 +70,7 @@ export class Terminal {
 
   /** The screen: text, cursor, size, title; with `format: "cells"` also colours and attributes. */
   screen(
-    options: CallOptions & { scrollback?: number | undefined; format?: "text" | "cells" | "ansi" | undefined } = {},
+    options: CallOptions & { scrollback?: number | undefined; format?: "text" | "cells" | undefined } = {},
   ): Promise<Screen> {
     const { scrollback, format, signal } = options;
     return this.#client.json("GET", `${this.#path}/screen`, { query: { scrollback, format }, signal });
@@ -110,7 +110,10 @@ export class Terminal {
     return this.#client.bytes(`${this.#path}/recording`, options);
   }
 
-  /** Ends the program and everything it has started, and removes the terminal. */
+  /**
+   * Ends the program and everything it has started. The screen and the recording can still be read. If the program has ended
+   * before, removes the terminal.
+   */
   destroy(options: CallOptions = {}): Promise<TerminalDeleted> {
     return this.#client.json("DELETE", this.#path, { ...options, urgent: true, repeat: true });
   }
