@@ -2,15 +2,27 @@
 import type { Client } from "./http.js";
 import type { InSession } from "./types.js";
 
+/** The id of no session, in the API and for clients of the Sandbox SDK. */
+const NO_SESSION = "__DISABLE_SESSION__";
+
+/** The session of an id, if it names one. */
+export function namedSession(sessionId: string | null | undefined): string | undefined {
+  return sessionId && sessionId !== NO_SESSION ? sessionId : undefined;
+}
+
 export abstract class Core {
   /** @internal */
   readonly client: Client;
   /** The session of calls that name none. @internal */
   protected readonly boundSession: string | undefined;
 
-  constructor(client: Client, boundSession?: string) {
+  /** Most bytes of each stream in the results of the commands of that session. @internal */
+  protected readonly boundOutputBytes: number | undefined;
+
+  constructor(client: Client, boundSession?: string, boundOutputBytes?: number | null) {
     this.client = client;
     this.boundSession = boundSession;
+    this.boundOutputBytes = boundOutputBytes ?? undefined;
   }
 
   /** The session of a call. @internal */

@@ -1,7 +1,7 @@
 // exec and execStream: commands that belong to their caller.
 import { newId } from "./bytes.js";
 import { argumentsOf, Collector, decoded, resultOf, startFields, stdinFields } from "./command.js";
-import { Core } from "./core.js";
+import { Core, namedSession } from "./core.js";
 import { ANSWER_MS, type Ending, end, endingOf, endSent } from "./ending.js";
 import { AbortError } from "./errors.js";
 import type { Client } from "./http.js";
@@ -46,7 +46,7 @@ export class Commands extends Core {
     shareSignal(options.signal);
     let endTurn: (() => void) | undefined;
     try {
-      endTurn = await this.client.turns.take(json.sessionId, options.signal);
+      endTurn = await this.client.turns.take(namedSession(json.sessionId), options.signal);
       const isStreamed = options.stream || options.onOutput;
       const run = isStreamed ? this.#streamed(json, args, options, endTurn) : this.#awaited(json, args, options);
       const result = (await run) as ExecResult<Output<E>>;
@@ -94,7 +94,7 @@ export class Commands extends Core {
       ended ??= endSent(this.client, ending, state.isKnown);
     };
     shareSignal(options.signal);
-    const endTurn = await this.client.turns.take(json.sessionId, options.signal);
+    const endTurn = await this.client.turns.take(namedSession(json.sessionId), options.signal);
     options.signal?.addEventListener("abort", onAbort, { once: true });
     try {
       for await (const event of outputEvents(this.client, json, options, options.signal, () => (state.isSent = true))) {
@@ -142,7 +142,9 @@ export class Commands extends Core {
   ): Promise<ExecResult<string | Uint8Array>> {
     const { client } = this;
     const id = json.executionId ?? "";
-    const max = options.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
+    // The server has no limit for streams: what is kept of them is up to this client.
+    const ofSession = json.sessionId === this.boundSession ? this.boundOutputBytes : undefined;
+    const max = options.maxOutputBytes ?? ofSession ?? DEFAULT_MAX_OUTPUT_BYTES;
     const collector = new Collector(json.command, args, options.encoding, max);
     const partial = () => collector.result(id);
     const ending = endingOf(id, options.grace);

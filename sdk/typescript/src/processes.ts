@@ -1,6 +1,7 @@
 // Calls on processes.
 import { newId } from "./bytes.js";
 import { argumentsOf, startFields, stdinFields } from "./command.js";
+import { namedSession } from "./core.js";
 import { type Ending, endingOf, endSent, start } from "./ending.js";
 import { SandcrabError } from "./errors.js";
 import { Commands } from "./exec.js";
@@ -78,7 +79,7 @@ export class Processes extends Commands {
       const started = await this.client.json<Schemas["ProcessStarted"]>("POST", path, { ...request, onSend });
       return new Process(this.client, {
         ...{ id: started.processId, pid: started.pid, command, args, status: "running" },
-        ...{ startTime: started.timestamp, sessionId: json.sessionId },
+        ...{ startTime: started.timestamp, sessionId: namedSession(json.sessionId) },
       });
     });
   }
@@ -95,7 +96,7 @@ export class Processes extends Commands {
 
   /** A process, or `null` if it is unknown, or of another session than the given one. */
   async getProcess(id: string, options: InSession = {}): Promise<Process | null> {
-    const sessionId = this.sessionOf(options);
+    const sessionId = namedSession(this.sessionOf(options));
     try {
       const path = `/api/process/${segment(id, ...RESERVED_IDS)}`;
       const request = { signal: options.signal };

@@ -1,7 +1,7 @@
 // Service: a process that the server restarts and checks.
 import { newId } from "./bytes.js";
 import { argumentsOf, startFields } from "./command.js";
-import { asyncDispose } from "./core.js";
+import { asyncDispose, namedSession } from "./core.js";
 import { Deadline } from "./deadline.js";
 import { SandcrabError } from "./errors.js";
 import { type Client, segment } from "./http.js";
@@ -204,7 +204,7 @@ export class Services extends Searches {
         id: started.serviceId,
         executionId: started.executionId,
         pid: started.pid,
-        sessionId: json.sessionId,
+        sessionId: namedSession(json.sessionId),
       };
       const state = { state: started.health.status, createdAt: started.timestamp, command };
       return new Service(this.client, { ...info, ...state } as ServiceInfo, args);

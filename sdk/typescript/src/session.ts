@@ -21,7 +21,10 @@ export interface SessionOptions extends CallOptions {
   user?: string | undefined;
   /** Timeout of commands that give none, in milliseconds. */
   commandTimeoutMs?: number | undefined;
-  /** Most bytes of each stream in the results of its commands. */
+  /**
+   * Most bytes of each stream in the results of its commands. For commands with `onOutput` or `stream`, which the client
+   * collects, only in calls on the object that `createSession` or `fork` gives.
+   */
   maxOutputSizeBytes?: number | undefined;
   /**
    * What a command that ends the shell (`exit`) answers. `restore`: its result. `terminate`: the error SESSION_TERMINATED.
@@ -38,8 +41,12 @@ export class Session extends Terminals {
   readonly createdAt: Date;
 
   /** @internal */
-  constructor(client: Client, fields: { id: string; cwd?: string | null; createdAt: string }) {
-    super(client, fields.id);
+  constructor(
+    client: Client,
+    fields: { id: string; cwd?: string | null; createdAt: string },
+    maxOutputSizeBytes?: number | null,
+  ) {
+    super(client, fields.id, maxOutputSizeBytes);
     this.id = fields.id;
     this.cwd = fields.cwd ?? undefined;
     this.createdAt = new Date(fields.createdAt);
@@ -77,7 +84,8 @@ export class Session extends Terminals {
 
   /** A new session with the state after the last command. */
   fork(options: CallOptions & { id?: string | undefined } = {}): Promise<Session> {
-    return createSession(this.client, `${this.#path}/fork`, { id: options.id }, options.signal);
+    const { id, signal } = options;
+    return createSession(this.client, `${this.#path}/fork`, { id }, signal, this.boundOutputBytes);
   }
 
   /** A fresh shell; with `restore`, with the state of the old one. */
@@ -110,6 +118,7 @@ export async function createSession(
   path: string,
   fields: Schemas["SessionRequest"],
   signal: AbortSignal | undefined,
+  outputBytes = fields.maxOutputSizeBytes,
 ): Promise<Session> {
   const id = fields.id ?? newId("s");
   const repeat = fields.id === undefined;
@@ -118,11 +127,12 @@ export async function createSession(
   return start(client, ending, async (onSend) => {
     try {
       const request = { json: { ...fields, id }, signal, repeat, onSend };
-      return new Session(client, (await client.json<Schemas["SessionCreated"]>("POST", path, request)).data);
+      const { data } = await client.json<Schemas["SessionCreated"]>("POST", path, request);
+      return new Session(client, data, outputBytes);
     } catch (error) {
       if (!repeat || !(error instanceof SandcrabError && error.code === "SESSION_ALREADY_EXISTS")) throw error;
     }
     const answer = await client.json<Schemas["SessionResponse"]>("GET", `/api/session/${id}`, { signal });
-    return new Session(client, answer.session);
+    return new Session(client, answer.session, outputBytes);
   });
 }

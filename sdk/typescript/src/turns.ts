@@ -6,7 +6,7 @@ export class Turns {
   readonly #last = new Map<string, Promise<void>>();
 
   /** Waits for the earlier calls on the session. The result lets the next one continue. */
-  async take(sessionId: string | null | undefined, signal?: AbortSignal): Promise<() => void> {
+  async take(sessionId: string | undefined, signal?: AbortSignal): Promise<() => void> {
     let finish = () => {};
     if (!sessionId) return finish;
     const before = this.#last.get(sessionId);

@@ -244,3 +244,27 @@ test("calls on a session have an order, without waiting for each", async () => {
   const numbers = Array.from({ length: 60 }, (_, number) => ` ${number}`);
   expect((await session.exec('echo "$seen"')).stdout).toBe(`${numbers.join("")}\n`);
 });
+
+test("the id of no session names none: its commands do not wait for each other", async () => {
+  const sandbox = connect();
+  const sessionId = "__DISABLE_SESSION__";
+  const go = `go-${unique()}`;
+  const waiting = sandbox.exec(`until [ -e ${go} ]; do sleep 0.05; done; rm ${go}`, { sessionId });
+  await sandbox.exec(`touch ${go}`, { sessionId });
+  expect((await waiting).exitCode).toBe(0);
+  await using process = await sandbox.startProcess("sleep 600", { sessionId });
+  expect(process.sessionId).toBeUndefined();
+  expect((await sandbox.getProcess(process.id, { sessionId }))?.id).toBe(process.id);
+});
+
+test("the output limit of a session is that of its streamed commands, too", async () => {
+  await using session = await connect().createSession({ maxOutputSizeBytes: 100 });
+  await using fork = await session.fork();
+  for (const shell of [session, fork]) {
+    const { stdout, truncated } = await shell.exec("seq 1000");
+    expect(truncated?.stdoutBytes).toBeGreaterThan(0);
+    expect(await shell.exec("seq 1000", { stream: true })).toMatchObject({ stdout, truncated });
+    const more = await shell.exec("seq 1000", { stream: true, maxOutputBytes: 1_000 });
+    expect(more.stdout.length).toBeGreaterThan(900);
+  }
+});
