@@ -12,7 +12,7 @@ export const program =
 
 export class TestServer {
   readonly folder = mkdtempSync(join(tmpdir(), "sandcrab-server.ts"));
-  readonly token = "test-token-0123456789";
+  token = "test-token-0123456789";
   url = "";
   #listen = "";
   #process: ChildProcess | undefined;
@@ -80,6 +80,14 @@ export class TestServer {
       child.stderr.on("data", onData);
       child.on("exit", (code) => reject(new Error(`the server exited with ${code}: ${text}`)));
     });
+  }
+
+  /** Starts the server again with another token. */
+  async changeToken(token: string): Promise<void> {
+    await this.stop();
+    this.token = token;
+    writeFileSync(join(this.folder, "token"), token);
+    await this.launch();
   }
 
   /** Ends the server process. Its commands continue. */

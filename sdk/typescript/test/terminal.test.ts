@@ -25,6 +25,19 @@ test("a viewer sees the screen, types, resizes and gets the exit code", async ()
   expect(() => connection.write("x")).toThrow();
 });
 
+test("a token with characters that a subprotocol cannot have", async () => {
+  const server = await TestServer.start();
+  try {
+    for (const token of ["ab/cd+ef0123456789==", "a,b:c@d(e)f?0123456789", "ab~cd-0123456789"]) {
+      await server.changeToken(token);
+      await using terminal = await server.sandbox().terminal();
+      (await terminal.connect()).close();
+    }
+  } finally {
+    await server.remove();
+  }
+});
+
 test("a token is sent as a subprotocol, and a wrong one is refused", async () => {
   const server = await TestServer.start();
   try {
