@@ -44,14 +44,20 @@ export class Searches extends Files {
   }
 
   /**
-   * The changes of a directory or file. After a lost connection a second `watching` event tells that changes may be missing.
-   * Leaving the loop ends the watch.
+   * The changes of a directory or file. After a lost connection, or a restart of the server, a second `watching` event and a
+   * `resync` with the reason `reconnected` tell that changes may be missing. Leaving the loop ends the watch.
    */
-  watch(path: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent, void, void> {
+  async *watch(path: string, options: WatchOptions = {}): AsyncGenerator<WatchEvent, void, void> {
     const { signal, timeout, ...rest } = options;
     const json = { ...rest, path, timeoutMs: timeout, sessionId: this.sessionOf(options) };
     const request = { method: "POST", path: "/api/watch", json, signal };
-    return events<WatchEvent>(this.client, { ...request, last: ["stopped"] });
+    let isWatching = false;
+    for await (const event of events<WatchEvent>(this.client, { ...request, last: ["stopped"] })) {
+      yield event;
+      if (event.type !== "watching") continue;
+      if (isWatching) yield { type: "resync", reason: "reconnected", timestamp: event.timestamp };
+      isWatching = true;
+    }
   }
 
   /** Whether a directory has changed since the `version` of an earlier answer. */

@@ -172,3 +172,23 @@ test("an answer that is not of a Sandcrab server is an error at once", async () 
   await expect(collect(broken.events())).rejects.toMatchObject(invalid("{"));
   expect(requests).toBe(3);
 });
+
+test("a watch of a server that stops is resumed, and tells that changes may be missing", async () => {
+  let requests = 0;
+  const timestamp = new Date().toISOString();
+  const sandbox = await fake((_request, response) => {
+    const last =
+      ++requests === 1
+        ? { type: "error", error: "the server is stopping", data: "", code: "SHUTTING_DOWN", timestamp }
+        : { type: "stopped", reason: "timeout", timestamp };
+    const watching = { type: "watching", path: "p", watchId: `w-${requests}`, timestamp };
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end([watching, last].map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+  });
+  expect(await collect(sandbox.watch("p"))).toMatchObject([
+    { type: "watching", watchId: "w-1" },
+    { type: "watching", watchId: "w-2" },
+    { type: "resync", reason: "reconnected" },
+    { type: "stopped", reason: "timeout" },
+  ]);
+});

@@ -217,6 +217,23 @@ test("a proxy whose server stays away is given up, and a write is not repeated",
   await proxy.stop();
 });
 
+test.each(["SIGTERM", "SIGKILL"] as const)("a watch continues after a restart of the server: %s", async (signal) => {
+  const sandbox = server.sandbox();
+  const path = `watched-${unique()}`;
+  await sandbox.mkdir(path);
+  const seen: string[] = [];
+  for await (const event of sandbox.watch(path)) {
+    seen.push(event.type === "resync" ? `resync ${event.reason}` : event.type);
+    if (seen.length === 1) {
+      await server.stop(signal);
+      await server.launch();
+    }
+    if (event.type === "resync") await server.sandbox().writeFile(`${path}/new`, "x");
+    if (event.type === "event") break;
+  }
+  expect(seen).toEqual(["watching", "watching", "resync reconnected", "event"]);
+});
+
 test("the server is killed while a result is awaited", async () => {
   const sandbox = server.sandbox();
   const go = `go-${unique()}`;
