@@ -8,6 +8,8 @@ import type { OutputStream } from "./types.js";
 
 /** About 8,000 tokens. */
 const DEFAULT_OUTPUT_BYTES = 32 << 10;
+/** A result has room for one character, so that every call makes progress. */
+const MAX_CHARACTER_BYTES = 4;
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_WAIT_MS = 600_000;
 const DEFAULT_ENTRIES = 200;
@@ -76,6 +78,7 @@ function define<I extends object, O>(
  */
 export function sandboxTools(target: Sandbox | Session, options: SandboxToolsOptions = {}) {
   const { maxOutputBytes = DEFAULT_OUTPUT_BYTES, timeout = DEFAULT_TIMEOUT_MS } = options;
+  const maxBytes = Math.max(maxOutputBytes, MAX_CHARACTER_BYTES);
   return {
     exec: define<{ command: string; args?: string[]; cwd?: string; stdin?: string; timeoutMs?: number }, ExecOutput>(
       "Run a command, wait for its end, and return its output and exit code. A command that fails is not an error: look at the exit code. Use process_start for servers and other long work.",
@@ -121,7 +124,7 @@ export function sandboxTools(target: Sandbox | Session, options: SandboxToolsOpt
         waitMs: number("Wait for at most this many milliseconds, 600000 at most. Default: 0, return what there is."),
         until: text("With `waitMs`: stop waiting when this text appears in the new output."),
       },
-      (input, signal) => readOutput(target, input, maxOutputBytes, signal),
+      (input, signal) => readOutput(target, input, maxBytes, signal),
     ),
 
     process_kill: define<{ id: string }, { ended: number }>(
@@ -131,20 +134,16 @@ export function sandboxTools(target: Sandbox | Session, options: SandboxToolsOpt
       async ({ id }, signal) => ({ ended: (await target.killProcess(id, { signal })).killed.length }),
     ),
 
-    file_read: define<{ path: string; startLine?: number; endLine?: number }, string>(
-      "Read a text file, or a range of its lines. A long file is cut, and the result says at which line to continue.",
+    file_read: define<{ path: string; startLine?: number; endLine?: number; cursor?: string }, string>(
+      "Read a text file, or a range of its lines. A long file is cut, and the result says at which line or cursor to continue.",
       ["path"],
       {
         path: text("The file."),
         startLine: number("First line, from 1. Default: 1."),
         endLine: number("Last line. Default: the last one of the file."),
+        cursor: text("Cursor of an earlier result, to continue within a line that was cut."),
       },
-      async ({ path, startLine = 1, endLine }, signal) => {
-        const lines = (await readText(target, path, signal))
-          .split(/(?<=\n)/)
-          .slice(Math.max(0, startLine - 1), endLine);
-        return shortened(lines, maxOutputBytes, (at) => `[… continue with startLine ${Math.max(1, startLine) + at} …]`);
-      },
+      async ({ path, ...range }, signal) => readLines(await readText(target, path, signal), range, maxBytes),
     ),
 
     file_write: define<{ path: string; content: string; append?: boolean }, { path: string; bytes: number }>(
@@ -207,7 +206,8 @@ export function sandboxTools(target: Sandbox | Session, options: SandboxToolsOpt
           type === "directory" ? `${relativePath}/\n` : `${relativePath}  ${size} bytes\n`,
         );
         if (next) lines.push(`[… continue with cursor ${JSON.stringify(next)} …]`);
-        return lines.join("") || "the directory is empty";
+        const listed = shortened(lines, maxBytes, () => `[… more entries: give a limit below ${limit} …]`);
+        return listed || "the directory is empty";
       },
     ),
 
@@ -226,7 +226,7 @@ export function sandboxTools(target: Sandbox | Session, options: SandboxToolsOpt
       async ({ pattern, limit = DEFAULT_MATCHES, ...rest }, signal) => {
         const { matches, truncated } = await target.search(pattern, { ...rest, maxMatches: limit, signal });
         const lines = matches.map(({ path, line, text }) => `${path}:${line}: ${text}\n`);
-        const found = shortened(lines, maxOutputBytes, () => "[… more matches: give a more exact pattern …]");
+        const found = shortened(lines, maxBytes, () => "[… more matches: give a more exact pattern …]");
         return (
           `${found}${truncated ? "[… more matches: give a more exact pattern or a higher limit …]" : ""}` ||
           "nothing found"
@@ -245,14 +245,53 @@ function withNote(output: string, after: number | undefined, omitted: number | u
   return `${head}\n[… ${omitted} bytes omitted; process_output with id ${JSON.stringify(id)} reads everything …]\n${tail}`;
 }
 
-/** Whole lines within a number of bytes, and a note if there are more. The first line is never left out. */
-function shortened(lines: string[], maxBytes: number, note: (left: number) => string): string {
+/** How many of the first `max` bytes are whole characters of UTF-8. What is no UTF-8 is not left out. */
+function wholeLength(bytes: Uint8Array, max: number): number {
+  const end = Math.min(bytes.length, max);
+  for (let back = 1; back < MAX_CHARACTER_BYTES && back <= end; back++) {
+    const byte = bytes[end - back] as number;
+    // The first byte of a character tells its length. The others begin with the bits 10.
+    if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? end - back : end;
+    if (byte < 0x80) break;
+  }
+  return end;
+}
+
+/**
+ * Whole lines within a number of bytes, and a note if there are more. A first line that is longer is cut; `note` gets the
+ * number of lines before the rest, and the number of bytes of a line that was cut.
+ */
+function shortened(lines: string[], maxBytes: number, note: (lines: number, bytes?: number) => string): string {
+  const first = toBytes(lines[0] ?? "");
+  if (first.length > maxBytes) {
+    const length = wholeLength(first, maxBytes);
+    return `${new TextDecoder().decode(first.subarray(0, length))}\n${note(0, length)}`;
+  }
   let size = 0;
-  const end = lines.findIndex((line, at) => {
+  const end = lines.findIndex((line) => {
     size += toBytes(line).length;
-    return size > maxBytes && at > 0;
+    return size > maxBytes;
   });
   return end < 0 ? lines.join("") : lines.slice(0, end).join("") + note(end);
+}
+
+/** Lines of a file, from a cursor on: `BYTE:LINE`, the position of a line or within it. */
+function readLines(
+  content: string,
+  { startLine = 1, endLine = Infinity, cursor = "0:1" }: { startLine?: number; endLine?: number; cursor?: string },
+  maxBytes: number,
+): string {
+  const [byte, line] = /^(\d+):(\d+)$/.exec(cursor)?.slice(1).map(Number) ?? [];
+  if (byte === undefined || line === undefined)
+    throw new Error(`invalid cursor ${JSON.stringify(cursor)}: give the cursor of an earlier result`);
+  const lines = new TextDecoder().decode(toBytes(content).subarray(byte)).split(/(?<=\n)/);
+  const first = Math.max(startLine, line);
+  const before = lines.splice(0, first - line);
+  return shortened(lines.slice(0, Math.max(0, endLine - first + 1)), maxBytes, (at, bytes) => {
+    if (bytes === undefined) return `[… continue with startLine ${first + at} …]`;
+    const position = byte + toBytes(before.join("")).length + bytes;
+    return `[… cut in line ${first}; continue with cursor "${position}:${first}" …]`;
+  });
 }
 
 async function readText(target: Sandbox | Session, path: string, signal: AbortSignal | undefined): Promise<string> {
@@ -261,7 +300,7 @@ async function readText(target: Sandbox | Session, path: string, signal: AbortSi
   return content;
 }
 
-/** Reads output until the result is full, the process has ended, or the time is over. A result has at least one event. */
+/** Reads output until the result is full, the process has ended, or the time is over. */
 async function readOutput(
   target: Sandbox | Session,
   { id, cursor: since, waitMs = 0, until }: { id: string; cursor?: string; waitMs?: number; until?: string },
@@ -275,28 +314,32 @@ async function readOutput(
   const late = AbortSignal.timeout(Math.min(waitMs, MAX_WAIT_MS));
   const follow = waitMs > 0;
   const either = follow ? AbortSignal.any(signal ? [signal, late] : [late]) : signal;
-  let size = 0;
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  let room = maxBytes;
+  /** Bytes of the last event that begin a character. */
+  let unfinished = 0;
   try {
-    for await (const event of target.streamProcessLogs(id, { since, follow, signal: either })) {
+    // As bytes, because a cursor is a number of bytes: one within an event is valid, too.
+    for await (const event of target.streamProcessLogs(id, { since, follow, signal: either, encoding: "bytes" })) {
+      result.cursor = event.cursor ?? result.cursor;
       if (event.type === "exit") {
         result.running = false;
         result.exitCode = event.exitCode;
-      } else if (event.data !== undefined) {
-        size += toBytes(event.data).length;
-        if (size > maxBytes && result.output) {
-          result.more = true;
-          break;
-        }
-        result.output += event.data;
+      } else if (event.type === "stdout" || event.type === "stderr") {
+        result.more = event.data.length > room;
+        const length = result.more ? wholeLength(event.data, room) : event.data.length;
+        room -= length;
+        result.output += decoders[event.type].decode(event.data.subarray(0, length), { stream: true });
+        unfinished = event.data.length - (result.more ? length : wholeLength(event.data, length));
       }
-      result.cursor = event.cursor ?? result.cursor;
-      if (until !== undefined && result.output.includes(until)) {
-        result.matched = true;
-        break;
-      }
+      if (until !== undefined && result.output.includes(until)) result.matched = true;
+      if (result.more || result.matched) break;
     }
+    if (!result.running) result.output += decoders.stdout.decode() + decoders.stderr.decode();
   } catch (error) {
     if ((error as Error).name !== "AbortError" || signal?.aborted || !late.aborted) throw error;
   }
+  // The next call reads what this one has left, also the beginning of a character.
+  if (result.running && unfinished > 0) result.cursor = String(Number(result.cursor) - unfinished);
   return result;
 }

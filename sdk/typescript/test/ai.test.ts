@@ -75,11 +75,58 @@ test("long output is cut, and can be read in parts", async () => {
   type Part = { output: string; cursor: string; more: boolean };
   let [text, cursor, more] = ["", undefined as string | undefined, true];
   while (more) {
-    const [part] = (await results(sandbox, [["process_output", { id: executionId, cursor }]])) as [Part];
+    // In the middle of events, which have up to 64 KiB, and of characters.
+    const call: Calls = [["process_output", { id: executionId, cursor }]];
+    const [part] = (await results(sandbox, call, { maxOutputBytes: 10_001 })) as [Part];
+    expect(Buffer.byteLength(part.output)).toBeLessThanOrEqual(10_001);
     text += part.output;
     ({ cursor, more } = part);
   }
   expect(text).toBe(Array.from({ length: 20_000 }, (_, number) => `${number + 1}é\n`).join(""));
+});
+
+test("a character whose bytes are written one after the other", async () => {
+  const sandbox = connect();
+  const go = `go-${unique()}`;
+  // The three bytes of "€".
+  const command = `printf 'a\\342\\202'; until [ -e ${go} ]; do sleep 0.05; done; rm ${go}; printf '\\254b'`;
+  await using process = await sandbox.startProcess(command);
+  for await (const event of process.streamLogs({ encoding: "bytes" })) if (event.type === "stdout") break;
+  type Part = { output: string; cursor: string };
+  const [first] = (await results(sandbox, [["process_output", { id: process.id }]])) as [Part];
+  expect(first.output).toBe("a");
+  await sandbox.exec(`touch ${go}`);
+  await process.waitForExit();
+  const [rest] = await results(sandbox, [["process_output", { id: process.id, cursor: first.cursor }]]);
+  expect(rest).toMatchObject({ output: "€b", running: false });
+});
+
+test("a long line is cut, and can be read in parts", async () => {
+  const sandbox = connect();
+  const path = `ai-${unique()}`;
+  const content = `first\n${"é".repeat(5_000)}\nlast\n`;
+  await sandbox.writeFile(path, content);
+  const maxOutputBytes = 1_001;
+  const read = async (range: object) =>
+    (await results(sandbox, [["file_read", { path, ...range }]], { maxOutputBytes }))[0] as string;
+  expect(await read({})).toBe("first\n[… continue with startLine 2 …]");
+  let [whole, range] = ["", { startLine: 2 } as object | undefined];
+  while (range) {
+    const result = await read(range);
+    const note = /(?:\n\[… cut in line 2; continue with cursor "(.*)"|\[… continue with startLine (\d)) …\]$/.exec(
+      result,
+    );
+    const part = result.slice(0, note?.index);
+    expect(Buffer.byteLength(part)).toBeLessThanOrEqual(maxOutputBytes);
+    whole += part;
+    if (note?.[1]) range = { cursor: note[1] };
+    else range = note ? { startLine: Number(note[2]) } : undefined;
+  }
+  expect(`first\n${whole}`).toBe(content);
+  expect(await read({ cursor: "x" })).toContain("invalid cursor");
+  const [found] = await results(sandbox, [["search", { pattern: "é", path }]], { maxOutputBytes });
+  expect(Buffer.byteLength(found as string)).toBeLessThan(1_200);
+  await sandbox.deleteFile(path);
 });
 
 test("a model starts a process, waits for it, and ends it", async () => {
@@ -121,7 +168,6 @@ test("a model reads, writes, edits, lists and searches files", async () => {
       ["file_read", { path }],
       ["file_read", { path, startLine: 2, endLine: 2 }],
       ["file_list", { path: folder }],
-      ["search", { pattern: "fo.r", regex: true, path: folder }],
       ["search", { pattern: "none", path: folder }],
       ["file_read", { path: `${folder}/binary` }],
       ["file_read", { path: `${folder}/none` }],
@@ -137,12 +183,16 @@ test("a model reads, writes, edits, lists and searches files", async () => {
     expect.stringContaining("does not occur"),
     "$&\n$&\n$&\n[… continue with startLine 4 …]",
     "$&\n",
-    "a.txt  14 bytes\nbinary  2 bytes\n",
-    expect.stringMatching(/a\.txt:4: four\n$/),
+    "a.txt  14 \n[… more entries: give a limit below 200 …]",
     "nothing found",
     expect.stringContaining("not a text file"),
     expect.stringContaining("FILE_NOT_FOUND"),
   ]);
+  const found = await results(sandbox, [
+    ["file_list", { path: folder }],
+    ["search", { pattern: "fo.r", regex: true, path: folder }],
+  ]);
+  expect(found).toEqual(["a.txt  14 bytes\nbinary  2 bytes\n", expect.stringMatching(/a\.txt:4: four\n$/)]);
   await sandbox.deleteFile(folder, { recursive: true });
 });
 
