@@ -1,4 +1,4 @@
-"""A server that a test may kill, and a proxy that cuts connections."""
+"""A server that a test may kill, and proxies: one that cuts connections, and one that answers for a server that is away."""
 
 from __future__ import annotations
 
@@ -195,6 +195,82 @@ class Proxy:
         if self._random.random() < 0.5:
             # A reset instead of an end.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class Gateway:
+    """A reverse proxy. It answers with an HTML page: 502 if the server is away, 504 if it is silent for `silence` seconds."""
+
+    def __init__(self, port: int, silence: float = PATIENCE) -> None:
+        self._target = port
+        self._silence = silence
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        # The statuses of its own answers.
+        self.answers: list[int] = []
+
+    def __enter__(self) -> Gateway:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Wakes the thread, which `close` alone would not.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client:
+            try:
+                first = client.recv(1 << 20)
+                if first:
+                    self._forward(client, first)
+            except OSError:
+                return
+
+    def _forward(self, client: socket.socket, data: bytes) -> None:
+        try:
+            server = socket.create_connection(("127.0.0.1", self._target))
+        except OSError:
+            self._answer(client, 502, "Bad Gateway")
+            return
+        with server:
+            server.sendall(data)
+            is_answered = False
+            while True:
+                ready, _, _ = select.select([client, server], [], [], PATIENCE if is_answered else self._silence)
+                if not ready:
+                    self._answer(client, 504, "Gateway Timeout")
+                    return
+                for source in ready:
+                    # A connection of the server that ends before its answer is a server that stops.
+                    data = source.recv(16384) if source is client else received(server)
+                    if not data:
+                        if source is server and not is_answered:
+                            self._answer(client, 502, "Bad Gateway")
+                        return
+                    is_answered = source is server
+                    (client if source is server else server).sendall(data)
+
+    def _answer(self, client: socket.socket, status: int, reason: str) -> None:
+        self.answers.append(status)
+        page = f"<html><body><h1>{status} {reason}</h1></body></html>"
+        head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
+        client.sendall(f"{head}Connection: close\r\n\r\n{page}".encode())
+
+
+def received(connection: socket.socket) -> bytes:
+    """Returns the next bytes; none if the connection was ended or reset."""
+    try:
+        return connection.recv(16384)
+    except OSError:
+        return b""
 
 
 def open_sockets() -> int:

@@ -8,6 +8,8 @@ from .errors import ConnectionLostError, SandcrabError
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
+# Status of a proxy that gave up waiting for its server.
+GATEWAY_TIMEOUT = 504
 # Default of `reconnect_timeout`: a server that crashed is back within seconds.
 RECONNECT_TIMEOUT = 30.0
 
@@ -25,8 +27,9 @@ class Retry:
     def failed(self, error: SandcrabError) -> float:
         """Records a failure. Returns the pause before the next attempt, or raises the error if the time is up."""
         now = time.monotonic()
-        # A connection that lived longer than the window had reached the server: a proxy gave up waiting.
-        if isinstance(error, ConnectionLostError) and now - self._began > self._window:
+        # An attempt that took longer than the window had reached the server: a proxy gave up waiting.
+        was_reached = isinstance(error, ConnectionLostError) or error.status == GATEWAY_TIMEOUT
+        if was_reached and now - self._began > self._window:
             self.works()
         if self._give_up_at is None:
             self._give_up_at = now + self._window

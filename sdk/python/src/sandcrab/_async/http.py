@@ -21,6 +21,8 @@ CONNECT_TIMEOUT = 10.0
 LONGEST_SILENCE = 60.0
 # Refusals that are temporary if they have a `Retry-After`.
 RETRIED_STATUSES = (429, 503)
+# Answers of a proxy whose server is away or silent, if they are not errors of the API.
+GATEWAY_STATUSES = (502, 503, 504)
 PLAIN = httpx2.Timeout(None, connect=CONNECT_TIMEOUT)
 STREAM = httpx2.Timeout(None, connect=CONNECT_TIMEOUT, read=LONGEST_SILENCE)
 
@@ -71,6 +73,8 @@ class AsyncHttp:
         """Whether the same request may succeed a moment later. A server that was never reached is a wrong address."""
         if isinstance(error, UnreachableError):
             return self._was_reached
+        if isinstance(error, InvalidResponseError) and error.status in GATEWAY_STATUSES:
+            return True
         if error.status in RETRIED_STATUSES and error.retry_after is not None:
             return True
         return isinstance(error, ConnectionLostError) or error.code == "SHUTTING_DOWN"
