@@ -16,6 +16,8 @@ import threading
 import time
 from pathlib import Path
 
+from typing_extensions import Self
+
 # Deadline for something that must happen, on a busy machine.
 PATIENCE = 60
 
@@ -208,7 +210,7 @@ class Gateway:
         # The statuses of its own answers.
         self.answers: list[int] = []
 
-    def __enter__(self) -> Gateway:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -256,13 +258,33 @@ class Gateway:
                             self._answer(client, 502, "Bad Gateway")
                         return
                     is_answered = source is server
-                    (client if source is server else server).sendall(data)
+                    passed = self.passed(data) if is_answered else data
+                    (client if source is server else server).sendall(passed)
+                    if len(passed) < len(data):
+                        return
+
+    def passed(self, data: bytes) -> bytes:
+        """Returns the bytes of the server that are sent on. After fewer than there are the connection is cut."""
+        return data
 
     def _answer(self, client: socket.socket, status: int, reason: str) -> None:
         self.answers.append(status)
         page = f"<html><body><h1>{status} {reason}</h1></body></html>"
         head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
         client.sendall(f"{head}Connection: close\r\n\r\n{page}".encode())
+
+
+class RepaintCut(Gateway):
+    """Cuts one connection between the announcement of a repaint and its bytes."""
+
+    cuts = 0
+
+    def passed(self, data: bytes) -> bytes:
+        at = data.find(b'"type":"repaint"')
+        if at < 0 or self.cuts:
+            return data
+        self.cuts += 1
+        return data[: data.index(b"}", at) + 1]
 
 
 def received(connection: socket.socket) -> bytes:

@@ -194,3 +194,26 @@ async def test_an_abort_does_not_wait_for_a_lost_server(server: Server) -> None:
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, PATIENCE)
         server.start()
+
+
+@pytest.mark.parametrize("what", ["session", "process", "service", "terminal"])
+async def test_leaving_a_block_whose_thing_is_gone(box: Box, unique: str, what: str) -> None:
+    async with box:
+        starts: dict[str, Any] = {
+            "session": lambda: box.create_session(),
+            "process": lambda: box.start_process("true"),
+            "service": lambda: box.start_service("sleep 600"),
+            "terminal": lambda: box.terminal(command="cat"),
+        }
+        thing = await done(starts[what]())
+        if what == "process":
+            await done(thing.wait_for_exit(PATIENCE))
+            await done(box.cleanup_completed_processes())
+        else:
+            await done(thing.destroy() if what == "terminal" else thing.delete())
+        if hasattr(thing, "__aexit__"):
+            async with thing:
+                pass
+        else:
+            with thing:
+                pass

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from .. import models
+from ..errors import NotFoundError
 from ..lines import match_in_unfinished
 from ..requests import checked_id, milliseconds
 from ..streams import PROCESS
@@ -86,7 +88,9 @@ class AsyncProcess:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.kill()
+        # Its record may have been removed meanwhile.
+        with suppress(NotFoundError):
+            await self.kill()
 
     async def refresh(self, *, metrics: bool = False) -> models.Process:
         """Reads the attributes again. With `metrics`, the result has the resources in use."""

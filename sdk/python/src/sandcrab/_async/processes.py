@@ -13,6 +13,7 @@ from ..requests import ProcessOptions, checked_id, command_fields, new_id
 from .bound import AsyncBound
 from .events import AsyncEvents
 from .process import AsyncProcess
+from .starting import AsyncEnd, start
 
 
 class AsyncProcesses(AsyncBound):
@@ -23,11 +24,13 @@ class AsyncProcesses(AsyncBound):
     ) -> AsyncProcess:
         """Starts a command in the background, and returns when it runs. `async with` ends it at the end of the block."""
         body = command_fields(command, args, self._session(options.get("session_id")), options)
-        body.setdefault("processId", new_id("proc"))
+        end = None
+        if "processId" not in body:
+            body["processId"] = new_id("proc")
+            end = AsyncEnd(self._http, ("api", "process", body["processId"]))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
-        started = models.ProcessStarted.parse(
-            await self._http.fetch("POST", path, json=body, headers=headers, is_repeatable=True)
-        )
+        answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True)
+        started = models.ProcessStarted.parse(answer)
         info = models.Process(
             id=started.process_id,
             pid=started.pid,
@@ -48,13 +51,14 @@ class AsyncProcesses(AsyncBound):
         return [AsyncProcess(self._http, info) for info in listed.processes]
 
     async def get_process(self, process_id: str, *, session_id: str | None = None) -> AsyncProcess | None:
-        """Returns a process; None if the id is unknown, or if the process belongs to another session than `session_id`."""
+        """Returns a process; None if the id is unknown, or if the process belongs to another session than this one or `session_id`."""
         try:
             path = ("api", "process", checked_id(process_id))
             info = (await self._http.get(models.ProcessResponse, path)).process
         except ProcessNotFoundError:
             return None
-        if session_id is not None and info.session_id != session_id:
+        wanted = self._session(session_id)
+        if wanted is not None and info.session_id != wanted:
             return None
         return AsyncProcess(self._http, info)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from typing_extensions import Unpack
@@ -14,6 +15,7 @@ from ..streams import SERVICE
 from .bound import AsyncBound
 from .events import AsyncEvents
 from .http import AsyncHttp
+from .starting import AsyncEnd, start
 
 
 class AsyncService:
@@ -28,7 +30,8 @@ class AsyncService:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.delete()
+        with suppress(NotFoundError):
+            await self.delete()
 
     async def refresh(self) -> models.Service:
         """Reads its state, and its current and earlier executions."""
@@ -88,16 +91,13 @@ class AsyncServices(AsyncBound):
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         if isinstance(body.get("restart"), str):
             body["restart"] = {"policy": body["restart"]}
-        started = models.ServiceStarted.parse(
-            await self._http.fetch(
-                "POST",
-                ("api", "service", "start"),
-                json=body,
-                headers={"Idempotency-Key": new_id("key")},
-                is_repeatable=True,
-                is_long=True,
-            )
-        )
+        end = None
+        if "serviceId" not in body:
+            body["serviceId"] = new_id("service")
+            end = AsyncEnd(self._http, ("api", "service", body["serviceId"]))
+        path, headers = ("api", "service", "start"), {"Idempotency-Key": new_id("key")}
+        answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True, is_long=True)
+        started = models.ServiceStarted.parse(answer)
         return AsyncService(self._http, started.service_id)
 
     async def list_services(self) -> list[AsyncService]:

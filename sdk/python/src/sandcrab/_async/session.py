@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 from .. import models
-from ..errors import SessionNotFoundError
-from ..requests import LIST_ROUTE, Env, Path, checked_id, fields
+from ..errors import NotFoundError, SessionNotFoundError
+from ..requests import LIST_ROUTE, Env, Path, checked_id, fields, new_id
 from .bound import AsyncBound
 from .calls import AsyncCalls
 from .http import AsyncHttp
+from .starting import AsyncEnd, start
+
+DELETE = ("api", "session", "delete")
 
 
 class AsyncSession(AsyncCalls):
@@ -32,7 +36,8 @@ class AsyncSession(AsyncCalls):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.delete()
+        with suppress(NotFoundError):
+            await self.delete()
 
     async def get_info(self) -> models.Session:
         """Reads its working directory, and whether a command runs."""
@@ -48,8 +53,7 @@ class AsyncSession(AsyncCalls):
 
     async def fork(self, id: str | None = None) -> AsyncSession:
         """Creates a session with the state of this one."""
-        created = await self._http.post(models.SessionCreated, self._route("fork"), fields(id=id))
-        return AsyncSession(self._http, created.id, created.data.cwd)
+        return await create(self._http, self._route("fork"), {}, id)
 
     async def reset(self, *, restore: bool | None = None) -> None:
         """Starts a fresh shell. With `restore` it has the state of the old one."""
@@ -80,7 +84,6 @@ class AsyncSessions(AsyncBound):
     ) -> AsyncSession:
         """Creates a session. A command that ends the shell, such as `exit`, only ends itself, unless `on_shell_exit` is `terminate`."""
         body: dict[str, Any] = fields(
-            id=id,
             name=name,
             env=env,
             cwd=cwd,
@@ -89,8 +92,7 @@ class AsyncSessions(AsyncBound):
             on_shell_exit=on_shell_exit,
             user=user,
         )
-        created = await self._http.post(models.SessionCreated, ("api", "session", "create"), body)
-        return AsyncSession(self._http, created.id, created.data.cwd)
+        return await create(self._http, ("api", "session", "create"), body, id)
 
     async def get_session(self, session_id: str) -> AsyncSession | None:
         """Returns a session; None if the id is unknown."""
@@ -110,6 +112,16 @@ class AsyncSessions(AsyncBound):
         return await delete_session(self._http, session_id)
 
 
+async def create(http: AsyncHttp, path: tuple[str, ...], body: dict[str, Any], session_id: str | None) -> AsyncSession:
+    """Creates a session with the given id or a new one."""
+    chosen = session_id if session_id is not None else new_id("session")
+    end = None
+    if session_id is None:
+        end = AsyncEnd(http, DELETE, method="POST", json={"sessionId": chosen})
+    created = models.SessionCreated.parse(await start(http, path, {**body, "id": chosen}, end))
+    return AsyncSession(http, created.id, created.data.cwd)
+
+
 async def delete_session(http: AsyncHttp, session_id: str) -> models.SessionEnded:
     """Ends a session."""
-    return await http.post(models.SessionEnded, ("api", "session", "delete"), {"sessionId": session_id})
+    return await http.post(models.SessionEnded, DELETE, {"sessionId": session_id})

@@ -14,6 +14,7 @@ from ..errors import NotFoundError
 from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id
 from .bound import AsyncBound
 from .http import AsyncHttp
+from .starting import AsyncEnd, start
 from .viewer import AsyncViewer
 
 
@@ -105,11 +106,14 @@ class AsyncTerminals(AsyncBound):
 
     async def terminal(self, id: str | None = None, **options: Unpack[TerminalOptions]) -> AsyncTerminal:
         """Creates a terminal, or returns the running one with this id."""
-        given: dict[str, Any] = {"id": id or new_id("term"), **options}
+        terminal_id = id or new_id("term")
+        given: dict[str, Any] = {"id": terminal_id, **options}
         given["session_id"] = self._session(options.get("session_id"))
         body = fields(**given)
         # Not repeatable: the route takes no key, and the id of a terminal that has ended starts another one.
-        created = await self._http.post(models.TerminalCreated, ("api", "terminal", "create"), body)
+        end = None if id else AsyncEnd(self._http, ("api", "terminal", terminal_id))
+        answer = await start(self._http, ("api", "terminal", "create"), body, end)
+        created = models.TerminalCreated.parse(answer)
         return AsyncTerminal(self._http, created.id, created.created)
 
     async def get_terminal(self, terminal_id: str) -> AsyncTerminal | None:

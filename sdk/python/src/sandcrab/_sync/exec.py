@@ -9,23 +9,20 @@ from typing import Any, Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import ProcessNotFoundError, SandcrabError
+from ..errors import SandcrabError
 from ..output import OutputBuffer
 from ..requests import ExecOptions, StreamOptions, command_fields, new_id
 from ..result import ExecResult, partial_result, result_of, result_of_stream
 from ..streams import EXECUTE
-from ._runtime import finish, sleep
+from ._runtime import finish
 from .bound import Bound
 from .events import Events
+from .starting import End
 
 OnOutput = Callable[[Literal["stdout", "stderr"], str], Any]
 
 # Time between SIGTERM and SIGKILL for a command whose caller has gone.
 ABORT_GRACE_MS = 1000
-# How long, in seconds, an abort waits for a server that cannot be reached.
-ABORT_WINDOW = 5.0
-# Pauses in seconds between attempts to end a command that the server does not know yet.
-ABORT_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 class Commands(Bound):
@@ -126,14 +123,10 @@ class Commands(Bound):
         path = ("api", "process", execution_id)
         query = {"graceMs": ABORT_GRACE_MS}
         try:
-            for pause in ABORT_PAUSES:
-                try:
-                    self._http.fetch("DELETE", path, query=query, is_repeatable=True, window=ABORT_WINDOW)
-                    break
-                except ProcessNotFoundError:
-                    # The server may still be reading the request that starts it.
-                    sleep(pause)
+            if not End(self._http, path, query=query).send():
+                return None
             process = self._http.fetch("GET", path)
             return partial_result(process["process"], self._http.fetch("GET", (*path, "logs")))
-        except (SandcrabError, KeyError):
+        except (SandcrabError, KeyError, RuntimeError):
+            # The server cannot be reached, or the sandbox was closed meanwhile.
             return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from .. import models
+from ..errors import NotFoundError
 from ..lines import match_in_unfinished
 from ..requests import checked_id, milliseconds
 from ..streams import PROCESS
@@ -87,7 +89,9 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        # Its record may have been removed meanwhile.
+        with suppress(NotFoundError):
+            self.kill()
 
     def refresh(self, *, metrics: bool = False) -> models.Process:
         """Reads the attributes again. With `metrics`, the result has the resources in use."""

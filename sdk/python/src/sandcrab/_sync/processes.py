@@ -14,6 +14,7 @@ from ..requests import ProcessOptions, checked_id, command_fields, new_id
 from .bound import Bound
 from .events import Events
 from .process import Process
+from .starting import End, start
 
 
 class Processes(Bound):
@@ -24,11 +25,13 @@ class Processes(Bound):
     ) -> Process:
         """Starts a command in the background, and returns when it runs. `with` ends it at the end of the block."""
         body = command_fields(command, args, self._session(options.get("session_id")), options)
-        body.setdefault("processId", new_id("proc"))
+        end = None
+        if "processId" not in body:
+            body["processId"] = new_id("proc")
+            end = End(self._http, ("api", "process", body["processId"]))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
-        started = models.ProcessStarted.parse(
-            self._http.fetch("POST", path, json=body, headers=headers, is_repeatable=True)
-        )
+        answer = start(self._http, path, body, end, headers=headers, is_repeatable=True)
+        started = models.ProcessStarted.parse(answer)
         info = models.Process(
             id=started.process_id,
             pid=started.pid,
@@ -49,13 +52,14 @@ class Processes(Bound):
         return [Process(self._http, info) for info in listed.processes]
 
     def get_process(self, process_id: str, *, session_id: str | None = None) -> Process | None:
-        """Returns a process; None if the id is unknown, or if the process belongs to another session than `session_id`."""
+        """Returns a process; None if the id is unknown, or if the process belongs to another session than this one or `session_id`."""
         try:
             path = ("api", "process", checked_id(process_id))
             info = (self._http.get(models.ProcessResponse, path)).process
         except ProcessNotFoundError:
             return None
-        if session_id is not None and info.session_id != session_id:
+        wanted = self._session(session_id)
+        if wanted is not None and info.session_id != wanted:
             return None
         return Process(self._http, info)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from typing_extensions import Unpack
@@ -15,6 +16,7 @@ from ..streams import SERVICE
 from .bound import Bound
 from .events import Events
 from .http import Http
+from .starting import End, start
 
 
 class Service:
@@ -29,7 +31,8 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.delete()
+        with suppress(NotFoundError):
+            self.delete()
 
     def refresh(self) -> models.Service:
         """Reads its state, and its current and earlier executions."""
@@ -89,16 +92,13 @@ class Services(Bound):
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         if isinstance(body.get("restart"), str):
             body["restart"] = {"policy": body["restart"]}
-        started = models.ServiceStarted.parse(
-            self._http.fetch(
-                "POST",
-                ("api", "service", "start"),
-                json=body,
-                headers={"Idempotency-Key": new_id("key")},
-                is_repeatable=True,
-                is_long=True,
-            )
-        )
+        end = None
+        if "serviceId" not in body:
+            body["serviceId"] = new_id("service")
+            end = End(self._http, ("api", "service", body["serviceId"]))
+        path, headers = ("api", "service", "start"), {"Idempotency-Key": new_id("key")}
+        answer = start(self._http, path, body, end, headers=headers, is_repeatable=True, is_long=True)
+        started = models.ServiceStarted.parse(answer)
         return Service(self._http, started.service_id)
 
     def list_services(self) -> list[Service]:

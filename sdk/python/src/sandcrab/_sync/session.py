@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 from .. import models
-from ..errors import SessionNotFoundError
-from ..requests import LIST_ROUTE, Env, Path, checked_id, fields
+from ..errors import NotFoundError, SessionNotFoundError
+from ..requests import LIST_ROUTE, Env, Path, checked_id, fields, new_id
 from .bound import Bound
 from .calls import Calls
 from .http import Http
+from .starting import End, start
+
+DELETE = ("api", "session", "delete")
 
 
 class Session(Calls):
@@ -33,7 +37,8 @@ class Session(Calls):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.delete()
+        with suppress(NotFoundError):
+            self.delete()
 
     def get_info(self) -> models.Session:
         """Reads its working directory, and whether a command runs."""
@@ -49,8 +54,7 @@ class Session(Calls):
 
     def fork(self, id: str | None = None) -> Session:
         """Creates a session with the state of this one."""
-        created = self._http.post(models.SessionCreated, self._route("fork"), fields(id=id))
-        return Session(self._http, created.id, created.data.cwd)
+        return create(self._http, self._route("fork"), {}, id)
 
     def reset(self, *, restore: bool | None = None) -> None:
         """Starts a fresh shell. With `restore` it has the state of the old one."""
@@ -81,7 +85,6 @@ class Sessions(Bound):
     ) -> Session:
         """Creates a session. A command that ends the shell, such as `exit`, only ends itself, unless `on_shell_exit` is `terminate`."""
         body: dict[str, Any] = fields(
-            id=id,
             name=name,
             env=env,
             cwd=cwd,
@@ -90,8 +93,7 @@ class Sessions(Bound):
             on_shell_exit=on_shell_exit,
             user=user,
         )
-        created = self._http.post(models.SessionCreated, ("api", "session", "create"), body)
-        return Session(self._http, created.id, created.data.cwd)
+        return create(self._http, ("api", "session", "create"), body, id)
 
     def get_session(self, session_id: str) -> Session | None:
         """Returns a session; None if the id is unknown."""
@@ -111,6 +113,16 @@ class Sessions(Bound):
         return delete_session(self._http, session_id)
 
 
+def create(http: Http, path: tuple[str, ...], body: dict[str, Any], session_id: str | None) -> Session:
+    """Creates a session with the given id or a new one."""
+    chosen = session_id if session_id is not None else new_id("session")
+    end = None
+    if session_id is None:
+        end = End(http, DELETE, method="POST", json={"sessionId": chosen})
+    created = models.SessionCreated.parse(start(http, path, {**body, "id": chosen}, end))
+    return Session(http, created.id, created.data.cwd)
+
+
 def delete_session(http: Http, session_id: str) -> models.SessionEnded:
     """Ends a session."""
-    return http.post(models.SessionEnded, ("api", "session", "delete"), {"sessionId": session_id})
+    return http.post(models.SessionEnded, DELETE, {"sessionId": session_id})

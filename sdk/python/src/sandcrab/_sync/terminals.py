@@ -15,6 +15,7 @@ from ..errors import NotFoundError
 from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id
 from .bound import Bound
 from .http import Http
+from .starting import End, start
 from .viewer import Viewer
 
 
@@ -100,11 +101,14 @@ class Terminals(Bound):
 
     def terminal(self, id: str | None = None, **options: Unpack[TerminalOptions]) -> Terminal:
         """Creates a terminal, or returns the running one with this id."""
-        given: dict[str, Any] = {"id": id or new_id("term"), **options}
+        terminal_id = id or new_id("term")
+        given: dict[str, Any] = {"id": terminal_id, **options}
         given["session_id"] = self._session(options.get("session_id"))
         body = fields(**given)
         # Not repeatable: the route takes no key, and the id of a terminal that has ended starts another one.
-        created = self._http.post(models.TerminalCreated, ("api", "terminal", "create"), body)
+        end = None if id else End(self._http, ("api", "terminal", terminal_id))
+        answer = start(self._http, ("api", "terminal", "create"), body, end)
+        created = models.TerminalCreated.parse(answer)
         return Terminal(self._http, created.id, created.created)
 
     def get_terminal(self, terminal_id: str) -> Terminal | None:

@@ -1,0 +1,117 @@
+"""Cancelled starts leave nothing behind, although the caller has no id to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from typing import Any
+
+import pytest
+from server import PATIENCE, Gateway
+
+from sandcrab import AsyncSandbox, Sandbox
+
+# A request that the server has read, and one that arrives when the server has been asked to end its effect.
+WHEN = ["answered", "late"]
+
+
+class Withheld(Gateway):
+    """Forwards the first request and keeps its answer. With `late`, not before the server has answered another one with 404."""
+
+    def __init__(self, port: int, when: str) -> None:
+        super().__init__(port)
+        self._is_late = when == "late"
+        self._is_first = True
+        self.was_refused = threading.Event()
+        # The request was sent, and the call can be cancelled.
+        self.is_sent = threading.Event()
+        self.is_answered = threading.Event()
+
+    def _forward(self, client: socket.socket, data: bytes) -> None:
+        if not self._is_first:
+            super()._forward(client, data)
+            return
+        self._is_first = False
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+        while len(body) < length:
+            body += client.recv(length)
+        if self._is_late:
+            self.is_sent.set()
+            assert self.was_refused.wait(PATIENCE)
+        with socket.create_connection(("127.0.0.1", self._target)) as server:
+            server.sendall(head + b"\r\n\r\n" + body)
+            # A late start may fail, because its service is deleted meanwhile.
+            assert server.recv(1 << 16).startswith(b"HTTP/1.1 20") or self._is_late
+            self.is_answered.set()
+            self.is_sent.set()
+            client.recv(1)
+
+    def passed(self, data: bytes) -> bytes:
+        if data.startswith(b"HTTP/1.1 404"):
+            self.was_refused.set()
+        return data
+
+
+def calls(box: Any, unique: str) -> dict[str, Any]:
+    command = f"sleep 600; : {unique}"
+    return {
+        "session": lambda: box.create_session(name=unique),
+        "process": lambda: box.start_process(command),
+        "service": lambda: box.start_service(command),
+        "terminal": lambda: box.terminal(command=command),
+    }
+
+
+def nothing_runs(address: tuple[str, str], unique: str) -> None:
+    with Sandbox(*address) as sandbox:
+        assert not [session for session in sandbox.list_sessions() if session.name == unique]
+        assert not [s for s in sandbox.list_services() if s.info is not None and unique in s.info.command]
+        assert sandbox.exec(f"pgrep -f '[s]leep.*{unique}'").exit_code == 1
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("what", ["session", "process", "service", "terminal"])
+async def test_cancelled_tasks(address: tuple[str, str], unique: str, what: str, when: str) -> None:
+    with Withheld(int(address[0].rpartition(":")[2]), when) as proxy:
+        async with AsyncSandbox(proxy.url, address[1]) as sandbox:
+            task = asyncio.ensure_future(calls(sandbox, unique)[what]())
+            assert await asyncio.to_thread(proxy.is_sent.wait, PATIENCE)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert await asyncio.to_thread(proxy.is_answered.wait, PATIENCE)
+    nothing_runs(address, unique)
+
+
+@pytest.mark.parametrize("what", ["session", "process", "service", "terminal"])
+def test_ctrl_c(address: tuple[str, str], unique: str, what: str) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    with Withheld(int(address[0].rpartition(":")[2]), "answered") as proxy, Sandbox(proxy.url, address[1]) as sandbox:
+
+        def interrupt() -> None:
+            proxy.is_sent.wait(PATIENCE)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            calls(sandbox, unique)[what]()
+        thread.join()
+    nothing_runs(address, unique)
+
+
+async def test_an_id_of_the_caller_is_not_deleted(address: tuple[str, str], unique: str) -> None:
+    """It may be that of an older thing: the terminal was only to be found."""
+    async with AsyncSandbox(*address) as direct, await direct.terminal(unique, command="cat") as terminal:
+        with Withheld(int(address[0].rpartition(":")[2]), "answered") as proxy:
+            async with AsyncSandbox(proxy.url, address[1]) as sandbox:
+                task = asyncio.ensure_future(sandbox.terminal(unique))
+                assert await asyncio.to_thread(proxy.is_sent.wait, PATIENCE)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        assert (await terminal.get_info()).status == "running"
