@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar, cast
 
@@ -15,6 +16,7 @@ __all__ = [
     "Lock",
     "Semaphore",
     "acquire",
+    "answered",
     "finish",
     "open_socket",
     "run_blocking",
@@ -44,6 +46,12 @@ async def acquire(slot: Semaphore, is_abandoned: Callable[[], bool]) -> None:
     """Waits for a slot. A caller that gives up cancels its task."""
     del is_abandoned
     await slot.acquire()
+
+
+async def answered(value: Any) -> None:
+    """Awaits what a callback has returned, if it is a coroutine."""
+    if inspect.isawaitable(value):
+        await value
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:

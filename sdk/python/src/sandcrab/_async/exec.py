@@ -13,7 +13,7 @@ from ..output import OutputBuffer
 from ..requests import ExecOptions, StreamOptions, command_fields, new_id
 from ..result import ExecResult, partial_result, result_of, result_of_stream
 from ..streams import EXECUTE
-from ._runtime import finish
+from ._runtime import answered, finish
 from .bound import AsyncBound
 from .events import AsyncEvents
 from .starting import AsyncEnd
@@ -40,7 +40,7 @@ class AsyncCommands(AsyncBound):
         `command` is shell text or, with `args`, a program that runs without a shell. The command belongs to this call: if it is
         cancelled or interrupted, the command is ended, and the exception has the output so far as `result`.
 
-        `on_output(stream, data)` is called with the output as it arrives.
+        `on_output(stream, data)` is called with the output as it arrives. It may be a coroutine of asyncio.
         """
         body = self._command(command, args, options)
         sent: list[bool] = []
@@ -110,7 +110,7 @@ class AsyncCommands(AsyncBound):
                 if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
                     buffers[event.type].add(event.data, event.invalid_utf8)
                     try:
-                        on_output(event.type, event.data)
+                        await answered(on_output(event.type, event.data))
                     except BaseException as error:
                         raised.append(error)
                         raise

@@ -9,6 +9,7 @@ from .. import models
 from ..errors import ConnectionLostError
 from ..requests import Path, fields
 from ..streams import GIT
+from ._runtime import answered
 from .bound import AsyncBound
 from .events import AsyncEvents
 
@@ -48,7 +49,7 @@ class AsyncGit(AsyncBound):
         async with AsyncEvents(self._http, GIT, "POST", path, json=body) as events:
             async for event in events:
                 if isinstance(event, models.GitProgressEvent):
-                    on_progress(event)
+                    await answered(on_progress(event))
                 elif isinstance(event, models.GitCompleteEvent):
                     return models.GitCheckoutResult.parse({**events.last_body, "success": True})
         raise ConnectionLostError("the clone ended without a result")

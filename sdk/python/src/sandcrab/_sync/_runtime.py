@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -9,13 +10,14 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from websockets.sync.client import ClientConnection, connect, unix_connect
 
-from ..errors import ConnectionLostError, WaitTimeoutError
+from ..errors import ConnectionLostError, ValidationError, WaitTimeoutError
 
 __all__ = [
     "ClientConnection",
     "Lock",
     "Semaphore",
     "acquire",
+    "answered",
     "finish",
     "open_socket",
     "run_blocking",
@@ -45,6 +47,13 @@ def acquire(slot: Semaphore, is_abandoned: Callable[[], bool]) -> None:
     while not slot.acquire(timeout=ABANDON_CHECK):
         if is_abandoned():
             raise ConnectionLostError("the call was interrupted while it waited for a connection")
+
+
+def answered(value: Any) -> None:
+    """Refuses a callback that is a coroutine: nothing would run it."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise ValidationError("expected a callback that is not a coroutine; use AsyncSandbox for `async def`")
 
 
 def run_blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

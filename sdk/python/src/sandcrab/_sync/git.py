@@ -10,6 +10,7 @@ from .. import models
 from ..errors import ConnectionLostError
 from ..requests import Path, fields
 from ..streams import GIT
+from ._runtime import answered
 from .bound import Bound
 from .events import Events
 
@@ -49,7 +50,7 @@ class Git(Bound):
         with Events(self._http, GIT, "POST", path, json=body) as events:
             for event in events:
                 if isinstance(event, models.GitProgressEvent):
-                    on_progress(event)
+                    answered(on_progress(event))
                 elif isinstance(event, models.GitCompleteEvent):
                     return models.GitCheckoutResult.parse({**events.last_body, "success": True})
         raise ConnectionLostError("the clone ended without a result")
