@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from conftest import Box, done, each
-from server import Proxy, Server
+from server import Gateway, Proxy, Server
 
 from sandcrab import AsyncSandbox, Sandbox
 from sandcrab.errors import WaitTimeoutError
@@ -82,3 +83,18 @@ async def test_unix_sockets(server: Server) -> None:
                         shown += getattr(event, "data", b"")
                         if b"here" in shown:
                             break
+
+
+async def test_proxies_must_not_compress(kind: Any, address: tuple[str, str]) -> None:
+    """Downloads and streams are read as they are."""
+    heads: list[bytes] = []
+
+    class Watching(Gateway):
+        def _forward(self, client: socket.socket, data: bytes) -> None:
+            heads.append(data.lower())
+            super()._forward(client, data)
+
+    with Watching(int(address[0].rpartition(":")[2])) as proxy:
+        async with Box(kind, proxy.url, address[1]) as box:
+            await done(box.ping())
+    assert b"\r\naccept-encoding: identity\r\n" in heads[0]

@@ -37,7 +37,8 @@ class AsyncHttp:
         self.address = address
         self.token = token
         self.reconnect_timeout = reconnect_timeout
-        headers = {"User-Agent": "sandcrab-python"}
+        # Bodies are read as they are: a proxy must not compress them.
+        headers = {"User-Agent": "sandcrab-python", "Accept-Encoding": "identity"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         options = SOCKET_OPTIONS if address.socket is None else None
