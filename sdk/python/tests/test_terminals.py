@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Box, done, each
-from server import PATIENCE, Server
+from server import PATIENCE, RepaintCut, Server
 
 from sandcrab import AsyncSandbox
 from sandcrab._async._runtime import open_socket
@@ -289,3 +289,31 @@ async def test_sessions(box: Box, unique: str) -> None:
         assert session.id in [info.id for info in await done(box.list_sessions())]
         await done(session.delete())
         assert isinstance(box.sandbox, AsyncSandbox) or await done(box.get_session(session.id)) is None
+
+
+async def test_flags_of_a_regular_expression(box: Box) -> None:
+    async with box:
+        terminal = await done(box.terminal(command="echo READY; echo two; cat"))
+        pattern = re.compile("ready.*  # a comment\n two$", re.IGNORECASE | re.DOTALL | re.VERBOSE | re.MULTILINE)
+        await done(terminal.wait_for_text(pattern, PATIENCE))
+        with pytest.raises(WaitTimeoutError):
+            await done(terminal.wait_for_text(re.compile("ready"), 0))
+        await done(terminal.destroy())
+
+
+async def test_a_repaint_that_was_cut_off_comes_again(kind: Any, address: tuple[str, str]) -> None:
+    async with Box(kind, *address) as direct:
+        terminal = await done(direct.terminal(command="echo drawn; cat"))
+        await done(terminal.wait_for_text("drawn", PATIENCE))
+        with RepaintCut(int(address[0].rpartition(":")[2])) as proxy:
+            async with Box(kind, proxy.url, address[1]) as box:
+                viewer = await enter((await done(box.get_terminal(terminal.id))).connect())
+                shown = b""
+                async for event in each(viewer):
+                    shown += getattr(event, "data", b"")
+                    if event.type == "ready":
+                        break
+                await leave(viewer)
+        assert proxy.cuts == 1
+        assert b"drawn" in shown
+        await done(terminal.destroy())

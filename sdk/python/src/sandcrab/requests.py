@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -143,6 +144,8 @@ class TerminalOptions(TypedDict, total=False):
     user: str | None
 
 
+# Flags of regular expressions, and their letters in the text of one.
+FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"}
 # Options whose unit is the second here, and the millisecond in the API.
 TIMES = ("timeout", "grace", "idle_timeout", "ready_timeout", "command_timeout")
 
@@ -221,6 +224,12 @@ def command_fields(
     elif stdin is not None:
         body["stdin"] = stdin
     return body
+
+
+def with_flags(pattern: re.Pattern[str]) -> str:
+    """Returns the text of a regular expression, with its flags, for the server."""
+    letters = "".join(letter for flag, letter in FLAGS.items() if pattern.flags & flag)
+    return f"(?{letters}){pattern.pattern}" if letters else pattern.pattern
 
 
 def checked_id(value: str, routes: tuple[str, ...] = PROCESS_ROUTES) -> str:

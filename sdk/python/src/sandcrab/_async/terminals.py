@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from .. import models
 from ..errors import NotFoundError
-from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id
+from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id, with_flags
 from .bound import AsyncBound
 from .http import AsyncHttp
 from .starting import AsyncEnd, start
@@ -71,7 +71,7 @@ class AsyncTerminal:
         self, text: str | re.Pattern[str], timeout: float | None = None
     ) -> models.TerminalWaitResponse:
         """Waits until the screen contains a text or matches a regular expression. Raises `WaitTimeoutError`."""
-        wanted = {"text": text} if isinstance(text, str) else {"regex": text.pattern}
+        wanted = {"text": text} if isinstance(text, str) else {"regex": with_flags(text)}
         return await self._wait(fields(timeout=timeout) | wanted)
 
     async def wait_for_idle(self, idle: float, timeout: float | None = None) -> models.TerminalWaitResponse:

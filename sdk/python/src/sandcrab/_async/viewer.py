@@ -48,7 +48,8 @@ class AsyncViewer:
         self._socket: ClientConnection | None = None
         # One task connects, also if another one types. Protects the cursor meanwhile.
         self._lock = Lock()
-        self._is_repaint = False
+        # The cursor of the repaint whose bytes come next.
+        self._repaint_cursor: int | None = None
         self._is_over = False
         self._retry = Retry(http.reconnect_timeout)
         self._opened_before = False
@@ -138,7 +139,7 @@ class AsyncViewer:
                     await socket.close()
                     raise GoneError(f"the viewer of {self.id} is closed")
                 self._opened_before = True
-                self._is_repaint = False
+                self._repaint_cursor = None
                 self._socket = socket
             return self._socket
 
@@ -168,15 +169,17 @@ class AsyncViewer:
 
     def _event_of(self, message: str | bytes) -> ViewerEvent | None:
         if isinstance(message, bytes):
-            is_repaint, self._is_repaint = self._is_repaint, False
-            if is_repaint:
+            cursor, self._repaint_cursor = self._repaint_cursor, None
+            if cursor is not None:
+                self.cursor = cursor
                 return TerminalOutput("repaint", message)
             if self.cursor is not None:
                 self.cursor += len(message)
             return TerminalOutput("output", message)
         frame = frame_of(message)
         if isinstance(frame, models.TerminalRepaintFrame):
-            self._is_repaint, self.cursor = True, frame.cursor
+            # The screen is not drawn before its bytes: a viewer that reconnects until then needs them again.
+            self._repaint_cursor = frame.cursor
             return None
         if isinstance(frame, models.TerminalReadyFrame):
             self._retry.works()

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from .. import models
 from ..errors import NotFoundError
-from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id
+from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id, with_flags
 from .bound import Bound
 from .http import Http
 from .starting import End, start
@@ -68,7 +68,7 @@ class Terminal:
 
     def wait_for_text(self, text: str | re.Pattern[str], timeout: float | None = None) -> models.TerminalWaitResponse:
         """Waits until the screen contains a text or matches a regular expression. Raises `WaitTimeoutError`."""
-        wanted = {"text": text} if isinstance(text, str) else {"regex": text.pattern}
+        wanted = {"text": text} if isinstance(text, str) else {"regex": with_flags(text)}
         return self._wait(fields(timeout=timeout) | wanted)
 
     def wait_for_idle(self, idle: float, timeout: float | None = None) -> models.TerminalWaitResponse:
