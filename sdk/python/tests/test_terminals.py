@@ -317,3 +317,15 @@ async def test_a_repaint_that_was_cut_off_comes_again(kind: Any, address: tuple[
         assert proxy.cuts == 1
         assert b"drawn" in shown
         await done(terminal.destroy())
+
+
+async def test_ports_of_a_session(box: Box) -> None:
+    async with box:
+        session = await done(box.create_session())
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            await done(session.wait_for_port(port, PATIENCE, mode="tcp", interval=0.01))
+            assert port in [found.port for found in await done(session.list_ports())]
+            events = [event.type async for event in each(session.watch_port(port, mode="tcp", interval=0.01))]
+            assert events == ["watching", "ready"]
+        await done(session.delete())

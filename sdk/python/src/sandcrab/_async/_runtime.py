@@ -38,6 +38,9 @@ UNFINISHED: set[asyncio.Future[Any]] = set()
 class Interruptible(Protocol):
     """Something that blocks, and can be interrupted."""
 
+    # When its caller stops waiting, as a value of the monotonic clock.
+    deadline: float | None
+
     def interrupt(self) -> None:
         """Makes the blocked call fail."""
 

@@ -6,6 +6,7 @@ from .backups import AsyncBackups
 from .exec import AsyncCommands
 from .files import AsyncFiles
 from .git import AsyncGit
+from .ports import AsyncPorts
 from .processes import AsyncProcesses
 from .search import AsyncSearch
 from .service import AsyncServices
@@ -24,6 +25,7 @@ class AsyncCalls(
     AsyncTransfer,
     AsyncSearch,
     AsyncWatch,
+    AsyncPorts,
     AsyncGit,
     AsyncBackups,
     AsyncTools,

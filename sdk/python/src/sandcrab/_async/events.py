@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -11,7 +12,7 @@ from ..retry import Retry
 from ..sse import Message, Parser
 from ..streams import StreamKind
 from ._runtime import finish, sleep
-from .http import AsyncHttp, AsyncOpenResponse, Query
+from .http import AsyncHttp, AsyncOpenResponse, Query, stream_timeout
 
 E = TypeVar("E")
 
@@ -36,6 +37,7 @@ class AsyncEvents(Generic[E]):
         headers: Mapping[str, str] | None = None,
         cursor: str | int | None = None,
         on_abandon: Callable[[], Any] | None = None,
+        window: float | None = None,
     ) -> None:
         self._http = http
         self._kind = kind
@@ -48,7 +50,9 @@ class AsyncEvents(Generic[E]):
         self._chunks: AsyncGenerator[bytes, None] | None = None
         self._parser = Parser()
         self._ready: deque[Message] = deque()
-        self._retry = Retry(http.reconnect_timeout)
+        self._retry = Retry(http.reconnect_timeout if window is None else min(window, http.reconnect_timeout))
+        # When a caller stops waiting, as a value of the monotonic clock.
+        self.deadline: float | None = None
         self._has_begun = False
         # Has an entry once a request was sent.
         self.sent: list[bool] = []
@@ -144,7 +148,11 @@ class AsyncEvents(Generic[E]):
     async def _connect(self) -> None:
         headers = self._headers if self._cursor is None else {**self._headers, "Last-Event-ID": self._cursor}
         self._opened = await self._http.open(
-            **self._request, headers=headers, sent=self.sent, is_abandoned=lambda: self._is_interrupted
+            **self._request,
+            headers=headers,
+            timeout=stream_timeout(self._rest()),
+            sent=self.sent,
+            is_abandoned=lambda: self._is_interrupted,
         )
         self._chunks = self._opened.chunks()
         # An incomplete event of the previous connection is dropped.
@@ -156,7 +164,15 @@ class AsyncEvents(Generic[E]):
         may_retry = self._kind.resumes and self._http.may_retry(error)
         if not may_retry or self._is_interrupted:
             raise error
-        await sleep(self._retry.failed(error))
+        pause, rest = self._retry.failed(error), self._rest()
+        if rest is not None and rest <= pause:
+            await sleep(rest)
+            raise error
+        await sleep(pause)
+
+    def _rest(self) -> float | None:
+        """The time until the deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     async def _take_ready(self) -> E | None:
         while self._ready:

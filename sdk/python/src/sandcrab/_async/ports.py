@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from .. import models
 from ..errors import ProcessExitedError
-from ..requests import fields
+from ..requests import fields, milliseconds
 from ..streams import PORT
 from ._runtime import within
 from .bound import AsyncBound
@@ -28,12 +28,14 @@ class AsyncPorts(AsyncBound):
         mode: Literal["http", "tcp"] | None = None,
         path: str | None = None,
         status: tuple[int, int] | None = None,
+        interval: float | None = None,
         process_id: str | None = None,
     ) -> AsyncEvents[models.PortWatchEvent]:
-        """Streams `watching`, then one of `ready`, `process_exited` and `error`. See also `Process.wait_for_port`."""
-        low, high = status or (None, None)
-        body = fields(port=port, mode=mode, path=path, status_min=low, status_max=high, process_id=process_id)
-        return AsyncEvents(self._http, PORT, "POST", ("api", "port-watch"), json=body)
+        """Streams `watching`, then one of `ready`, `process_exited` and `error`. See also `Process.wait_for_port`.
+
+        `interval` is the longest time between two attempts.
+        """
+        return watch(self._http, port, mode, path, status, interval, process_id)
 
     async def wait_for_port(
         self,
@@ -43,10 +45,12 @@ class AsyncPorts(AsyncBound):
         mode: Literal["http", "tcp"] | None = None,
         path: str | None = None,
         status: tuple[int, int] | None = None,
+        interval: float | None = None,
         process_id: str | None = None,
     ) -> None:
         """Waits until a program answers a GET on the port with a status in the range or, with `tcp`, accepts connections."""
-        await wait_for_port(self._http, port, timeout, mode, path, status, process_id)
+        events = watch(self._http, port, mode, path, status, interval, process_id)
+        await wait_for_port(events, port, timeout, process_id)
 
     async def expose_port(
         self, port: int, *, name: str | None = None, token: str | None = None, process_id: str | None = None
@@ -64,19 +68,27 @@ class AsyncPorts(AsyncBound):
         return (await self._http.get(models.ExposedPortList, ("api", "port", "exposed"))).ports
 
 
-async def wait_for_port(
+def watch(
     http: AsyncHttp,
     port: int,
-    timeout: float | None,
     mode: str | None,
     path: str | None,
     status: tuple[int, int] | None,
+    interval: float | None,
     process_id: str | None,
-) -> None:
-    """Waits until a port is ready, or its process has ended."""
+) -> AsyncEvents[models.PortWatchEvent]:
+    """Streams the events until a port is ready."""
     low, high = status or (None, None)
     body = fields(port=port, mode=mode, path=path, status_min=low, status_max=high, process_id=process_id)
-    events = AsyncEvents(http, PORT, "POST", ("api", "port-watch"), json=body)
+    # The API has this time without a unit in its name.
+    body |= fields(interval=None if interval is None else milliseconds(interval))
+    return AsyncEvents(http, PORT, "POST", ("api", "port-watch"), json=body)
+
+
+async def wait_for_port(
+    events: AsyncEvents[models.PortWatchEvent], port: int, timeout: float | None, process_id: str | None
+) -> None:
+    """Waits until a port is ready, or its process has ended."""
     try:
         last = await within(timeout, events, lambda: last_event(events), f"port {port} is not ready after {timeout} s")
     finally:

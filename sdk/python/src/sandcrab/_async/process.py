@@ -16,7 +16,8 @@ from ..streams import PROCESS
 from ._runtime import within
 from .events import AsyncEvents
 from .http import AsyncHttp
-from .ports import exited, wait_for_port
+from .ports import exited, wait_for_port, watch
+from .waits import wait
 
 # What `wait_for_log` keeps of a line that has no end.
 MAX_LINE_CHARS = 1 << 20
@@ -166,8 +167,7 @@ class AsyncProcess:
 
     async def wait_for_exit(self, timeout: float | None = None) -> models.Process:
         """Waits for the end. Raises `WaitTimeoutError` after `timeout` seconds; the process continues then."""
-        query = {"timeoutMs": None if timeout is None else milliseconds(timeout)}
-        body = await self._http.fetch("GET", self._path("wait"), query=query, is_repeatable=True, is_long=True)
+        body = await wait(self._http, "GET", self._path("wait"), lambda ms: {"query": {"timeoutMs": ms}}, timeout)
         self.info = models.ProcessResponse.parse(body).process
         return self.info
 
@@ -193,9 +193,11 @@ class AsyncProcess:
         mode: Literal["http", "tcp"] | None = None,
         path: str | None = None,
         status: tuple[int, int] | None = None,
+        interval: float | None = None,
     ) -> None:
         """Waits until a program answers a GET on the port with a status in the range or, with `tcp`, accepts connections."""
-        await wait_for_port(self._http, port, timeout, mode, path, status, self.id)
+        events = watch(self._http, port, mode, path, status, interval, self.id)
+        await wait_for_port(events, port, timeout, self.id)
 
     def _path(self, *rest: str) -> tuple[str, ...]:
         return ("api", "process", checked_id(self.id), *rest)

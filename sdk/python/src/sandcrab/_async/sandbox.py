@@ -14,13 +14,12 @@ from ..streams import SERVER
 from .calls import AsyncCalls
 from .events import AsyncEvents
 from .http import AsyncHttp
-from .ports import AsyncPorts
 from .session import AsyncSessions
 
 MAX_CONNECTIONS = 64
 
 
-class AsyncSandbox(AsyncCalls, AsyncSessions, AsyncPorts):
+class AsyncSandbox(AsyncCalls, AsyncSessions):
     """A server and a token. It holds no state of the server, and connects with the first call.
 
     Calls are without a session, unless `session_id` is given. `async with` closes the connections; it ends nothing on the server.

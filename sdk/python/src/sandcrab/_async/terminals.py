@@ -11,11 +11,12 @@ from typing_extensions import Unpack
 
 from .. import models
 from ..errors import NotFoundError
-from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, new_id, with_flags
+from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, milliseconds, new_id, with_flags
 from .bound import AsyncBound
 from .http import AsyncHttp
 from .starting import AsyncEnd, start
 from .viewer import AsyncViewer
+from .waits import PIECE, wait
 
 
 class AsyncTerminal:
@@ -72,11 +73,12 @@ class AsyncTerminal:
     ) -> models.TerminalWaitResponse:
         """Waits until the screen contains a text or matches a regular expression. Raises `WaitTimeoutError`."""
         wanted = {"text": text} if isinstance(text, str) else {"regex": with_flags(text)}
-        return await self._wait(fields(timeout=timeout) | wanted)
+        return await self._wait(wanted, timeout)
 
     async def wait_for_idle(self, idle: float, timeout: float | None = None) -> models.TerminalWaitResponse:
         """Waits until nothing has changed for `idle` seconds."""
-        return await self._wait(fields(timeout=timeout) | {"idleMs": round(idle * 1000)})
+        # A new request takes output that changes nothing for a change, so each must be longer than `idle`.
+        return await self._wait({"idleMs": milliseconds(idle)}, timeout, PIECE + idle)
 
     async def get_recording(self) -> str:
         """Reads what was shown so far as an asciicast."""
@@ -92,10 +94,12 @@ class AsyncTerminal:
         """Ends the terminal and everything that it started."""
         return await self._http.delete(models.TerminalDeleted, self._path())
 
-    async def _wait(self, body: dict[str, Any]) -> models.TerminalWaitResponse:
-        return await self._http.post(
-            models.TerminalWaitResponse, self._path("wait"), body, is_repeatable=True, is_long=True
-        )
+    async def _wait(
+        self, wanted: dict[str, Any], timeout: float | None, piece: float = PIECE
+    ) -> models.TerminalWaitResponse:
+        path = self._path("wait")
+        body = await wait(self._http, "POST", path, lambda ms: {"json": {**wanted, "timeoutMs": ms}}, timeout, piece)
+        return models.TerminalWaitResponse.parse(body)
 
     def _path(self, *rest: str) -> tuple[str, ...]:
         return ("api", "terminal", checked_id(self.id, LIST_ROUTE), *rest)

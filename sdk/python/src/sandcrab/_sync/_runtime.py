@@ -38,6 +38,9 @@ ABANDON_CHECK = 0.05
 class Interruptible(Protocol):
     """Something that blocks, and can be interrupted from another thread."""
 
+    # When its caller stops waiting, as a value of the monotonic clock.
+    deadline: float | None
+
     def interrupt(self) -> None:
         """Makes the blocked call fail."""
 
@@ -70,19 +73,15 @@ def within(seconds: float | None, blocked: Interruptible, call: Callable[[], T],
     """Completes a call in time, or raises `WaitTimeoutError`."""
     if seconds is None:
         return call()
-    is_late = threading.Event()
-
-    def interrupt() -> None:
-        is_late.set()
-        blocked.interrupt()
-
-    timer = threading.Timer(seconds, interrupt)
+    # The timer ends a blocked read. Until the response begins, the deadline limits the time.
+    deadline = blocked.deadline = time.monotonic() + seconds
+    timer = threading.Timer(seconds, blocked.interrupt)
     timer.daemon = True
     timer.start()
     try:
         return call()
     except Exception:
-        if is_late.is_set():
+        if time.monotonic() >= deadline:
             raise WaitTimeoutError(message, code="PROCESS_READY_TIMEOUT") from None
         raise
     finally:

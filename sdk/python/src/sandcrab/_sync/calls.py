@@ -7,6 +7,7 @@ from .backups import Backups
 from .exec import Commands
 from .files import Files
 from .git import Git
+from .ports import Ports
 from .processes import Processes
 from .search import Search
 from .service import Services
@@ -25,6 +26,7 @@ class Calls(
     Transfer,
     Search,
     Watch,
+    Ports,
     Git,
     Backups,
     Tools,

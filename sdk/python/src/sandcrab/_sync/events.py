@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -12,7 +13,7 @@ from ..retry import Retry
 from ..sse import Message, Parser
 from ..streams import StreamKind
 from ._runtime import finish, sleep
-from .http import Http, OpenResponse, Query
+from .http import Http, OpenResponse, Query, stream_timeout
 
 E = TypeVar("E")
 
@@ -37,6 +38,7 @@ class Events(Generic[E]):
         headers: Mapping[str, str] | None = None,
         cursor: str | int | None = None,
         on_abandon: Callable[[], Any] | None = None,
+        window: float | None = None,
     ) -> None:
         self._http = http
         self._kind = kind
@@ -49,7 +51,9 @@ class Events(Generic[E]):
         self._chunks: Generator[bytes, None, None] | None = None
         self._parser = Parser()
         self._ready: deque[Message] = deque()
-        self._retry = Retry(http.reconnect_timeout)
+        self._retry = Retry(http.reconnect_timeout if window is None else min(window, http.reconnect_timeout))
+        # When a caller stops waiting, as a value of the monotonic clock.
+        self.deadline: float | None = None
         self._has_begun = False
         # Has an entry once a request was sent.
         self.sent: list[bool] = []
@@ -145,7 +149,11 @@ class Events(Generic[E]):
     def _connect(self) -> None:
         headers = self._headers if self._cursor is None else {**self._headers, "Last-Event-ID": self._cursor}
         self._opened = self._http.open(
-            **self._request, headers=headers, sent=self.sent, is_abandoned=lambda: self._is_interrupted
+            **self._request,
+            headers=headers,
+            timeout=stream_timeout(self._rest()),
+            sent=self.sent,
+            is_abandoned=lambda: self._is_interrupted,
         )
         self._chunks = self._opened.chunks()
         # An incomplete event of the previous connection is dropped.
@@ -157,7 +165,15 @@ class Events(Generic[E]):
         may_retry = self._kind.resumes and self._http.may_retry(error)
         if not may_retry or self._is_interrupted:
             raise error
-        sleep(self._retry.failed(error))
+        pause, rest = self._retry.failed(error), self._rest()
+        if rest is not None and rest <= pause:
+            sleep(rest)
+            raise error
+        sleep(pause)
+
+    def _rest(self) -> float | None:
+        """The time until the deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def _take_ready(self) -> E | None:
         while self._ready:

@@ -18,8 +18,9 @@ from ._runtime import Semaphore, acquire, sleep
 M = TypeVar("M", bound=Model)
 
 CONNECT_TIMEOUT = 10.0
-# A silent stream is lost after this time: the server sends a comment every 15 seconds.
+# A silent stream is lost after this time: the server sends a comment every 15 seconds. Reads are answered in this time, too.
 LONGEST_SILENCE = 60.0
+SHORTEST_TIMEOUT = 0.001
 # Refusals that are temporary if they have a `Retry-After`.
 RETRIED_STATUSES = (429, 503)
 # Answers of a proxy whose server is away or silent, if they are not errors of the API.
@@ -29,6 +30,15 @@ STREAM = httpx2.Timeout(None, connect=CONNECT_TIMEOUT, read=LONGEST_SILENCE)
 
 Query = Mapping[str, str | int | bool | None]
 Content = bytes | Iterable[bytes] | Iterable[bytes]
+
+
+def stream_timeout(rest: float | None) -> httpx2.Timeout:
+    """The limits of a stream whose caller waits for `rest` seconds: a thread cannot be interrupted before the response."""
+    if rest is None:
+        return STREAM
+    # 0 would mean that the socket does not block.
+    rest = max(rest, SHORTEST_TIMEOUT)
+    return httpx2.Timeout(None, connect=min(CONNECT_TIMEOUT, rest), read=min(LONGEST_SILENCE, rest))
 
 
 class Http:
@@ -126,6 +136,12 @@ class Http:
                 return opened
             body = opened.response.read()
             raise error_of_response(opened.response.status_code, body, opened.response.headers)
+        except httpx2.ReadTimeout as error:
+            opened.close()
+            # Not a lost connection: nothing shows that the server was reached.
+            raise UnreachableError(
+                f"the server at {self.address.url} accepts connections, but does not answer"
+            ) from error
         except httpx2.TransportError as error:
             opened.close()
             raise self.failure(error) from error
@@ -145,12 +161,16 @@ class Http:
         is_long: bool = False,
         is_repeatable: bool = False,
         window: float | None = None,
+        timeout: httpx2.Timeout | None = None,
         sent: list[bool] | None = None,
     ) -> bytes:
         """Sends a request and returns the body of the response.
 
         A repeatable one is sent again if the connection is lost or the server is busy, for `window` seconds. Default: `reconnect_timeout`.
         """
+        if timeout is None:
+            # Reads are answered at once.
+            timeout = STREAM if method == "GET" and is_repeatable and not is_long else PLAIN
         retry = Retry(self.reconnect_timeout if window is None else min(window, self.reconnect_timeout))
         while True:
             try:
@@ -162,7 +182,7 @@ class Http:
                     content=content,
                     headers=headers,
                     is_long=is_long,
-                    timeout=PLAIN,
+                    timeout=timeout,
                     sent=sent,
                 )
                 try:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from .. import models
 from ..errors import ProcessExitedError
-from ..requests import fields
+from ..requests import fields, milliseconds
 from ..streams import PORT
 from ._runtime import within
 from .bound import Bound
@@ -29,12 +29,14 @@ class Ports(Bound):
         mode: Literal["http", "tcp"] | None = None,
         path: str | None = None,
         status: tuple[int, int] | None = None,
+        interval: float | None = None,
         process_id: str | None = None,
     ) -> Events[models.PortWatchEvent]:
-        """Streams `watching`, then one of `ready`, `process_exited` and `error`. See also `Process.wait_for_port`."""
-        low, high = status or (None, None)
-        body = fields(port=port, mode=mode, path=path, status_min=low, status_max=high, process_id=process_id)
-        return Events(self._http, PORT, "POST", ("api", "port-watch"), json=body)
+        """Streams `watching`, then one of `ready`, `process_exited` and `error`. See also `Process.wait_for_port`.
+
+        `interval` is the longest time between two attempts.
+        """
+        return watch(self._http, port, mode, path, status, interval, process_id)
 
     def wait_for_port(
         self,
@@ -44,10 +46,12 @@ class Ports(Bound):
         mode: Literal["http", "tcp"] | None = None,
         path: str | None = None,
         status: tuple[int, int] | None = None,
+        interval: float | None = None,
         process_id: str | None = None,
     ) -> None:
         """Waits until a program answers a GET on the port with a status in the range or, with `tcp`, accepts connections."""
-        wait_for_port(self._http, port, timeout, mode, path, status, process_id)
+        events = watch(self._http, port, mode, path, status, interval, process_id)
+        wait_for_port(events, port, timeout, process_id)
 
     def expose_port(
         self, port: int, *, name: str | None = None, token: str | None = None, process_id: str | None = None
@@ -65,19 +69,27 @@ class Ports(Bound):
         return (self._http.get(models.ExposedPortList, ("api", "port", "exposed"))).ports
 
 
-def wait_for_port(
+def watch(
     http: Http,
     port: int,
-    timeout: float | None,
     mode: str | None,
     path: str | None,
     status: tuple[int, int] | None,
+    interval: float | None,
     process_id: str | None,
-) -> None:
-    """Waits until a port is ready, or its process has ended."""
+) -> Events[models.PortWatchEvent]:
+    """Streams the events until a port is ready."""
     low, high = status or (None, None)
     body = fields(port=port, mode=mode, path=path, status_min=low, status_max=high, process_id=process_id)
-    events = Events(http, PORT, "POST", ("api", "port-watch"), json=body)
+    # The API has this time without a unit in its name.
+    body |= fields(interval=None if interval is None else milliseconds(interval))
+    return Events(http, PORT, "POST", ("api", "port-watch"), json=body)
+
+
+def wait_for_port(
+    events: Events[models.PortWatchEvent], port: int, timeout: float | None, process_id: str | None
+) -> None:
+    """Waits until a port is ready, or its process has ended."""
     try:
         last = within(timeout, events, lambda: last_event(events), f"port {port} is not ready after {timeout} s")
     finally:

@@ -17,7 +17,8 @@ from ..streams import PROCESS
 from ._runtime import within
 from .events import Events
 from .http import Http
-from .ports import exited, wait_for_port
+from .ports import exited, wait_for_port, watch
+from .waits import wait
 
 # What `wait_for_log` keeps of a line that has no end.
 MAX_LINE_CHARS = 1 << 20
@@ -167,8 +168,7 @@ class Process:
 
     def wait_for_exit(self, timeout: float | None = None) -> models.Process:
         """Waits for the end. Raises `WaitTimeoutError` after `timeout` seconds; the process continues then."""
-        query = {"timeoutMs": None if timeout is None else milliseconds(timeout)}
-        body = self._http.fetch("GET", self._path("wait"), query=query, is_repeatable=True, is_long=True)
+        body = wait(self._http, "GET", self._path("wait"), lambda ms: {"query": {"timeoutMs": ms}}, timeout)
         self.info = models.ProcessResponse.parse(body).process
         return self.info
 
@@ -194,9 +194,11 @@ class Process:
         mode: Literal["http", "tcp"] | None = None,
         path: str | None = None,
         status: tuple[int, int] | None = None,
+        interval: float | None = None,
     ) -> None:
         """Waits until a program answers a GET on the port with a status in the range or, with `tcp`, accepts connections."""
-        wait_for_port(self._http, port, timeout, mode, path, status, self.id)
+        events = watch(self._http, port, mode, path, status, interval, self.id)
+        wait_for_port(events, port, timeout, self.id)
 
     def _path(self, *rest: str) -> tuple[str, ...]:
         return ("api", "process", checked_id(self.id), *rest)

@@ -15,13 +15,12 @@ from ..streams import SERVER
 from .calls import Calls
 from .events import Events
 from .http import Http
-from .ports import Ports
 from .session import Sessions
 
 MAX_CONNECTIONS = 64
 
 
-class Sandbox(Calls, Sessions, Ports):
+class Sandbox(Calls, Sessions):
     """A server and a token. It holds no state of the server, and connects with the first call.
 
     Calls are without a session, unless `session_id` is given. `with` closes the connections; it ends nothing on the server.
