@@ -217,3 +217,41 @@ async def test_leaving_a_block_whose_thing_is_gone(box: Box, unique: str, what: 
         else:
             with thing:
                 pass
+
+
+async def test_the_output_so_far_has_the_form_of_the_result(box: Box, unique: str) -> None:
+    def fail(*_: str) -> None:
+        raise ZeroDivisionError
+
+    command = f"printf 'begin\\377'; head -c 100 /dev/zero; printf end; sleep 600; : {unique}"
+    with pytest.raises(ZeroDivisionError) as caught:
+        await done(box.exec(command, on_output=fail, encoding="base64", max_output_bytes=9))
+    result = caught.value.result  # type: ignore[attr-defined]
+    assert result.encoding == "base64" and result.stdout_bytes.startswith(b"begi")
+    assert len(result.stdout_bytes) <= 9
+    await nothing_is_left(box, unique)
+
+
+@pytest.mark.parametrize(("grace", "expected"), [(None, "x\nbye\n"), (0.1, "x\n")])
+async def test_commands_have_time_to_end(box: Box, unique: str, grace: float | None, expected: str) -> None:
+    def fail(*_: str) -> None:
+        raise ZeroDivisionError
+
+    command = f"trap 'sleep 1.5; echo bye; exit' TERM; echo x; while :; do sleep 0.1; done; : {unique}"
+    with pytest.raises(ZeroDivisionError) as caught:
+        await done(box.exec(command, on_output=fail, grace=grace))
+    assert caught.value.result.stdout == expected  # type: ignore[attr-defined]
+    await nothing_is_left(box, unique)
+
+
+async def test_the_limit_of_a_session(box: Box) -> None:
+    async with box:
+        session = await done(box.create_session(max_output_size_bytes=8))
+        for options in ({}, {"on_output": lambda *_: None}):
+            result = await done(session.exec("echo 0123456789abcdef", **options))
+            assert len(result.stdout) <= 8 and result.truncated is not None
+        fork = await done(session.fork())
+        for options in ({}, {"on_output": lambda *_: None}):
+            assert len((await done(fork.exec("echo 0123456789abcdef", **options))).stdout) <= 8
+        await done(fork.delete())
+        await done(session.delete())

@@ -30,7 +30,7 @@ class CommandOptions(TypedDict, total=False):
     session_id: str | None
     # After this time the command is ended. 0: no limit, also if the server has a default.
     timeout: float | None
-    # Time between SIGTERM and SIGKILL after a timeout. Default: 1.
+    # Time between SIGTERM and SIGKILL: after a timeout (default: 1), and if the call is cancelled (default: 5).
     grace: float | None
     # Ends the command if it writes nothing for this time.
     idle_timeout: float | None

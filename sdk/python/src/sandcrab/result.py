@@ -59,7 +59,12 @@ def result_of_stream(
         "usage": event["usage"],
         "cursor": cursor,
     }
-    body |= {"stdout": stdout.text(), "stderr": stderr.text(), "encoding": encoding}
+    return result_of(body | output_fields(stdout, stderr, encoding))
+
+
+def output_fields(stdout: OutputBuffer, stderr: OutputBuffer, encoding: str | None) -> dict[str, Any]:
+    """Returns the output of a result, and what it does not have of it."""
+    body: dict[str, Any] = {"stdout": stdout.text(), "stderr": stderr.text(), "encoding": encoding}
     if stdout.dropped or stderr.dropped:
         body["truncated"] = {
             "stdoutBytes": stdout.dropped,
@@ -69,11 +74,13 @@ def result_of_stream(
         }
     if stdout.invalid or stderr.invalid:
         body["invalidUtf8"] = True
-    return result_of(body)
+    return body
 
 
-def partial_result(process: dict[str, Any], logs: dict[str, Any]) -> ExecResult:
-    """Returns what is known of a command that was aborted, from its process and its logs."""
+def partial_result(
+    process: dict[str, Any], stdout: OutputBuffer, stderr: OutputBuffer, cursor: int, encoding: str | None
+) -> ExecResult:
+    """Returns what is known of a command that was aborted, from its process and its output."""
     usage = process.get("usage") or {"userMs": 0, "systemMs": 0, "wallMs": 0, "maxRssBytes": 0}
     return result_of(
         {
@@ -81,15 +88,13 @@ def partial_result(process: dict[str, Any], logs: dict[str, Any]) -> ExecResult:
             "success": False,
             "exitCode": process["exitCode"] if process.get("exitCode") is not None else 255,
             "end": process.get("end") or {"reason": "killed"},
-            "stdout": logs.get("stdout", ""),
-            "stderr": logs.get("stderr", ""),
-            "encoding": logs.get("encoding"),
             "command": process["command"],
             "executionId": process["id"],
             "sessionId": process.get("sessionId"),
             "duration": usage["wallMs"],
             "usage": usage,
-            "cursor": logs.get("cursor", 0),
+            "cursor": cursor,
             "timestamp": process.get("endTime") or process["startTime"],
         }
+        | output_fields(stdout, stderr, encoding)
     )

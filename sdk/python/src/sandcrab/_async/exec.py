@@ -12,16 +12,16 @@ from ..errors import SandcrabError
 from ..output import OutputBuffer
 from ..requests import ExecOptions, StreamOptions, command_fields, new_id
 from ..result import ExecResult, partial_result, result_of, result_of_stream
-from ..streams import EXECUTE
+from ..streams import EXECUTE, PROCESS
 from ._runtime import answered, finish
 from .bound import AsyncBound
 from .events import AsyncEvents
-from .starting import AsyncEnd
+from .starting import END_WINDOW, AsyncEnd
 
 OnOutput = Callable[[Literal["stdout", "stderr"], str], Any]
 
-# Time between SIGTERM and SIGKILL for a command whose caller has gone.
-ABORT_GRACE_MS = 1000
+# Time between SIGTERM and SIGKILL for a command whose caller has gone and has given no `grace`.
+ABORT_GRACE_MS = 5000
 
 
 class AsyncCommands(AsyncBound):
@@ -43,11 +43,14 @@ class AsyncCommands(AsyncBound):
         `on_output(stream, data)` is called with the output as it arrives. It may be a coroutine of asyncio.
         """
         body = self._command(command, args, options)
+        limit = body.get("maxOutputBytes")
+        if limit is None and body.get("sessionId") == self._session_id:
+            limit = self._max_output_bytes
         sent: list[bool] = []
         raised: list[BaseException] = []
         try:
             if on_output is not None:
-                return await self._exec_stream(body, on_output, sent, raised)
+                return await self._exec_stream(body, on_output, limit, sent, raised)
             return result_of(
                 await self._http.fetch(
                     "POST",
@@ -64,7 +67,7 @@ class AsyncCommands(AsyncBound):
             # A cancelled task, Ctrl-C, or an error in `on_output`, which may be one of this SDK.
             is_refusal = isinstance(error, SandcrabError) and error not in raised
             if sent and not is_refusal:
-                result = await finish(self._abort(body["executionId"]))
+                result = await finish(self._abort(body, limit))
                 # An error in `on_output` may have the result of another command.
                 if getattr(error, "result", None) is None:
                     error.result = result  # type: ignore[attr-defined]
@@ -91,17 +94,22 @@ class AsyncCommands(AsyncBound):
         return body
 
     def _stream(self, body: dict[str, Any], on_disconnect: str) -> AsyncEvents[models.ExecuteEvent]:
-        execution_id: str = body["executionId"]
         headers = {"Idempotency-Key": new_id("key")}
-        kill = (lambda: self._abort(execution_id)) if on_disconnect == "kill" else None
+        kill = self._end(body).try_to_send if on_disconnect == "kill" else None
         path = ("api", "execute", "stream")
         return AsyncEvents(self._http, EXECUTE, "POST", path, json=body, headers=headers, on_abandon=kill)
 
     async def _exec_stream(
-        self, body: dict[str, Any], on_output: OnOutput, sent: list[bool], raised: list[BaseException]
+        self,
+        body: dict[str, Any],
+        on_output: OnOutput,
+        limit: int | None,
+        sent: list[bool],
+        raised: list[BaseException],
     ) -> ExecResult:
         """Runs a command with a callback. `raised` gets the exception of the callback."""
-        limit, encoding = body.pop("maxOutputBytes", None), body.get("encoding")
+        body.pop("maxOutputBytes", None)
+        encoding = body.get("encoding")
         buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
         # An abort is handled by `exec`.
         async with self._stream(body, "keep") as events:
@@ -117,15 +125,27 @@ class AsyncCommands(AsyncBound):
             cursor = int(events.cursor or 0)
             return result_of_stream(events.last_body, buffers["stdout"], buffers["stderr"], cursor, encoding)
 
-    async def _abort(self, execution_id: str) -> ExecResult | None:
+    def _end(self, body: dict[str, Any]) -> AsyncEnd:
+        """The request that ends a command."""
+        query = {"graceMs": body.get("graceMs", ABORT_GRACE_MS)}
+        return AsyncEnd(self._http, ("api", "process", body["executionId"]), query=query)
+
+    async def _abort(self, body: dict[str, Any], limit: int | None) -> ExecResult | None:
         """Ends a command. Returns its output so far, if it has started and the server answers."""
-        path = ("api", "process", execution_id)
-        query = {"graceMs": ABORT_GRACE_MS}
+        end, encoding = self._end(body), body.get("encoding")
+        buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
         try:
-            if not await AsyncEnd(self._http, path, query=query).send():
+            if not await end.send():
                 return None
-            process = await self._http.fetch("GET", path)
-            return partial_result(process["process"], await self._http.fetch("GET", (*path, "logs")))
+            process = await self._http.fetch("GET", end.path, is_repeatable=True, window=END_WINDOW)
+            query = {"encoding": encoding, "follow": "false"}
+            path = (*end.path, "stream")
+            async with AsyncEvents(self._http, PROCESS, "GET", path, query=query, window=END_WINDOW) as events:
+                async for event in events:
+                    if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
+                        buffers[event.type].add(event.data, event.invalid_utf8)
+                cursor = int(events.cursor or 0)
+            return partial_result(process["process"], buffers["stdout"], buffers["stderr"], cursor, encoding)
         except (SandcrabError, KeyError, RuntimeError):
             # The server cannot be reached, or the sandbox was closed meanwhile.
             return None

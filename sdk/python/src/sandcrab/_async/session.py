@@ -23,8 +23,8 @@ class AsyncSession(AsyncCalls):
     the block.
     """
 
-    def __init__(self, http: AsyncHttp, session_id: str, cwd: str | None) -> None:
-        super().__init__(http, session_id)
+    def __init__(self, http: AsyncHttp, session_id: str, cwd: str | None, max_output_bytes: int | None = None) -> None:
+        super().__init__(http, session_id, max_output_bytes)
         self.id = session_id
         # The working directory when this object was made.
         self.cwd = cwd
@@ -53,7 +53,7 @@ class AsyncSession(AsyncCalls):
 
     async def fork(self, id: str | None = None) -> AsyncSession:
         """Creates a session with the state of this one."""
-        return await create(self._http, self._route("fork"), {}, id)
+        return await create(self._http, self._route("fork"), {}, id, self._max_output_bytes)
 
     async def reset(self, *, restore: bool | None = None) -> None:
         """Starts a fresh shell. With `restore` it has the state of the old one."""
@@ -92,7 +92,7 @@ class AsyncSessions(AsyncBound):
             on_shell_exit=on_shell_exit,
             user=user,
         )
-        return await create(self._http, ("api", "session", "create"), body, id)
+        return await create(self._http, ("api", "session", "create"), body, id, max_output_size_bytes)
 
     async def get_session(self, session_id: str) -> AsyncSession | None:
         """Returns a session; None if the id is unknown."""
@@ -112,14 +112,16 @@ class AsyncSessions(AsyncBound):
         return await delete_session(self._http, session_id)
 
 
-async def create(http: AsyncHttp, path: tuple[str, ...], body: dict[str, Any], session_id: str | None) -> AsyncSession:
+async def create(
+    http: AsyncHttp, path: tuple[str, ...], body: dict[str, Any], session_id: str | None, max_output_bytes: int | None
+) -> AsyncSession:
     """Creates a session with the given id or a new one."""
     chosen = session_id if session_id is not None else new_id("session")
     end = None
     if session_id is None:
         end = AsyncEnd(http, DELETE, method="POST", json={"sessionId": chosen})
     created = models.SessionCreated.parse(await start(http, path, {**body, "id": chosen}, end))
-    return AsyncSession(http, created.id, created.data.cwd)
+    return AsyncSession(http, created.id, created.data.cwd, max_output_bytes)
 
 
 async def delete_session(http: AsyncHttp, session_id: str) -> models.SessionEnded:

@@ -24,8 +24,8 @@ class Session(Calls):
     the block.
     """
 
-    def __init__(self, http: Http, session_id: str, cwd: str | None) -> None:
-        super().__init__(http, session_id)
+    def __init__(self, http: Http, session_id: str, cwd: str | None, max_output_bytes: int | None = None) -> None:
+        super().__init__(http, session_id, max_output_bytes)
         self.id = session_id
         # The working directory when this object was made.
         self.cwd = cwd
@@ -54,7 +54,7 @@ class Session(Calls):
 
     def fork(self, id: str | None = None) -> Session:
         """Creates a session with the state of this one."""
-        return create(self._http, self._route("fork"), {}, id)
+        return create(self._http, self._route("fork"), {}, id, self._max_output_bytes)
 
     def reset(self, *, restore: bool | None = None) -> None:
         """Starts a fresh shell. With `restore` it has the state of the old one."""
@@ -93,7 +93,7 @@ class Sessions(Bound):
             on_shell_exit=on_shell_exit,
             user=user,
         )
-        return create(self._http, ("api", "session", "create"), body, id)
+        return create(self._http, ("api", "session", "create"), body, id, max_output_size_bytes)
 
     def get_session(self, session_id: str) -> Session | None:
         """Returns a session; None if the id is unknown."""
@@ -113,14 +113,16 @@ class Sessions(Bound):
         return delete_session(self._http, session_id)
 
 
-def create(http: Http, path: tuple[str, ...], body: dict[str, Any], session_id: str | None) -> Session:
+def create(
+    http: Http, path: tuple[str, ...], body: dict[str, Any], session_id: str | None, max_output_bytes: int | None
+) -> Session:
     """Creates a session with the given id or a new one."""
     chosen = session_id if session_id is not None else new_id("session")
     end = None
     if session_id is None:
         end = End(http, DELETE, method="POST", json={"sessionId": chosen})
     created = models.SessionCreated.parse(start(http, path, {**body, "id": chosen}, end))
-    return Session(http, created.id, created.data.cwd)
+    return Session(http, created.id, created.data.cwd, max_output_bytes)
 
 
 def delete_session(http: Http, session_id: str) -> models.SessionEnded:
