@@ -110,9 +110,11 @@ test.each(
 )("%s, aborted %s: it leaves nothing", async (call, when) => {
   const before = await running(server.sandbox());
   const controller = new AbortController();
+  let isSent = false;
   let answered: Promise<Response> | undefined;
   const aborting = async (url: string | URL | Request, init?: RequestInit) => {
-    if (answered || init?.method !== "POST") return fetch(url, init);
+    if (isSent || init?.method !== "POST") return fetch(url, init);
+    isSent = true;
     // The request arrives, whatever the caller does.
     const { signal: _signal, ...kept } = init;
     if (when === "before it arrives") {
@@ -125,7 +127,8 @@ test.each(
     return response;
   };
   await aborted((starts[call] as (typeof starts)[string])(server.sandbox({ fetch: aborting }), controller.signal));
-  expect((await answered)?.status).toBeLessThan(300);
+  // It has arrived, and may have been ended before its answer.
+  expect(await answered).toBeDefined();
   expect(await running(server.sandbox())).toEqual(before);
 });
 
