@@ -182,7 +182,7 @@ pub struct WatchResyncEvent {
     pub timestamp: Timestamp,
 }
 
-/// The watch was stopped by the server or by `timeoutMs`. Last event of the stream.
+/// `timeoutMs` has passed. Last event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchStoppedEvent {
@@ -202,8 +202,8 @@ pub enum WatchEvent {
     Event(WatchChangeEvent),
     /// Changes may be missing: read the state again. The watch goes on.
     Resync(WatchResyncEvent),
-    /// The watch was stopped by the server or by `timeoutMs`. Last event of the stream.
+    /// `timeoutMs` has passed. Last event of the stream.
     Stopped(WatchStoppedEvent),
-    /// The watch failed. Last event of the stream.
+    /// The watch failed, or the server is stopping (`SHUTTING_DOWN`). Last event of the stream.
     Error(ErrorEvent),
 }

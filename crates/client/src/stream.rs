@@ -156,7 +156,7 @@ impl StreamEvent for WatchEvent {
     }
 
     fn is_server_stop(&self) -> bool {
-        false
+        matches!(self, Self::Error(error) if is_stop_error(error))
     }
 }
 

@@ -3798,7 +3798,7 @@ export interface components {
             /** @description The version for the next request. */
             version: string;
         };
-        /** @description The watch failed. Last event of the stream. */
+        /** @description The watch failed, or the server is stopping (`SHUTTING_DOWN`). Last event of the stream. */
         WatchErrorEvent: {
             /** @description Error code. */
             code: components["schemas"]["ErrorCode"];
@@ -3907,7 +3907,7 @@ export interface components {
          * @enum {string}
          */
         WatchStatus: "unchanged" | "changed" | "resync";
-        /** @description The watch was stopped by the server or by `timeoutMs`. Last event of the stream. */
+        /** @description `timeoutMs` has passed. Last event of the stream. */
         WatchStoppedEvent: {
             /** @description Reason for the end of the watch. */
             reason: string;

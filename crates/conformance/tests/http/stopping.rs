@@ -65,3 +65,17 @@ async fn drain_window_ends() {
     assert_eq!(target.ended(&id).await["exitCode"], 0);
     assert_eq!(target.get(format!("/api/process/{id}/logs")).await.ok()["stdout"], "done\n");
 }
+
+/// A watch ends with an error that a client resumes, as other streams do.
+#[tokio::test]
+async fn watches_are_told() {
+    let mut server = ServerProcess::start(&["drain-ms=300000"]).await;
+    let watch = Request::post("/api/watch", &json!({"path": server.folder()}));
+    let mut events = server.target.clone().stream(watch).await;
+    assert_eq!(events.next().await.kind(), "watching");
+    server.signal(Signal::TERM);
+    let last = events.rest().await;
+    assert_eq!(last.len(), 1, "{last:?}");
+    assert_eq!((last[0].kind(), &last[0].data["code"]), ("error", &json!("SHUTTING_DOWN")));
+    assert_eq!(server.ended().await, Some(0));
+}

@@ -40,7 +40,7 @@ pub(super) fn examples(id: &str) -> Option<(Value, Value)> {
                 { "type": "event", "eventType": "modify", "path": "/work/src/main.rs", "isDirectory": false,
                     "timestamp": time },
                 { "type": "resync", "reason": "overflow", "timestamp": time },
-                { "type": "stopped", "reason": "the server is stopping", "timestamp": time }
+                { "type": "stopped", "reason": "timeout", "timestamp": time }
             ]),
         ),
         "checkWatch" => (

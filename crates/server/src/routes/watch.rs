@@ -131,7 +131,7 @@ struct Streamed {
 /// Streams the changes of a directory, or of a single file, as they happen.
 ///
 /// The stream begins when all directories are watched. Changes of one path within 10 ms are one event. The watch ends when the
-/// client disconnects.
+/// client disconnects. A server that stops sends an `error` with the code `SHUTTING_DOWN`: begin the watch again.
 #[utoipa::path(post, path = "/api/watch", operation_id = "watch", tag = "watch", params(SessionQuery),
     request_body = WatchRequest, responses((status = 200,
         description = "Events: `watching`, then `event` and `resync`, then `stopped` or `error`.",
@@ -180,17 +180,18 @@ async fn next(mut state: Streamed) -> Option<(Item, Streamed)> {
                     break failed(&failure.into());
                 }
             }
-            let reason = tokio::select! {
+            let last = tokio::select! {
                 () = state.woken.notified() => continue,
                 () = tokio::time::sleep(HEARTBEAT) => return Some((Item::Heartbeat, state)),
-                () = passed(state.deadline) => "timeout",
-                () = state.app.stopping.begun() => "the server is stopping",
+                () = passed(state.deadline) => WatchEvent::Stopped(WatchStoppedEvent {
+                    reason: "timeout".into(),
+                    timestamp: Timestamp::now(),
+                }),
+                // An error, as in other streams: the watch was not to end yet, and a client begins it again.
+                () = state.app.stopping.begun() => failed(&ApiError::shutting_down()),
             };
             state.is_over = true;
-            break WatchEvent::Stopped(WatchStoppedEvent {
-                reason: reason.into(),
-                timestamp: Timestamp::now(),
-            });
+            break last;
         },
     };
     Some((Item::Event(Box::new(Event { id: None, payload: event.into() })), state))

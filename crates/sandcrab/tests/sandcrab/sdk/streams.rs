@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandcrab_client::api::event::ExecuteEvent;
 use sandcrab_client::api::execute::{Encoding, Overflow};
+use sandcrab_client::api::watch::{WatchEvent, WatchRequest};
 use sandcrab_client::{Command, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -129,4 +130,25 @@ async fn every_byte_arrives_once_across_killed_servers() {
     // Everything else that the program holds works with the new server, too.
     assert_eq!(process.logs().await.unwrap().stdout, expected);
     assert_eq!(process.wait_for_exit(None).await.unwrap().exit_code, Some(5));
+}
+
+/// A server that stops ends the watch with an error that resumes it. The second `watching` says that changes may be missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_continues_after_a_restart() {
+    let mut server = TestServer::new();
+    let sandbox = sandbox(&server);
+    let path = server.file("watched");
+    std::fs::create_dir(&path).unwrap();
+    let mut changes = sandbox.watch(WatchRequest::from(path.to_str().unwrap())).await.unwrap();
+    assert!(matches!(changes.next().await.unwrap(), Some(WatchEvent::Watching(_))));
+    let restarted = tokio::task::spawn_blocking(move || {
+        server.restart();
+        server
+    });
+    let again = changes.next().await.unwrap();
+    assert!(matches!(again, Some(WatchEvent::Watching(_))), "{again:?}");
+    let _server = restarted.await.unwrap();
+    std::fs::write(path.join("later"), "").unwrap();
+    let change = changes.next().await.unwrap();
+    assert!(matches!(&change, Some(WatchEvent::Event(event)) if event.path.ends_with("later")), "{change:?}");
 }

@@ -47,6 +47,12 @@ impl TestServer {
         eventually("the server has ended", || (!is_alive(server)).then_some(()));
     }
 
+    /// Stops the server with SIGTERM, and starts it again.
+    pub(crate) fn restart(&mut self) {
+        self.serve.take().unwrap().stop();
+        self.start();
+    }
+
     /// Stops the server with SIGTERM.
     pub(crate) fn stop(mut self) {
         self.serve.take().unwrap().stop();
