@@ -4,10 +4,13 @@
 //! token is required. `Host` must be an address, or a name that cannot be resolved to this machine by a
 //! foreign DNS server (DNS rebinding). `Origin` and `Sec-Fetch-Site` must not name another site.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sandcrab_api::ErrorCode;
 use subtle::ConstantTimeEq;
 
@@ -16,7 +19,9 @@ use crate::config::{Access, Listen};
 use crate::error::ApiError;
 
 /// Prefix of the WebSocket subprotocol that contains the token.
-pub(crate) const TOKEN_PROTOCOL: &str = "bearer.";
+const TOKEN_PROTOCOL: &str = "bearer.";
+/// The same with the token as base64url without padding: a token may have characters that a subprotocol cannot have.
+const ENCODED_TOKEN_PROTOCOL: &str = "bearer64.";
 
 /// The routes that open a WebSocket.
 pub(crate) const SOCKET_PATHS: [&str; 3] = ["/ws", "/ws/terminal", "/ws/pty"];
@@ -110,7 +115,8 @@ impl AccessPolicy {
 
     /// Whether this is the token of the API.
     pub(crate) fn is_token(&self, given: &[u8]) -> bool {
-        self.token.as_ref().is_some_and(|token| bool::from(given.ct_eq(token.as_slice())))
+        !given.is_empty()
+            && self.token.as_ref().is_some_and(|token| bool::from(given.ct_eq(token.as_slice())))
     }
 
     /// Whether a value of `Authorization` contains the token of the API.
@@ -134,7 +140,7 @@ impl AccessPolicy {
         if !is_socket {
             return Err(unauthorized("a token is required"));
         }
-        if token_protocols(headers).any(|given| self.is_token(given)) {
+        if token_protocols(headers).any(|given| self.is_token(&given)) {
             return Ok(());
         }
         Err(unauthorized("a token is required"))
@@ -188,10 +194,19 @@ impl AccessPolicy {
 pub(crate) struct Multiplexed;
 
 /// The tokens among the subprotocols that a WebSocket client offers.
-pub(crate) fn token_protocols(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn token_protocols(headers: &HeaderMap) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let offered = offered.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    offered.filter_map(|protocol| protocol.trim_ascii().strip_prefix(TOKEN_PROTOCOL.as_bytes()))
+    offered.filter_map(|protocol| token_in(protocol.trim_ascii()))
+}
+
+/// The token in a subprotocol; `None` if the subprotocol is not one for tokens.
+pub(crate) fn token_in(protocol: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if let Some(encoded) = protocol.strip_prefix(ENCODED_TOKEN_PROTOCOL.as_bytes()) {
+        // What cannot be decoded is a wrong token: no token is empty.
+        return Some(BASE64_URL_SAFE_NO_PAD.decode(encoded).unwrap_or_default().into());
+    }
+    protocol.strip_prefix(TOKEN_PROTOCOL.as_bytes()).map(Into::into)
 }
 
 /// Returns whether a request asks for a WebSocket upgrade.
@@ -318,6 +333,15 @@ mod tests {
         }
         assert_eq!(offer("chat, bearer.secret"), Ok(()));
         assert_eq!(offer("bearer.secreT"), Err(ErrorCode::Unauthorized));
+        assert_eq!(offer("chat, bearer64.c2VjcmV0"), Ok(()));
+        for wrong in ["bearer64.secret", "bearer64.c2VjcmVU", "bearer64.c2VjcmV0=", "bearer64.", "bearer64.!"]
+        {
+            assert_eq!(offer(wrong), Err(ErrorCode::Unauthorized), "{wrong}");
+        }
+        for (method, path) in [(&Method::POST, "/ws"), (&Method::GET, "/api/health")] {
+            let asked = offer_to(method, path, "bearer64.c2VjcmV0");
+            assert_eq!(asked, Err(ErrorCode::Unauthorized), "{method} {path}");
+        }
         // On other routes a page could make a browser send this header.
         assert_eq!(with("sec-websocket-protocol", "bearer.secret"), Err(ErrorCode::Unauthorized));
         for wrong in ["Bearer secre", "Bearer secrets", "Bearer", "Bearer ", "Basic secret", "secret", ""] {

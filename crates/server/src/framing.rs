@@ -116,6 +116,7 @@ mod tests {
             ("/", &[(header::TRANSFER_ENCODING, "chunked, chunked")]),
             ("http://localhost/", &[(header::HOST, "evil.example")]),
             ("/", &[(header::SEC_WEBSOCKET_PROTOCOL, "bearer.a, bearer.a")]),
+            ("/", &[(header::SEC_WEBSOCKET_PROTOCOL, "bearer.a, bearer64.YQ")]),
             (
                 "/",
                 &[

@@ -1,5 +1,7 @@
 //! Access control: the token, the host, the origin; and data that must not leak.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::json;
 
 use super::steps::fresh;
@@ -55,13 +57,16 @@ pub(super) async fn wrong_token(target: Target) {
 /// token.
 pub(super) async fn token_as_subprotocol(target: Target) {
     let token = target.token().unwrap_or_default();
-    let offered = format!("sandcrab, bearer.{token}");
-    let opened = Socket::try_open(&target, Some(("sec-websocket-protocol", offered))).await;
-    let (mut socket, agreed) = opened.expect("the token is right");
-    assert_eq!(agreed.as_deref(), Some("sandcrab"));
-    socket.request("1", "GET", "/api/ping", json!(null)).await;
-    assert_eq!(socket.response("1").await["status"], 200);
-    for header in [None, Some(("sec-websocket-protocol", "sandcrab, bearer.nobody".to_owned()))] {
+    let encoded = BASE64_URL_SAFE_NO_PAD.encode(token);
+    for offered in [format!("sandcrab, bearer.{token}"), format!("bearer64.{encoded}, sandcrab")] {
+        let opened = Socket::try_open(&target, Some(("sec-websocket-protocol", offered))).await;
+        let (mut socket, agreed) = opened.expect("the token is right");
+        assert_eq!(agreed.as_deref(), Some("sandcrab"));
+        socket.request("1", "GET", "/api/ping", json!(null)).await;
+        assert_eq!(socket.response("1").await["status"], 200);
+    }
+    for wrong in [None, Some("bearer.nobody".to_owned()), Some(format!("bearer64.{token}"))] {
+        let header = wrong.map(|wrong| ("sec-websocket-protocol", format!("sandcrab, {wrong}")));
         assert_eq!(Socket::try_open(&target, header).await.map(|_| ()), Err("401".to_owned()));
     }
 }

@@ -225,6 +225,7 @@ pub(super) async fn token_position(target: Target) {
     for (offered, authorization) in [
         (format!("bearer.{token}, bearer.{token}"), None),
         (format!("bearer.{token}, bearer.wrong"), None),
+        (format!("bearer.{token}, bearer64.wrong"), None),
         (format!("bearer.{token}"), Some(format!("Bearer {token}"))),
         ("x, bearer.wrong".to_owned(), Some(format!("Bearer {token}"))),
     ] {

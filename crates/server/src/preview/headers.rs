@@ -6,7 +6,7 @@ use axum::http::header::{self, Entry};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use super::settings::PreviewScheme;
-use crate::access::{AccessPolicy, TOKEN_PROTOCOL};
+use crate::access::{AccessPolicy, token_in};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -131,9 +131,8 @@ fn remove_api_token(headers: &mut HeaderMap, access: &AccessPolicy) {
         entry.remove();
     }
     let name = header::SEC_WEBSOCKET_PROTOCOL;
-    let is_token = |protocol: &str| {
-        protocol.strip_prefix(TOKEN_PROTOCOL).is_some_and(|token| access.is_token(token.as_bytes()))
-    };
+    let is_token =
+        |protocol: &str| token_in(protocol.as_bytes()).is_some_and(|token| access.is_token(&token));
     if !tokens(headers, &name).any(is_token) {
         return;
     }
@@ -289,8 +288,11 @@ mod tests {
         for own in ["Bearer other", "Basic YTpi"] {
             assert_eq!(changed(&[("authorization", own)], None)["authorization"], own);
         }
-        let headers = changed(&[("sec-websocket-protocol", "chat, bearer.api-token, bearer.x")], None);
-        assert_eq!(headers["sec-websocket-protocol"], "chat, bearer.x");
+        for own in ["bearer.api-token", "bearer64.YXBpLXRva2Vu"] {
+            let offered = format!("chat, {own}, bearer.x");
+            let headers = changed(&[("sec-websocket-protocol", &offered)], None);
+            assert_eq!(headers["sec-websocket-protocol"], "chat, bearer.x");
+        }
         let headers = changed(&[("sec-websocket-protocol", "bearer.api-token")], None);
         assert!(!headers.contains_key("sec-websocket-protocol"));
     }

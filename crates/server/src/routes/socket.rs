@@ -8,7 +8,7 @@ use hyper::upgrade::OnUpgrade;
 use sandcrab_api::ErrorCode;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::access::{TOKEN_PROTOCOL, is_websocket_upgrade};
+use crate::access::{is_websocket_upgrade, token_in};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::socket::{self, SocketRoutes};
@@ -21,7 +21,7 @@ const KEY_LENGTH: usize = 24;
 /// Opens the multiplexed WebSocket.
 ///
 /// Each text message from the client is a `ClientFrame`, each from the server a `ServerFrame`. The token may
-/// be sent as the subprotocol `bearer.TOKEN`.
+/// be sent as the subprotocol `bearer.TOKEN`, or `bearer64.` and the token as base64url without padding.
 #[utoipa::path(get, path = "/ws", operation_id = "openSocket", tag = "server",
     extensions(("x-websocket" = json!({
         "clientMessage": {"$ref": "#/components/schemas/ClientFrame"},
@@ -73,7 +73,7 @@ pub(crate) fn upgrade(mut request: Request) -> Result<(Response, OnUpgrade), Api
 fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let offered = offered.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let chosen = offered.map(str::trim).min_by_key(|protocol| protocol.starts_with(TOKEN_PROTOCOL))?;
+    let chosen = offered.map(str::trim).min_by_key(|protocol| token_in(protocol.as_bytes()).is_some())?;
     HeaderValue::from_str(chosen).ok()
 }
 

@@ -52,7 +52,8 @@ pub(crate) struct ViewerOptions {
 ///
 /// Binary messages are the bytes of the terminal, in both directions. Text messages are control frames: the client sends
 /// `TerminalClientFrame`, the server `TerminalFrame`. The client first gets a repaint, or the output that it missed, then `ready`,
-/// then the output as it is written. The token may come as the subprotocol `bearer.TOKEN`.
+/// then the output as it is written. The token may come as the subprotocol `bearer.TOKEN`, or `bearer64.` and the
+/// token as base64url without padding.
 #[utoipa::path(get, path = "/ws/terminal", operation_id = "openTerminalSocket", tag = "terminals", params(ViewerOptions),
     extensions(("x-websocket" = json!({
         "clientMessage": {"$ref": "#/components/schemas/TerminalClientFrame"},
