@@ -165,8 +165,8 @@ pub struct CommandRequest {
     /// Ends the command if it writes no output for this many milliseconds. 0 means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
-    /// Grace period in milliseconds between SIGTERM and SIGKILL after a timeout. Default: 1,000. 0 kills at
-    /// once.
+    /// Grace period in milliseconds between SIGTERM and SIGKILL, after a timeout (default: 1,000) and after a disconnect with
+    /// `onDisconnect: "kill"` (default: 5,000). 0 kills at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 600000)]
     pub grace_ms: Option<u64>,

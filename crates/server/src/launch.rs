@@ -12,8 +12,8 @@ use sandcrab_api::execute::{
 use sandcrab_api::session::OnShellExit;
 use sandcrab_api::{DEFAULT_OUTPUT_BYTES, ErrorCode, IDEMPOTENCY_HEADER};
 use sandcrab_engine::{
-    CommandSpec, DEFAULT_TIMEOUT_GRACE, Execution, ExecutionId, IdError, LeftoverPolicy, Session,
-    SessionEndPolicy, Stdin, User, quoted,
+    CommandSpec, DEFAULT_GRACE, DEFAULT_TIMEOUT_GRACE, Execution, ExecutionId, IdError, LeftoverPolicy,
+    Session, SessionEndPolicy, Stdin, User, quoted,
 };
 use sha2::{Digest, Sha256};
 use tracing::Instrument;
@@ -69,6 +69,8 @@ pub(crate) struct Launch {
     /// The timeout.
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_disconnect: OnDisconnect,
+    /// Time between SIGTERM and SIGKILL when the client disconnects.
+    pub(crate) disconnect_grace: Duration,
 }
 
 /// Starts the command of a request. When this returns, a background process has started; a session's command
@@ -99,6 +101,7 @@ pub(crate) async fn launch(
     }
     drop(bytes);
     let timeout = spec.timeout;
+    let disconnect_grace = request.grace_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
     let started = match (&session, kind) {
         _ if intent == Intent::Resume => find_started(sandbox, &spec),
         (None, _) => sandbox.engine.start(spec).await.map_err(ApiError::from),
@@ -125,6 +128,7 @@ pub(crate) async fn launch(
             .unwrap_or(DEFAULT_OUTPUT_BYTES),
         timeout,
         on_disconnect: request.on_disconnect.unwrap_or_default(),
+        disconnect_grace,
     })
 }
 
@@ -338,12 +342,14 @@ fn keep_open(stdin: Stdin) -> Stdin {
 pub(crate) struct DisconnectGuard {
     app: App,
     execution: Option<Execution>,
+    grace: Duration,
 }
 
 impl DisconnectGuard {
     pub(crate) fn new(app: &App, launch: &Launch) -> Self {
         let kills = launch.on_disconnect == OnDisconnect::Kill;
-        Self { app: Arc::clone(app), execution: kills.then(|| launch.execution.clone()) }
+        let execution = kills.then(|| launch.execution.clone());
+        Self { app: Arc::clone(app), execution, grace: launch.disconnect_grace }
     }
 
     pub(crate) fn release(&mut self) {
@@ -357,8 +363,9 @@ impl Drop for DisconnectGuard {
         if let Some(execution) = self.execution.take()
             && !self.app.stopping.is_stopping()
         {
+            let grace = self.grace;
             self.app.tasks.spawn(async move {
-                drop(execution.kill(crate::signal::TERM, sandcrab_engine::DEFAULT_GRACE).await);
+                drop(execution.kill(crate::signal::TERM, grace).await);
             });
         }
     }

@@ -120,6 +120,13 @@ impl Server {
         self.app.stopping.token()
     }
 
+    /// A function to be called before the server is dropped while it runs. Otherwise the connections that end with it count
+    /// as clients that disconnect, and commands with `onDisconnect: "kill"` are ended.
+    pub fn before_drop(&self) -> impl FnOnce() + Send + 'static {
+        let stopping = self.app.stopping.clone();
+        move || stopping.begin()
+    }
+
     /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.app.sandbox.engine

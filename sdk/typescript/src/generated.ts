@@ -219,7 +219,7 @@ export interface components {
             } | null;
             /** @description Id of the execution. Default: a generated id. */
             executionId?: string | null;
-            /** @description Grace period in milliseconds between SIGTERM and SIGKILL after a timeout. Default: 1,000. 0 kills at once. */
+            /** @description Grace period in milliseconds between SIGTERM and SIGKILL, after a timeout (default: 1,000) and after a disconnect with `onDisconnect: "kill"` (default: 5,000). 0 kills at once. */
             graceMs?: number | null;
             /** @description Ends the command if it writes no output for this many milliseconds. 0 means no limit. */
             idleTimeoutMs?: number | null;

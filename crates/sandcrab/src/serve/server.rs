@@ -144,12 +144,13 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     sandcrab_engine::release_start();
     let states = write_state(user, server.engine().clone(), server.connections());
     let (counter, count) = watch::channel(0);
+    let before_drop = server.before_drop();
     tokio::select! {
         served = server.run_until(counted(count.clone(), 1), counted(count, 2)) => Ok(served?),
         () = stops.count(counter) => Ok(()),
         () = states => Ok(()),
         // As after a crash: running commands continue.
-        () = lifeline.ended() => {
+        () = async { lifeline.ended().await; before_drop() } => {
             tracing::error!("the parent process has ended; stopping at once");
             Ok(())
         }
