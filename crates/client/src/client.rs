@@ -7,20 +7,24 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{ClientBuilder, Method, RequestBuilder, Response, Url};
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url};
 use sandcrab_api::{ErrorBody, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::connections::{Answer, MAX_CONNECTIONS, Turns, Urgency};
 use crate::error::innermost;
-use crate::retry::Retry;
+use crate::retry::{RESUME_WINDOW, Retry};
 use crate::{Address, ClientError};
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response that is read into memory. Larger ones are streamed.
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
+/// What a proxy answers in place of a server that is away or slow.
+const GATEWAY_STATUSES: [StatusCode; 3] =
+    [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 /// How much of an invalid response an error message shows.
 const SHOWN_CHARS: usize = 120;
 
@@ -41,6 +45,7 @@ const SHOWN_CHARS: usize = 120;
 pub struct Client {
     inner: Arc<Inner>,
     repeats_reads: bool,
+    reconnect_timeout: Duration,
 }
 
 struct Inner {
@@ -86,11 +91,18 @@ impl Client {
         let turns = Turns::new(max_connections);
         let was_reached = AtomicBool::new(false);
         let inner = Inner { http, http1: OnceLock::new(), headers, base, address, turns, was_reached };
-        Ok(Self { inner: Arc::new(inner), repeats_reads: false })
+        Ok(Self { inner: Arc::new(inner), repeats_reads: false, reconnect_timeout: RESUME_WINDOW })
     }
 
-    /// The same client, which sends requests that change nothing again after a lost connection, for
-    /// [`crate::RESUME_WINDOW`]. A [`crate::Sandbox`] does so.
+    /// The same client, whose calls and streams give up when the server is unreachable for so long, instead of
+    /// [`RESUME_WINDOW`]. With zero nothing is sent again.
+    #[must_use]
+    pub fn with_reconnect_timeout(self, timeout: Duration) -> Self {
+        Self { reconnect_timeout: timeout, ..self }
+    }
+
+    /// The same client, which sends requests that change nothing again after a lost connection, and after a refusal because
+    /// of a limit (`LIMIT_EXCEEDED`), for [`RESUME_WINDOW`]. A [`crate::Sandbox`] does so.
     #[must_use]
     pub fn repeating_reads(self) -> Self {
         Self { repeats_reads: true, ..self }
@@ -176,25 +188,44 @@ impl Client {
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
-        let mut retry = Retry::default();
+        let mut retry = self.retry();
         loop {
             let attempt = request.try_clone();
             let attempt = attempt.ok_or_else(|| self.invalid_response("the request cannot be repeated"))?;
+            let begun = Instant::now();
             match self.ask(attempt).await {
-                Err(error) if self.may_repeat(&error) => retry.failed(error)?,
+                Err(error) if self.may_repeat(&error) => retry.attempt_failed(begun, error)?,
                 result => return result,
             }
             retry.pause().await;
         }
     }
 
-    /// Whether the same request may succeed a moment later, because the server is restarting.
-    fn may_repeat(&self, error: &ClientError) -> bool {
+    /// Whether the same request may succeed a moment later, because the server is restarting or busy.
+    pub(crate) fn may_repeat(&self, error: &ClientError) -> bool {
         match error {
             ClientError::Unreachable { .. } => self.inner.was_reached.load(Ordering::Relaxed),
             ClientError::ConnectionLost { .. } => true,
+            // A person at a command line is told at once.
+            error if error.code() == Some(ErrorCode::LimitExceeded) => self.repeats_reads,
             error => error.code() == Some(ErrorCode::ShuttingDown),
         }
+    }
+
+    /// Whether a wait goes on after a failure. It also outlasts a limit of the server, because it is not urgent.
+    pub(crate) fn wait_again(
+        &self,
+        retry: &mut Retry,
+        begun: Instant,
+        error: ClientError,
+    ) -> Result<(), ClientError> {
+        let is_new = matches!(error, ClientError::Unreachable { .. }) && !self.may_repeat(&error);
+        if is_new { Err(error) } else { retry.attempt_failed(begun, error) }
+    }
+
+    /// Retries for the time that the server may be unreachable.
+    pub(crate) fn retry(&self) -> Retry {
+        Retry::new(self.reconnect_timeout)
     }
 
     /// Sends a request with a JSON body.
@@ -262,6 +293,10 @@ impl Client {
         let body = self.read(&mut response).await?;
         Err(match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => ClientError::Api(Box::new(body)),
+            // A proxy in front of the server has no connection to it, or no answer in time.
+            Err(_) if GATEWAY_STATUSES.contains(&status) => {
+                self.connection_lost(&format!("a proxy answered with status {status}"))
+            }
             Err(_) => {
                 let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS).collect();
                 self.invalid_response(format!("status {status}, {text:?}"))

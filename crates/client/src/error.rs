@@ -31,7 +31,7 @@ pub enum ClientError {
         /// Why.
         source: Cause,
     },
-    /// The connection ended before the response was complete.
+    /// The connection ended before the response was complete, or a proxy answered in place of the server.
     #[error("the connection to {address} was lost: {source}")]
     ConnectionLost {
         /// The address.

@@ -42,7 +42,8 @@
 //! # Theory of operation
 //!
 //! A call is one request over a connection pool. A [`Sandbox`] sends reads, and starts of commands and services, again after
-//! a lost connection, for [`RESUME_WINDOW`]; a start has a key, so that it happens once. Other calls are not repeated.
+//! a lost connection, for [`RESUME_WINDOW`] ([`Sandbox::with_reconnect_timeout`]); a start has a key, so that it happens once.
+//! Other calls are not repeated. The answer of a proxy in place of the server (502, 503, 504) is a lost connection.
 //!
 //! The server owns every command, session and file. An object is an id: dropping it ends nothing. Only [`Scope::exec`] and
 //! [`Scope::exec_stream`] own their command, and dropping them ends it ([`Command::kill_on_drop`]). The connection of `exec`

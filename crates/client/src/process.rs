@@ -18,7 +18,6 @@ use serde::de::DeserializeOwned;
 
 use crate::connections::Answer;
 use crate::key::new_key;
-use crate::retry::Retry;
 use crate::{Client, ClientError, Events};
 
 /// Names of routes, which are not ids: `kill kill-all` would call another route.
@@ -191,19 +190,16 @@ impl Client {
     /// is [`sandcrab_api::ErrorCode::WaitTimeout`].
     pub async fn wait(&self, id: &str, timeout: Option<Duration>) -> Result<Process, ClientError> {
         let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
-        let mut retry = Retry::default();
-        // Only retry after the server has been reached.
-        let mut was_reached = false;
+        let mut retry = self.retry();
         loop {
-            let left = deadline.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
+            let begun = tokio::time::Instant::now();
+            let left = deadline.map(|at| at.saturating_duration_since(begun));
             let query = [("timeoutMs", left.map(milliseconds))];
             let request = self.query(Method::GET, &["api", "process", checked(id)?, "wait"], &query)?;
             match self.ask::<ProcessResponse>(request).await {
                 Ok(answer) => return Ok(answer.process),
-                Err(error @ ClientError::Unreachable { .. }) if !was_reached => return Err(error),
-                Err(error) => retry.failed(error)?,
+                Err(error) => self.wait_again(&mut retry, begun, error)?,
             }
-            was_reached = true;
             retry.pause().await;
         }
     }

@@ -17,7 +17,7 @@ use sandcrab_api::service::ServiceEvent;
 use sandcrab_api::watch::WatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::connections::Answer;
 use crate::retry::Retry;
@@ -189,7 +189,7 @@ sent_once! {
 }
 
 /// A stream of events. After a lost connection it reconnects and resumes after the last event, without gaps or duplicates.
-/// It fails when the server is unreachable for [`crate::RESUME_WINDOW`].
+/// It fails when the server is unreachable for [`crate::RESUME_WINDOW`] ([`Client::with_reconnect_timeout`]).
 ///
 /// ```no_run
 /// # use sandcrab_client::{Client, ClientError};
@@ -218,6 +218,8 @@ pub struct Events<T> {
     has_begun: bool,
     has_ended: bool,
     retry: Retry,
+    /// When the last attempt to connect began.
+    begun: Instant,
     kind: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -229,6 +231,7 @@ impl<T: StreamEvent> Events<T> {
         cursor: Option<String>,
     ) -> Result<Self, ClientError> {
         let mut events = Self {
+            retry: client.retry(),
             client,
             request,
             response: None,
@@ -237,13 +240,13 @@ impl<T: StreamEvent> Events<T> {
             cursor,
             has_begun: false,
             has_ended: false,
-            retry: Retry::default(),
+            begun: Instant::now(),
             kind: std::marker::PhantomData,
         };
         match events.connect().await {
             Ok(()) => (),
-            // The request may have arrived.
-            Err(error @ ClientError::ConnectionLost { .. }) if T::RESUMES => events.retry.failed(error)?,
+            // The request may have arrived, or the server is restarting.
+            Err(error) if T::RESUMES && events.client.may_repeat(&error) => events.retry.failed(error)?,
             Err(error) => return Err(error),
         }
         Ok(events)
@@ -270,7 +273,7 @@ impl<T: StreamEvent> Events<T> {
                     self.has_ended = true;
                     return Err(error);
                 }
-                self.retry.failed(error)?;
+                self.retry.attempt_failed(self.begun, error)?;
             }
         }
         Ok(None)
@@ -290,6 +293,7 @@ impl<T: StreamEvent> Events<T> {
 
     async fn connect(&mut self) -> Result<(), ClientError> {
         self.retry.pause().await;
+        self.begun = Instant::now();
         let request = self.request.try_clone();
         let mut request =
             request.ok_or_else(|| self.client.invalid_response("the request cannot be repeated"))?;
@@ -328,7 +332,8 @@ impl<T: StreamEvent> Events<T> {
             if event.is_server_stop() {
                 self.ready.clear();
                 self.response = None;
-                self.retry.failed(self.client.connection_lost("the server is stopping"))?;
+                let stopping = self.client.connection_lost("the server is stopping");
+                self.retry.attempt_failed(self.begun, stopping)?;
                 continue;
             }
             self.retry.works();

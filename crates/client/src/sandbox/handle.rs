@@ -1,6 +1,7 @@
 //! [`Sandbox`]: a server and a token.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use sandcrab_api::ErrorCode;
 use sandcrab_api::event::ServerEvent;
@@ -47,6 +48,13 @@ impl Sandbox {
 
     /// Creates a shell that keeps its state between commands. A text is the id of the session.
     ///
+    /// The same sandbox, whose calls and streams give up when the server is unreachable for so long. Default:
+    /// [`crate::RESUME_WINDOW`].
+    #[must_use]
+    pub fn with_reconnect_timeout(self, timeout: Duration) -> Self {
+        self.client().clone().with_reconnect_timeout(timeout).into()
+    }
+
     /// A command that ends the shell (`exit`) has a result, and the next one finds the shell restored. With
     /// [`OnShellExit::Terminate`] it is the error [`ErrorCode::SessionTerminated`] instead.
     pub async fn create_session(&self, request: impl Into<SessionRequest>) -> Result<Session, ClientError> {

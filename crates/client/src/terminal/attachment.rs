@@ -144,7 +144,7 @@ impl Client {
             pasting: None,
             heard: Instant::now(),
             is_pinged: false,
-            retry: Retry::default(),
+            retry: self.retry(),
             has_ended: false,
         };
         let socket = attachment.connect().await?;

@@ -13,7 +13,6 @@ use sandcrab_api::terminal::{
 use crate::connections::Answer;
 use crate::key::new_terminal_id;
 use crate::process::{checked, word};
-use crate::retry::Retry;
 use crate::{Client, ClientError};
 
 /// Names of routes, which are not ids.
@@ -127,20 +126,18 @@ impl Client {
     ) -> Result<TerminalWaitResponse, ClientError> {
         let timeout = request.timeout_ms.map(Duration::from_millis);
         let deadline = timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
-        let mut retry = Retry::default();
-        let mut was_reached = false;
+        let mut retry = self.retry();
         let mut request = request.clone();
         loop {
+            let begun = tokio::time::Instant::now();
             if let Some(deadline) = deadline {
-                let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+                let left = deadline.saturating_duration_since(begun);
                 request.timeout_ms = Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
             }
             match self.post(&["api", "terminal", checked_terminal(id)?, "wait"], &request).await {
                 Ok(answer) => return Ok(answer),
-                Err(error @ ClientError::Unreachable { .. }) if !was_reached => return Err(error),
-                Err(error) => retry.failed(error)?,
+                Err(error) => self.wait_again(&mut retry, begun, error)?,
             }
-            was_reached = true;
             retry.pause().await;
         }
     }

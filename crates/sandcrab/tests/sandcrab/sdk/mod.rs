@@ -6,6 +6,7 @@ mod drops;
 mod expectation;
 mod load;
 mod operations;
+mod proxies;
 mod repeats;
 mod streams;
 

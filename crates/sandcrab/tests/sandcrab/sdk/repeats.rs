@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use sandcrab_client::api::ErrorCode;
 use sandcrab_client::api::terminal::TerminalRequest;
-use sandcrab_client::{ClientError, Sandbox};
+use sandcrab_client::{Client, ClientError, Command, Sandbox};
 use tokio::task::JoinSet;
 
+use super::proxies::{Fault, faulty_proxy};
 use super::sandbox;
 use crate::resume::cutting_proxy;
 use crate::support::TestServer;
@@ -69,4 +71,66 @@ async fn other_calls_are_not_repeated() {
     let (sandbox, _proxy) = behind_cuts(&server, 1).await;
     let written = sandbox.write_file("file", "x").await;
     assert!(matches!(written, Err(ClientError::ConnectionLost { .. })), "{written:?}");
+}
+
+/// A sandbox behind a proxy that answers the first requests itself.
+async fn behind_answers(server: &TestServer, response: &str, count: usize) -> (Sandbox, JoinSet<()>) {
+    let fault = Fault::Answers(response.to_owned());
+    let (address, proxy) = faulty_proxy(server.address(), fault, count).await;
+    (Sandbox::connect(&format!("http://{address}"), Some(server.token())).unwrap(), proxy)
+}
+
+/// A reverse proxy in front of a server that restarts, or that takes longer than the timeout of the proxy.
+#[tokio::test]
+async fn answers_of_a_proxy_are_lost_connections() {
+    let server = TestServer::new();
+    for status in ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"] {
+        let response = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>"
+        );
+        let (sandbox, _proxy) = behind_answers(&server, &response, 2).await;
+        assert!(sandbox.ping().await.unwrap().success);
+        let runs = server.file(&format!("runs-{}", &status[..3]));
+        let command = format!("echo ran | tee -a {}", runs.display());
+        let (sandbox, _proxy) = behind_answers(&server, &response, 2).await;
+        let result = sandbox.exec(Command::new(command.as_str()).kill_on_drop(false)).await.unwrap();
+        assert_eq!(result.stdout, "ran\n");
+        let (sandbox, _proxy) = behind_answers(&server, &response, 2).await;
+        let mut events = sandbox.exec_stream(command.as_str()).await.unwrap();
+        while events.next().await.unwrap().is_some() {}
+        let (sandbox, _proxy) = behind_answers(&server, &response, 2).await;
+        let process = sandbox.start_process(command.as_str()).await.unwrap();
+        let (sandbox, _proxy) = behind_answers(&server, &response, 2).await;
+        let ended = sandbox.client().wait(process.id(), None).await.unwrap();
+        assert_eq!(ended.exit_code, Some(0));
+        assert_eq!(std::fs::read_to_string(runs).unwrap(), "ran\n".repeat(3));
+        let (sandbox, _proxy) = behind_answers(&server, &response, 1).await;
+        let written = sandbox.write_file("file", "x").await;
+        assert!(matches!(written, Err(ClientError::ConnectionLost { .. })), "{written:?}");
+    }
+}
+
+/// A busy server says when to ask again. A client for the command line tells its user instead.
+#[tokio::test]
+async fn reads_wait_for_a_busy_server() {
+    let server = TestServer::new();
+    let body = r#"{"code":"LIMIT_EXCEEDED","message":"too many","context":{},"httpStatus":429,"timestamp":"2026-01-31T12:00:00.000Z","requestId":"r"}"#;
+    let response = format!(
+        "HTTP/1.1 429 X\r\nretry-after: 1\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let (sandbox, _proxy) = behind_answers(&server, &response, 1).await;
+    assert!(sandbox.ping().await.unwrap().success);
+    let (sandbox, _proxy) = behind_answers(&server, &response, 1).await;
+    let client = Client::connect(&sandbox.client().address().to_string(), Some(server.token())).unwrap();
+    assert_eq!(client.ping().await.unwrap_err().code(), Some(ErrorCode::LimitExceeded));
+}
+
+#[tokio::test]
+async fn the_time_of_repeats_can_be_chosen() {
+    let server = TestServer::new();
+    let (sandbox, _proxy) = behind_cuts(&server, 1).await;
+    let impatient = sandbox.with_reconnect_timeout(Duration::ZERO);
+    assert!(matches!(impatient.ping().await, Err(ClientError::ConnectionLost { .. })));
+    assert!(impatient.ping().await.unwrap().success);
 }
