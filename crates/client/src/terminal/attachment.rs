@@ -103,8 +103,8 @@ pub struct Attachment {
     /// The terminal to which the cursor belongs: the id may be used again.
     incarnation: Option<String>,
     link: Link,
-    /// Whether the next binary message is a repaint.
-    is_repaint: bool,
+    /// The cursor after the repaint that the next binary message is. Until it has arrived, the viewer resumes before it.
+    repaint: Option<u64>,
     outgoing: Outgoing,
     pasting: Option<Pasting>,
     heard: Instant,
@@ -139,7 +139,7 @@ impl Client {
             cursor: options.since,
             incarnation: None,
             link: Link::Waiting,
-            is_repaint: false,
+            repaint: None,
             outgoing: Outgoing::default(),
             pasting: None,
             heard: Instant::now(),
@@ -212,7 +212,7 @@ impl Attachment {
                 Link::Connecting(connecting) => match connecting.await {
                     Ok(socket) => {
                         self.link = Link::Connected(Box::new(socket));
-                        (self.heard, self.is_pinged, self.is_repaint) = (Instant::now(), false, false);
+                        (self.heard, self.is_pinged, self.repaint) = (Instant::now(), false, None);
                         // The request had the size.
                         if !self.outgoing.reconnected() {
                             return Ok(Some(TerminalEvent::InputLost));
@@ -306,7 +306,8 @@ impl Attachment {
             None | Some(Ok(Message::Close(_))) => Err(self.client.connection_lost("the server closed it")),
             Some(Err(error)) => Err(self.client.connection_lost(&error.to_string())),
             Some(Ok(Message::Binary(bytes))) => {
-                if std::mem::take(&mut self.is_repaint) {
+                if let Some(cursor) = self.repaint.take() {
+                    self.cursor = Some(cursor);
                     return Ok(Some(TerminalEvent::Repaint(bytes)));
                 }
                 let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -330,7 +331,7 @@ impl Attachment {
         };
         Ok(Some(match frame {
             TerminalFrame::Repaint(frame) => {
-                (self.is_repaint, self.cursor) = (true, Some(frame.cursor));
+                self.repaint = Some(frame.cursor);
                 return Ok(None);
             }
             TerminalFrame::Ready(frame) => {

@@ -114,6 +114,32 @@ async fn a_lost_connection_is_resumed_after_the_last_byte() {
     assert_eq!(before, expected);
 }
 
+/// The connection ends between the frame and the bytes of a repaint: the next one begins with the repaint again.
+#[tokio::test]
+async fn a_repaint_that_did_not_arrive_is_sent_again() {
+    let (listener, client) = server().await;
+    let repaint = || Message::text(r#"{"type":"repaint","cursor":100,"cols":100,"rows":30}"#);
+    let serve = async {
+        let (mut socket, _) = next_connection(&listener).await;
+        socket.send(repaint()).await.unwrap();
+        drop(socket);
+        let (mut socket, line) = next_connection(&listener).await;
+        assert!(!line.contains("since"), "{line}");
+        socket.send(repaint()).await.unwrap();
+        socket.send(Message::binary("a repaint")).await.unwrap();
+        drop(socket);
+        let (mut socket, line) = next_connection(&listener).await;
+        assert!(line.contains("since=100"), "{line}");
+        socket.send(Message::text(EXIT)).await.unwrap();
+    };
+    let attach = async { events(client.attach("t", &AttachOptions::default()).await.unwrap()).await };
+    let (events, ()) = tokio::join!(attach, serve);
+    let repaint = TerminalEvent::Repaint("a repaint".into());
+    let [lost, painted, lost_again, TerminalEvent::Exit(_)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((lost, painted), (&TerminalEvent::Disconnected, &repaint));
+    assert_eq!(lost_again, &TerminalEvent::Disconnected);
+}
+
 #[tokio::test]
 async fn input_and_sizes_are_sent_in_order() {
     let dir = std::env::temp_dir().join(format!("sandcrab-client-{}", std::process::id()));
