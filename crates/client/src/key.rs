@@ -8,9 +8,9 @@ pub(crate) fn new_key() -> String {
     format!("{:016x}{:016x}", part(), part())
 }
 
-/// An id for a terminal, short enough to be typed. 48 random bits, so that it is not the id of another one.
-pub(crate) fn new_terminal_id() -> String {
-    format!("t-{}", &new_key()[..12])
+/// An id that is short enough to be typed. 48 random bits, so that it is not the id of another one.
+pub(crate) fn new_id(prefix: &str) -> String {
+    format!("{prefix}-{}", &new_key()[..12])
 }
 
 #[cfg(test)]

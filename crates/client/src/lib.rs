@@ -47,7 +47,8 @@
 //!
 //! The server owns every command, session and file. An object is an id: dropping it ends nothing. Only [`Scope::exec`] and
 //! [`Scope::exec_stream`] own their command, and dropping them ends it ([`Command::kill_on_drop`]). The connection of `exec`
-//! does this: the server ends the command when it is closed. A dropped stream sends a request in a task of the runtime.
+//! does this: the server ends the command when it is closed. A dropped stream sends a request in a task of the runtime. So
+//! does a start that is dropped before its answer, unless the program has chosen the id.
 //!
 //! A stream ([`Events`]) outlives its connection. Each event has a cursor. After a lost connection the stream requests the
 //! events after the last cursor (`Last-Event-ID`), with exponential backoff, until [`RESUME_WINDOW`] has passed. A streamed

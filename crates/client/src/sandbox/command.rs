@@ -52,7 +52,8 @@ impl Command {
         self
     }
 
-    /// Time between SIGTERM and SIGKILL after a timeout.
+    /// Time between SIGTERM and SIGKILL: after a timeout (default: 1 s), and when the command ends because its caller no longer
+    /// waits for it (default: 5 s).
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.request.grace_ms = Some(whole_milliseconds(grace));
@@ -182,9 +183,9 @@ impl Command {
     /// Whether the command ends when its caller no longer waits for it: when the future of `exec` or the stream of
     /// `exec_stream` is dropped. Default: true. It has no effect on `start_process`.
     ///
-    /// - `exec` asks the server to end the command when the connection ends (`onDisconnect`), so it also ends if the
-    ///   connection is lost, or if this program dies. With `false` the request is repeated after a lost connection, and
-    ///   finds the same command.
+    /// - `exec` asks the server to end the command when the connection ends (`onDisconnect`), so it also ends if this program
+    ///   dies, or if the connection is lost while the server runs. The request is repeated after a lost connection, and finds
+    ///   the same command: its result says how it ended. With `false` it is not ended.
     /// - `exec_stream` survives lost connections in both cases. Dropping its stream sends a request from a task of the
     ///   runtime, and does not wait for it.
     #[must_use]

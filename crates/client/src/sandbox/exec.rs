@@ -1,28 +1,24 @@
 //! Commands whose end the caller awaits.
 
 use std::mem;
+use std::time::Duration;
 
 use futures_util::Stream;
 use sandcrab_api::event::ExecuteEvent;
 use sandcrab_api::execute::CommandRequest;
 
 use super::command::Command;
+use super::ending::{Ending, Started};
 use super::scope::{Scope, bound};
-use crate::key::new_key;
-use crate::{Client, ClientError, Events, ExecResult, KillOptions};
+use crate::key::new_id;
+use crate::{ClientError, Events, ExecResult};
 
 impl Scope {
     /// Runs a command and waits for its end. A command that fails, or that a timeout ends, has a result, too. The command
     /// belongs to its caller: if this future is dropped, it ends ([`Command::kill_on_drop`]).
     pub async fn exec(&self, command: impl Into<Command>) -> Result<ExecResult, ClientError> {
-        let command: Command = command.into();
-        let repeats = !command.kills_on_drop;
-        let request = bound!(self, command.awaited() => CommandRequest);
-        if repeats {
-            self.client().execute_once(&request).await
-        } else {
-            self.client().execute(&request).await
-        }
+        let request = bound!(self, command.into().awaited() => CommandRequest);
+        self.client().execute_once(&request).await
     }
 
     /// Runs a program with arguments, which no shell interprets, and waits for its end.
@@ -41,10 +37,15 @@ impl Scope {
         let Command { request, kills_on_drop } = command.into();
         let mut request = bound!(self, request => CommandRequest);
         // The id is needed before the first event, to end the command.
-        let id = request.execution_id.get_or_insert_with(|| format!("x-{}", &new_key()[..16])).clone();
-        let events = self.client().execute_stream(&request).await?;
-        let ending = kills_on_drop.then(|| Ending { client: self.client().clone(), id: id.clone() });
-        Ok(ExecStream { id, events, ending })
+        let id = request.execution_id.get_or_insert_with(|| new_id("x")).clone();
+        let grace = request.grace_ms.map(Duration::from_millis);
+        let command = kills_on_drop.then(|| Started::Execution { id: id.clone(), grace });
+        let mut ending = Ending::new(self.client(), command);
+        let opened = self.client().execute_stream(&request).await;
+        if opened.is_err() {
+            ending.note(&opened);
+        }
+        Ok(ExecStream { id, events: opened?, ending })
     }
 
     /// The same for a program with arguments, which no shell interprets.
@@ -78,7 +79,7 @@ impl Scope {
 pub struct ExecStream {
     id: String,
     events: Events<ExecuteEvent>,
-    ending: Option<Ending>,
+    ending: Ending,
 }
 
 impl ExecStream {
@@ -96,12 +97,12 @@ impl ExecStream {
     pub async fn next(&mut self) -> Result<Option<ExecuteEvent>, ClientError> {
         match self.events.next().await? {
             Some(ExecuteEvent::Error(error)) => {
-                self.forget();
+                self.ending.forget();
                 Err(ClientError::of_event(&error))
             }
             Some(event) => {
                 if matches!(event, ExecuteEvent::Complete(_)) {
-                    self.forget();
+                    self.ending.forget();
                 }
                 Ok(Some(event))
             }
@@ -123,34 +124,7 @@ impl ExecStream {
 
     /// Stops reading, and lets the command continue. Returns its id.
     pub fn detach(mut self) -> String {
-        self.forget();
+        self.ending.forget();
         mem::take(&mut self.id)
-    }
-
-    fn forget(&mut self) {
-        if let Some(ending) = &mut self.ending {
-            ending.id.clear();
-        }
-    }
-}
-
-/// Ends a command when it is dropped, unless its id was cleared.
-#[derive(Debug)]
-struct Ending {
-    client: Client,
-    id: String,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let (client, id) = (self.client.clone(), mem::take(&mut self.id));
-        if id.is_empty() {
-            return;
-        }
-        // Outside of a runtime no request can be sent.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // The caller is gone, so it can neither wait for the end nor learn of a failure.
-            runtime.spawn(async move { drop(client.kill(&id, &KillOptions::default()).await) });
-        }
     }
 }

@@ -9,8 +9,10 @@ use sandcrab_api::execute::Variables;
 use sandcrab_api::server::{Health, Pong, Version};
 use sandcrab_api::session::{OnShellExit, Session as SessionInfo, SessionEnded, SessionRequest};
 
+use super::ending::{Ending, Started};
 use super::scope::{Scope, known};
 use super::session::Session;
+use crate::key::new_id;
 use crate::{Client, ClientError, Events};
 
 /// Where `sandcrab serve` listens.
@@ -46,8 +48,6 @@ impl Sandbox {
         Self::connect(address.as_deref().unwrap_or(DEFAULT_ADDRESS), set("SANDCRAB_TOKEN").as_deref())
     }
 
-    /// Creates a shell that keeps its state between commands. A text is the id of the session.
-    ///
     /// The same sandbox, whose calls and streams give up when the server is unreachable for so long. Default:
     /// [`crate::RESUME_WINDOW`].
     #[must_use]
@@ -55,12 +55,19 @@ impl Sandbox {
         self.client().clone().with_reconnect_timeout(timeout).into()
     }
 
+    /// Creates a shell that keeps its state between commands. A text is the id of the session.
+    ///
     /// A command that ends the shell (`exit`) has a result, and the next one finds the shell restored. With
     /// [`OnShellExit::Terminate`] it is the error [`ErrorCode::SessionTerminated`] instead.
+    ///
+    /// If this future is dropped before it has returned, the session is deleted, unless the request has an id.
     pub async fn create_session(&self, request: impl Into<SessionRequest>) -> Result<Session, ClientError> {
         let mut request = request.into();
         request.on_shell_exit.get_or_insert(OnShellExit::Restore);
-        let created = self.client().create_session(&request).await?;
+        let chosen = request.id.is_none().then(|| new_id("s"));
+        request.id = request.id.or_else(|| chosen.clone());
+        let ending = Ending::new(self.client(), chosen.map(Started::Session));
+        let created = ending.answered(self.client().create_session(&request).await)?;
         Ok(Session::new(self.client().clone(), created.id, Some(created.cwd)))
     }
 

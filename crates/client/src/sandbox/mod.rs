@@ -2,6 +2,7 @@
 
 mod backups;
 mod command;
+mod ending;
 mod exec;
 mod files;
 mod git;

@@ -1,20 +1,32 @@
 //! Calls on processes.
 
+use std::time::Duration;
+
 use sandcrab_api::ErrorCode;
 use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::CommandRequest;
 use sandcrab_api::process::{KillResponse, Process as ProcessInfo, ProcessLogs, ProcessStatus};
 
 use super::command::Command;
+use super::ending::{Ending, Started};
 use super::process::Process;
 use super::scope::{Scope, bound, known};
+use crate::key::new_id;
 use crate::{ClientError, Events, FollowOptions, KillOptions, LogOptions, ProcessFilter};
 
 impl Scope {
     /// Starts a command in the background; returns when its program runs. It is started once, also if the connection is lost.
+    /// If this future is dropped before it has returned, the process ends, unless the command has an id.
     pub async fn start_process(&self, command: impl Into<Command>) -> Result<Process, ClientError> {
-        let request = bound!(self, command.into().request => CommandRequest);
-        let started = self.client().start_process(&request).await?;
+        let mut request = bound!(self, command.into().request => CommandRequest);
+        let chosen = match (&request.process_id, &request.execution_id) {
+            (None, None) => Some(new_id("p")),
+            _ => None,
+        };
+        request.process_id = request.process_id.or_else(|| chosen.clone());
+        let grace = request.grace_ms.map(Duration::from_millis);
+        let ending = Ending::new(self.client(), chosen.map(|id| Started::Execution { id, grace }));
+        let started = ending.answered(self.client().start_process(&request).await)?;
         let info = ProcessInfo {
             id: started.process_id,
             pid: started.pid,

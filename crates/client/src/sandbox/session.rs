@@ -5,7 +5,9 @@ use std::ops::Deref;
 use sandcrab_api::execute::Variables;
 use sandcrab_api::session::{InterruptRequest, Session as SessionInfo, SessionEnded};
 
+use super::ending::{Ending, Started};
 use super::scope::Scope;
+use crate::key::new_id;
 use crate::{Client, ClientError};
 
 /// A shell that keeps its state between commands. Its other calls are those of [`Scope`], bound to this session. The object
@@ -58,9 +60,13 @@ impl Session {
         self.client().interrupt(&self.id, &InterruptRequest::default()).await
     }
 
-    /// A new session with the state after the last command, and with this id or a generated one.
+    /// A new session with the state after the last command, and with this id or a generated one. Without an id it is deleted
+    /// if this future is dropped before it has returned.
     pub async fn fork(&self, id: Option<&str>) -> Result<Self, ClientError> {
-        let created = self.client().fork_session(&self.id, id).await?;
+        let chosen = id.is_none().then(|| new_id("s"));
+        let ending = Ending::new(self.client(), chosen.clone().map(Started::Session));
+        let forked = self.client().fork_session(&self.id, id.or(chosen.as_deref())).await;
+        let created = ending.answered(forked)?;
         Ok(Self::new(self.client().clone(), created.id, Some(created.cwd)))
     }
 

@@ -10,15 +10,21 @@ use sandcrab_api::terminal::{
 };
 
 use super::command::whole_milliseconds;
+use super::ending::{Ending, Started};
 use super::scope::{Scope, bound, known};
+use crate::key::new_id;
 use crate::{AttachOptions, Attachment, Client, ClientError, Recording, ScreenOptions};
 
 impl Scope {
     /// Creates a terminal, or returns the one that has the id of the request. A text is its command. Without one it runs an
-    /// interactive bash: `terminal(TerminalRequest::default())`.
+    /// interactive bash: `terminal(TerminalRequest::default())`. If this future is dropped before it has returned, the terminal
+    /// is deleted, unless the request has an id.
     pub async fn terminal(&self, request: impl Into<TerminalRequest>) -> Result<Terminal, ClientError> {
-        let request = bound!(self, request => TerminalRequest);
-        let created = self.client().create_terminal(&request).await?;
+        let mut request = bound!(self, request => TerminalRequest);
+        let chosen = request.id.is_none().then(|| new_id("t"));
+        request.id = request.id.or_else(|| chosen.clone());
+        let ending = Ending::new(self.client(), chosen.map(Started::Terminal));
+        let created = ending.answered(self.client().create_terminal(&request).await)?;
         Ok(Terminal { client: self.client().clone(), id: created.id, is_new: created.created })
     }
 

@@ -11,7 +11,7 @@ use sandcrab_api::terminal::{
 };
 
 use crate::connections::Answer;
-use crate::key::new_terminal_id;
+use crate::key::new_id;
 use crate::process::{checked, word};
 use crate::{Client, ClientError};
 
@@ -50,7 +50,7 @@ impl Client {
     /// one. The request is not repeated: the id of a terminal that has ended starts another one, so its command could run
     /// twice.
     pub async fn create_terminal(&self, request: &TerminalRequest) -> Result<TerminalCreated, ClientError> {
-        let id = request.id.clone().unwrap_or_else(new_terminal_id);
+        let id = request.id.clone().unwrap_or_else(|| new_id("t"));
         let request = TerminalRequest { id: Some(id), ..request.clone() };
         self.post(&["api", "terminal", "create"], &request).await
     }
