@@ -1,8 +1,13 @@
 //! [`Service`]: a process that the server restarts and checks.
 
+use std::time::Duration;
+
+use sandcrab_api::ErrorCode;
 use sandcrab_api::process::ProcessLogs;
 use sandcrab_api::service::{Service as ServiceInfo, ServiceEvent, ServiceHealthResponse, ServiceStopped};
+use tokio::time::timeout;
 
+use super::process::{Process, too_late};
 use crate::{Client, ClientError, Events, FollowOptions, KillOptions, LogOptions};
 
 /// A process that the server restarts and checks. The object is an id: dropping it ends nothing.
@@ -50,6 +55,46 @@ impl Service {
     /// The same with another signal or grace period.
     pub async fn stop_with(&self, options: &KillOptions) -> Result<ServiceStopped, ClientError> {
         self.client.stop_service(&self.id, options).await
+    }
+
+    /// The same as [`Service::stop`], under the name that a process has.
+    pub async fn kill(&self) -> Result<ServiceStopped, ClientError> {
+        self.stop().await
+    }
+
+    /// The same as [`Service::stop_with`].
+    pub async fn kill_with(&self, options: &KillOptions) -> Result<ServiceStopped, ClientError> {
+        self.stop_with(options).await
+    }
+
+    /// Waits until the service has stopped or failed, also across restarts of the server. Returns its state, whose first
+    /// execution has the exit code. After `limit` the error is [`ErrorCode::WaitTimeout`].
+    pub async fn wait_for_exit(&self, limit: Option<Duration>) -> Result<ServiceInfo, ClientError> {
+        let end = async {
+            let mut events = self.stream_output(&FollowOptions::default()).await?;
+            while let Some(event) = events.next().await? {
+                if let ServiceEvent::Error(error) = event {
+                    return Err(ClientError::of_event(&error));
+                }
+            }
+            self.info().await
+        };
+        match limit {
+            None => end.await,
+            Some(limit) => {
+                timeout(limit, end).await.unwrap_or_else(|_| Err(too_late("the end of the service", limit)))
+            }
+        }
+    }
+
+    /// The current or last execution as a process, with its waits for a line of output or a port. If the service was never
+    /// started, the error is [`ErrorCode::ProcessNotFound`].
+    pub async fn current_process(&self) -> Result<Process, ClientError> {
+        let Some(id) = self.info().await?.execution_id else {
+            let message = format!("service {} has no execution", self.id);
+            return Err(ClientError::local(ErrorCode::ProcessNotFound, message));
+        };
+        Ok(Process::new(self.client.clone(), self.client.process(&id).await?))
     }
 
     /// Ends the current execution, and starts the next one at once.

@@ -8,6 +8,7 @@ mod load;
 mod operations;
 mod proxies;
 mod repeats;
+mod services;
 mod streams;
 
 use sandcrab_client::Sandbox;
