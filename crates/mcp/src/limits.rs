@@ -24,6 +24,10 @@ pub(crate) const DEFAULT_COMMAND_TIMEOUT_MS: u64 = 120_000;
 pub(crate) const DEFAULT_WAIT_MS: u64 = 30_000;
 /// Maximum time of a wait.
 pub(crate) const MAX_WAIT_MS: u64 = 600_000;
+/// How long the server may take to open a stream, if the wait of the call is not longer.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client of `/mcp` that has lost the stream of a call may take to resume it. Then the call is cancelled.
+pub(crate) const CALL_RESUME_WINDOW: Duration = Duration::from_secs(10);
 /// Time between two progress notifications of a call.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum length of the message of a progress notification.

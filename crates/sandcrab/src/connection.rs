@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandcrab_client::{Address, Client};
+use sandcrab_client::{Address, Client, MAX_CONNECTIONS};
 use sandcrab_engine::trusted::{Secrecy, read_trusted};
 
 use crate::address_file::AddressFile;
@@ -35,6 +35,14 @@ pub(crate) struct Connection<'a> {
 impl Connection<'_> {
     /// A client of the given server, or of the default one. Does not connect yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
+        self.client_with(MAX_CONNECTIONS)
+    }
+
+    /// The same with another bound of connections.
+    pub(crate) fn client_with(&self, max_connections: usize) -> Result<Client, Failure> {
+        let connect = |address, token: Option<String>| {
+            Ok(Client::with_max_connections(address, token.as_deref(), max_connections)?)
+        };
         let state_dir = state_dir();
         let found: Option<Address> = match (self.url, state_dir.as_deref()) {
             (Some(url), _) => Some(url.parse().map_err(|e| Failure::address(&e))?),
@@ -45,12 +53,11 @@ impl Connection<'_> {
         let Some(address) = found else {
             // It may be a server of another user: it gets no token that was not given for it.
             let address = DEFAULT_ADDRESS.parse().map_err(|e| Failure::address(&e))?;
-            return Ok(Client::connect_to(address, self.given_token()?.as_deref())?);
+            return connect(address, self.given_token()?);
         };
         // The token of this machine is not sent to another one.
         let own = state_dir.filter(|_| address.is_local()).and_then(|dir| own_token(&dir));
-        let token = self.given_token()?.or(own);
-        Ok(Client::connect_to(address, token.as_deref())?)
+        connect(address, self.given_token()?.or(own))
     }
 
     /// A client of the given server, or of the default one if it runs and accepts the token.

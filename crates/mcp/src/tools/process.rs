@@ -11,13 +11,13 @@ use sandcrab_client::{FollowOptions, KillOptions, ProcessFilter};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::exec::{dropped, pick, put_output, word};
 use crate::catalog::{Answer, Call, Effect, Entry, entry};
 use crate::cut;
 use crate::failure::ToolError;
-use crate::limits::{MAX_LISTED, MAX_PROGRESS_BYTES, MAX_WAIT_MS, output_bytes};
+use crate::limits::{ANSWER_TIMEOUT, MAX_LISTED, MAX_PROGRESS_BYTES, MAX_WAIT_MS, output_bytes};
 use crate::output::{Output, OutputText};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -204,7 +204,11 @@ async fn output(mut call: Call, arguments: OutputArguments) -> Result<Answer, To
     let since = cursor.is_some().then(|| from.to_string());
     let options =
         FollowOptions { encoding: Some(Encoding::Base64), since, stop_when_caught_up: wait.is_zero() };
-    let mut events = call.client.follow(&id, &options).await?;
+    let opened = timeout_at(deadline.max(Instant::now() + ANSWER_TIMEOUT), call.client.follow(&id, &options));
+    let Ok(opened) = opened.await else {
+        return Err(ToolError::new("CONNECTION_LOST", "the server has not answered in time", "try again"));
+    };
+    let mut events = opened?;
     let mut exit = None;
     let mut matched = false;
     while !output.is_full() && !matched {

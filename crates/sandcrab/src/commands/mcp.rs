@@ -18,7 +18,8 @@ const EXAMPLE: &str = r#"Configuration of an MCP client:
   {"mcpServers": {"sandcrab": {"command": "sandcrab", "args": ["mcp"]}}}"#;
 
 pub(crate) async fn run(global: &GlobalOptions) -> Result<u8, Failure> {
-    let client = global.client()?;
+    // One connection for each call: a call that waits must not keep others waiting.
+    let client = global.connection().client_with(sandcrab_mcp::MAX_CALLS)?;
     sandcrab_mcp::serve_stdio(client).await.map_err(Failure::mcp)?;
     Ok(0)
 }

@@ -10,7 +10,9 @@ pub(super) const PATH: &str = "/mcp";
 
 /// Offers the tools, which use the API of the same server over a loopback connection.
 pub(super) fn mount(server: &mut Server, token: Option<&str>) -> Result<(), ClientError> {
-    let client = Client::connect_to(own_address(server.address())?, token)?;
+    // One connection for each call: a call that waits must not keep others waiting.
+    let client =
+        Client::with_max_connections(own_address(server.address())?, token, sandcrab_mcp::MAX_CALLS)?;
     server.mount(PATH, sandcrab_mcp::router(client, server.stop_token()));
     Ok(())
 }

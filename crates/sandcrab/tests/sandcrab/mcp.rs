@@ -179,6 +179,25 @@ fn concurrent_calls_are_limited() {
     }
 }
 
+/// Each call has a connection of its own, so that the waits of some clients do not delay others.
+#[test]
+fn waits_do_not_delay_other_calls() {
+    let server = TestServer::new();
+    let mut mcp = Mcp::start(&server);
+    mcp.call("process_start", json!({"id": "p", "command": "sleep 300"}));
+    let wait = json!({"id": "p", "waitMs": 600_000});
+    let waits: Vec<_> = (0..2 * sandcrab_client::MAX_CONNECTIONS)
+        .map(|_| mcp.send_call("process_output", wait.clone(), None))
+        .collect();
+    assert_eq!(mcp.call("process_list", json!({}))["structuredContent"]["count"], 1);
+    let output = mcp.call("process_output", json!({"id": "p", "waitMs": 10}));
+    assert_eq!(output["structuredContent"]["running"], true, "{output}");
+    mcp.call("process_kill", json!({"id": "p"}));
+    for wait in waits {
+        assert_eq!(mcp.response(wait)["result"]["structuredContent"]["exitCode"], 143);
+    }
+}
+
 #[test]
 fn a_killed_client_leaves_no_command() {
     let server = TestServer::new();
