@@ -14,6 +14,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use sandcrab_client::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::calls::Calls;
 use crate::limits::{MAX_MCP_SESSIONS, MAX_MESSAGE_BYTES};
 use crate::service::Service;
 
@@ -29,15 +30,19 @@ pub fn router(client: Client, stop: CancellationToken) -> Router {
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
-        .with_cancellation_token(stop);
+        .with_cancellation_token(stop.clone());
     let handler = Service::new(client);
-    let service =
-        StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(BoundedSessions(sessions)), config);
+    let sessions = Arc::new(sessions);
+    let sessions = BoundedSessions { calls: Calls::new(Arc::clone(&sessions), stop), sessions };
+    let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config);
     Router::new().fallback_service(service)
 }
 
-/// At most [`MAX_MCP_SESSIONS`] sessions.
-struct BoundedSessions(LocalSessionManager);
+/// At most [`MAX_MCP_SESSIONS`] sessions. A call whose client has vanished is cancelled.
+struct BoundedSessions {
+    sessions: Arc<LocalSessionManager>,
+    calls: Calls,
+}
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +60,10 @@ impl SessionManager for BoundedSessions {
     type Transport = Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Transport), SessionError> {
-        if self.0.sessions.read().await.len() >= MAX_MCP_SESSIONS {
+        if self.sessions.sessions.read().await.len() >= MAX_MCP_SESSIONS {
             return Err(SessionError::TooMany);
         }
-        Ok(self.0.create_session().await?)
+        Ok(self.sessions.create_session().await?)
     }
 
     async fn initialize_session(
@@ -66,15 +71,15 @@ impl SessionManager for BoundedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
-        Ok(self.0.initialize_session(id, message).await?)
+        Ok(self.sessions.initialize_session(id, message).await?)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
-        Ok(self.0.has_session(id).await?)
+        Ok(self.sessions.has_session(id).await?)
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
-        Ok(self.0.close_session(id).await?)
+        Ok(self.sessions.close_session(id).await?)
     }
 
     async fn create_stream(
@@ -82,7 +87,11 @@ impl SessionManager for BoundedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Ok(self.0.create_stream(id, message).await?)
+        let request = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        Ok(self.calls.watch(id, request, self.sessions.create_stream(id, message).await?))
     }
 
     async fn accept_message(
@@ -90,14 +99,14 @@ impl SessionManager for BoundedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
-        Ok(self.0.accept_message(id, message).await?)
+        Ok(self.sessions.accept_message(id, message).await?)
     }
 
     async fn create_standalone_stream(
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Ok(self.0.create_standalone_stream(id).await?)
+        Ok(self.sessions.create_standalone_stream(id).await?)
     }
 
     async fn resume(
@@ -105,6 +114,7 @@ impl SessionManager for BoundedSessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Ok(self.0.resume(id, last_event_id).await?)
+        let call = self.calls.resumed(id, &last_event_id);
+        Ok(self.calls.watch_again(call, self.sessions.resume(id, last_event_id).await?))
     }
 }

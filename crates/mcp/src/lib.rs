@@ -17,6 +17,7 @@
 //! See `limits`.
 
 mod arguments;
+mod calls;
 mod catalog;
 mod cut;
 mod definitions;

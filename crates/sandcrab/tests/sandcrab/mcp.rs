@@ -1,6 +1,6 @@
 //! `sandcrab mcp`, `/mcp` of a server, and `sandcrab tools`.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -456,6 +456,71 @@ fn the_tools_are_served_over_http() {
     });
     let unknown = post(&server, &headers, &call(4, "true"));
     assert!(unknown.starts_with("HTTP/1.1 404 "), "{unknown}");
+}
+
+/// Sends a call to `/mcp`, and returns the connection and the id of the first event: the call reports its start.
+fn begin(server: &TestServer, headers: &str, id: u32, command: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+        "name": "exec", "arguments": {"command": command}, "_meta": {"progressToken": id}}})
+    .to_string();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+         content-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+    let mut event = None;
+    loop {
+        let line = lines.next().unwrap();
+        if let Some(id) = line.strip_prefix("id:") {
+            event = Some(id.trim().to_owned());
+        }
+        if line.contains("started execution") {
+            break;
+        }
+    }
+    // The id may follow the data.
+    let event = event.filter(|id| id.contains('/'));
+    let event =
+        event.or_else(|| lines.find_map(|line| line.strip_prefix("id:").map(|id| id.trim().to_owned())));
+    (stream, event.unwrap())
+}
+
+/// A client with a session that vanishes ends its command, as one without a session does. One that resumes does not.
+#[test]
+fn a_vanished_client_of_a_session_ends_its_command() {
+    let server = TestServer::new();
+    let token = format!("authorization: Bearer {}\r\n", server.token());
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let initialized = post(&server, &token, &initialize);
+    let session = initialized.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let headers = format!("{token}mcp-session-id: {session}\r\nmcp-protocol-version: 2025-06-18\r\n");
+    post(&server, &headers, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let (gate, pid) = (server.file("gate"), server.file("pid"));
+    let waits = format!("until [ -e {} ]; do sleep 0.01; done; echo resumed", gate.display());
+    let (resumed, event) = begin(&server, &headers, 2, &waits);
+    drop(resumed);
+    let mut resumed = TcpStream::connect(server.address()).unwrap();
+    resumed.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    write!(
+        resumed,
+        "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n{headers}last-event-id: {event}\r\n\r\n"
+    )
+    .unwrap();
+    let command = format!("echo $$ > {}.tmp; mv {0}.tmp {0}; sleep 300; echo", pid.display());
+    let (vanishes, _) = begin(&server, &headers, 3, &command);
+    let pid = eventually("it runs", || std::fs::read_to_string(&pid).ok());
+    drop(vanishes);
+    eventually("it is killed", || (!is_alive(pid.trim())).then_some(()));
+    // The other call lost its first connection earlier, and still runs.
+    std::fs::write(gate, "").unwrap();
+    let result = BufReader::new(resumed).lines().map(Result::unwrap).find(|line| line.contains("\"result\""));
+    assert!(result.as_ref().is_some_and(|result| result.contains("\"stdout\":\"resumed\\n\"")), "{result:?}");
 }
 
 /// Ends a session of `/mcp`.
