@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
-use sandcrab_client::Client;
+use sandcrab_client::{Client, Sandbox};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -18,6 +18,13 @@ use crate::{arguments, schema, tools};
 pub(crate) struct Call {
     pub(crate) client: Client,
     pub(crate) progress: Progress,
+}
+
+impl Call {
+    /// For starts: a cancelled call leaves nothing behind whose id the model does not know.
+    pub(crate) fn sandbox(&self) -> Sandbox {
+        self.client.clone().into()
+    }
 }
 
 /// The result of a tool.

@@ -155,10 +155,10 @@ async fn start(call: Call, arguments: StartArguments) -> Result<Answer, ToolErro
         timeout_ms,
         ..CommandRequest::default()
     };
-    let started = call.client.start_process(&request).await?;
-    let id = started.process_id;
+    let started = call.sandbox().start_process(request).await?;
+    let id = started.id();
     let text = format!("started process {id}; process_output reads its output, process_kill ends it");
-    Ok(Answer::new(text, json!({ "id": id, "pid": started.pid })))
+    Ok(Answer::new(text, json!({ "id": id, "pid": started.pid() })))
 }
 
 async fn list(call: Call, arguments: ListArguments) -> Result<Answer, ToolError> {

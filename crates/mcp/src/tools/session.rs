@@ -82,9 +82,10 @@ async fn create(call: Call, arguments: CreateArguments) -> Result<Answer, ToolEr
         on_shell_exit: Some(OnShellExit::Restore),
         ..SessionRequest::default()
     };
-    let created = call.client.create_session(&request).await?;
-    let text = format!("created session {}, working directory {}", created.id, created.cwd);
-    Ok(Answer::new(text, json!({ "sessionId": created.id, "cwd": created.cwd })))
+    let created = call.sandbox().create_session(request).await?;
+    let (id, cwd) = (created.id(), created.initial_cwd().unwrap_or_default());
+    let text = format!("created session {id}, working directory {cwd}");
+    Ok(Answer::new(text, json!({ "sessionId": id, "cwd": cwd })))
 }
 
 async fn list(call: Call, _: ListArguments) -> Result<Answer, ToolError> {

@@ -123,9 +123,9 @@ async fn open(call: Call, arguments: OpenArguments) -> Result<Answer, ToolError>
     let OpenArguments { command, args, id, cwd, session_id, cols, rows } = arguments;
     let request =
         TerminalRequest { command, args, id, cwd, session_id, cols, rows, ..TerminalRequest::default() };
-    let id = call.client.create_terminal(&request).await?.id;
-    settle(&call, &id).await?;
-    show(&call, &id, None).await
+    let terminal = call.sandbox().terminal(request).await?;
+    settle(&call, terminal.id()).await?;
+    show(&call, terminal.id(), None).await
 }
 
 async fn screen(call: Call, arguments: ScreenArguments) -> Result<Answer, ToolError> {
