@@ -157,6 +157,75 @@ async fn killed_while_it_restores() {
     server.stop().await;
 }
 
+/// The mount point stays, so its entries are moved one by one.
+#[tokio::test]
+async fn root_killed_while_it_replaces_the_entries_of_a_mount_point() {
+    const FILES: usize = 5_000;
+    let mut server = ServerProcess::start(&[]).await;
+    let disk = Disk::mount(server.folder().join("disk"), "64m");
+    fill(&server.folder().join("from"), FILES, 10);
+    let made =
+        server.target.post("/api/backup/create", json!({"dir": server.folder().join("from")})).await.ok();
+    for moved in ["old", "moving"] {
+        for index in 0..FILES {
+            fs::write(disk.path.join(format!("old-{index}")), "").unwrap();
+        }
+        let body = json!({"dir": disk.path, "id": made["id"]});
+        let mut connection = server.target.connect().await;
+        connection.send(&Request::post("/api/backup/restore", &body)).await.unwrap();
+        let has_begun = || {
+            let temporary = names(&disk.path).into_iter().find(|name| name.starts_with(".sandcrab-"));
+            temporary.is_some_and(|name| disk.path.join(name).join(moved).exists())
+        };
+        until("the entries are being moved", has_begun).await;
+        server.crash();
+        server.restart().await;
+        // At the first request, the entries are in their places.
+        server.target.get("/api/backup/list").await.ok();
+        let mut found = names(&disk.path);
+        found.retain(|name| !name.starts_with(".sandcrab-"));
+        assert_eq!(found.len(), FILES, "{moved}");
+        let old = found.iter().filter(|name| name.starts_with("old-")).count();
+        assert!(old == 0 || old == FILES, "{old}");
+        until("nothing is left behind", || names(&disk.path).len() == FILES).await;
+        server.target.post("/api/backup/restore", body).await.ok();
+        for index in 0..FILES {
+            fs::remove_file(disk.path.join(index.to_string())).unwrap();
+        }
+    }
+    server.stop().await;
+}
+
+/// The server was killed while it moved entries to a folder. A client that writes at once loses nothing.
+#[tokio::test]
+async fn interrupted_replacement_is_completed_before_the_first_request() {
+    const FILES: usize = 20_000;
+    const WRITTEN: usize = 100;
+    let mut server = ServerProcess::start(&[]).await;
+    server.crash();
+    let folder = server.folder().join("folder");
+    let temporary = folder.join(".sandcrab-1.tmp");
+    fill(&temporary.join("new"), FILES, 1);
+    for name in ["old", "moving"] {
+        fs::create_dir(temporary.join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(&folder, temporary.join(".sandcrab-swap-target")).unwrap();
+    let (records, _) =
+        sandcrab_workspace::staging::Records::open(&server.folder().join("state/staged")).unwrap();
+    records.add(&temporary).unwrap().keep();
+    server.restart().await;
+    for index in 0..WRITTEN {
+        let body = json!({"path": folder.join(index.to_string()), "content": "of a client"});
+        server.target.post("/api/write", body).await.ok();
+    }
+    until("the temporary directory is removed", || !temporary.exists()).await;
+    for index in 0..WRITTEN {
+        assert_eq!(fs::read_to_string(folder.join(index.to_string())).unwrap(), "of a client");
+    }
+    assert_eq!(names(&folder).len(), FILES);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn killed_while_it_creates_a_backup() {
     let mut server = ServerProcess::start(&[]).await;
@@ -188,7 +257,7 @@ async fn memory_is_bounded() {
     let folder = server.folder().join("files");
     fill(&folder, 16, 1 << 20);
     for _ in 0..2 {
-        let creates = (0..2).map(|_| server.target.post("/api/backup/create", json!({"dir": folder})));
+        let creates = (0..4).map(|_| server.target.post("/api/backup/create", json!({"dir": folder})));
         let made = futures_util::future::join_all(creates).await;
         let restores = made.iter().enumerate().map(|(index, made)| {
             let dir = server.folder().join(format!("copy{index}"));

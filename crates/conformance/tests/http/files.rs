@@ -59,6 +59,52 @@ async fn root_full_disk() {
         ("old", vec!["file".into()])
     );
     put(target, &file, 1 << 20).await.ok();
+
+    // Half of the disk is used: the new content of the file does not fit beside the old one.
+    fs::write(&file, vec![b'x'; 1_200_000]).unwrap();
+    let body = json!({"path": disk.path, "pattern": "^x", "replacement": "y", "regex": true});
+    let replaced = target.post("/api/replace", body).await.ok();
+    assert_eq!((&replaced["success"], &replaced["skipped"][0]["code"]), (&json!(false), &json!("NO_SPACE")));
+    let folder = dir.path().join("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("large"), &content).unwrap();
+    let archive = target.get(format!("/api/folder?format=tar&path={}", folder.display())).await;
+    assert_eq!(archive.status(), 200);
+    for name in ["", "/new"] {
+        let path = format!("/api/folder?path={}{name}", disk.path.display());
+        let request = Request::new("PUT", path).body(archive.body.clone());
+        target.send(request).await.refused(507, "NO_SPACE");
+        assert_eq!(names(&disk.path), ["file"]);
+        assert_eq!(fs::read(&file).unwrap(), vec![b'x'; 1_200_000]);
+    }
+    server.stop().await;
+}
+
+/// A byte now and then does not hold a permit for ever.
+#[tokio::test]
+async fn slow_upload_of_a_folder_is_given_up() {
+    let server = ServerProcess::start(&["body-timeout-ms=500"]).await;
+    let (target, folder) = (&server.target, server.folder().join("folder"));
+    let mut connection = target.connect().await;
+    let head = format!(
+        "PUT /api/folder?path={} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-length: 1000000\r\n\r\n",
+        folder.display(),
+        target.authority(),
+        target.token().unwrap()
+    );
+    connection.send_bytes(head.as_bytes()).await.unwrap();
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let refused = loop {
+        assert!(Instant::now() < deadline, "not given up within {TEST_TIMEOUT:?}");
+        // The server may have closed the connection.
+        drop(connection.send_bytes(b"x").await);
+        if let Ok(head) = tokio::time::timeout(Duration::from_millis(50), connection.any_head()).await {
+            break head;
+        }
+    };
+    // A byte that arrives after the response resets the connection.
+    assert!(refused.is_err() || refused.is_ok_and(|head| head.status == 400));
+    assert_eq!(names(server.folder()), ["state"]);
     server.stop().await;
 }
 

@@ -10,7 +10,7 @@ use sandcrab_conformance::cases::steps::text;
 use sandcrab_conformance::http::{Request, TEST_TIMEOUT};
 use serde_json::{Value, json};
 
-use crate::support::ServerProcess;
+use crate::support::{Disk, ServerProcess};
 
 const USER: &str = "agent";
 const PASSWORD: &str = "pa:ss-2f8b1c";
@@ -246,6 +246,75 @@ async fn credentials_are_seen_by_git_only() {
         let list = scene.server.target.get("/api/process/list?all=true").await.ok();
         assert!(!list.to_string().contains(secret), "{list}");
     }
+    scene.server.stop().await;
+}
+
+/// The text of a remote is passed on, but not the password in it.
+#[tokio::test]
+async fn credentials_that_a_remote_sends_back_are_hidden() {
+    let scene = scene().await;
+    let remote = http_server(&scene.remotes, Some(PASSWORD), 0);
+    let body = json!({
+        "repoUrl": format!("http://127.0.0.1:{}/echo/repo.git", remote.port), "targetDir": scene.path("clone"),
+        "credentials": {"username": USER, "password": PASSWORD}
+    });
+    let failed = scene.checkout(body.clone()).await;
+    let failed = failed.json().to_string();
+    let request = Request::post("/api/git/checkout", &body).header("accept", "text/event-stream");
+    let events = scene.server.target.stream(request).await.rest().await;
+    for text in [failed, events.last().unwrap().data.to_string()] {
+        assert!(text.contains(&format!("you are {USER}:***, in Basic ***")), "{text}");
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+    scene.server.stop().await;
+}
+
+/// A volume: the target exists, and its parent directory is on another file system.
+#[tokio::test]
+async fn root_clone_into_a_mount_point_and_on_a_full_disk() {
+    let scene = scene().await;
+    let remote = http_server(&scene.remotes, None, 0);
+    let url = format!("http://127.0.0.1:{}/repo.git", remote.port);
+    let volume = Disk::mount(scene.server.folder().join("volume"), "4m");
+    let cloned = scene.checkout(json!({"repoUrl": url, "targetDir": volume.path})).await.ok();
+    assert_eq!(cloned["branch"], "main");
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&volume.path), [".git", "file"]);
+
+    shell(
+        &format!(
+            "{IDENTITY}cd work; head -c 8000000 /dev/urandom > large; git add large; git commit -qm large; git push -q ../repo.git main"
+        ),
+        &scene.remotes,
+    );
+    fs::create_dir(volume.path.join("empty")).unwrap();
+    for target in ["new", "empty"] {
+        let body = json!({"repoUrl": url, "targetDir": volume.path.join(target)});
+        scene.checkout(body).await.refused(507, "NO_SPACE");
+        assert_eq!(names(&volume.path), [".git", "empty", "file"]);
+        assert_eq!(names(&volume.path.join("empty")), [] as [&str; 0]);
+    }
+    scene.assert_nothing_left();
+    scene.server.stop().await;
+}
+
+/// Git gives up a transfer that stalls; the timeout of the request is far longer.
+#[tokio::test]
+async fn soak_stalled_transfer_is_given_up() {
+    let scene = scene().await;
+    let remote = http_server(&scene.remotes, None, 0);
+    let body = json!({"repoUrl": format!("http://127.0.0.1:{}/slow/x.git", remote.port), "targetDir": scene.path("clone")});
+    let mut connection = scene.server.target.connect().await;
+    let request = Request::post("/api/git/checkout", &body);
+    let answer = tokio::time::timeout(4 * TEST_TIMEOUT, connection.ask(&request)).await.unwrap().unwrap();
+    let refused = answer.refused(502, "GIT_NETWORK_ERROR");
+    assert!(refused.to_string().contains("too slow"), "{refused}");
+    scene.assert_nothing_left();
     scene.server.stop().await;
 }
 

@@ -2,6 +2,7 @@
 
 Usage: git_server.py FOLDER [USER:PASSWORD]. Prints its port. With a password, it requires it. Paths below /slow/ are
 answered, and then never completed. Paths below /moved/ are redirected to the port in the environment MOVED_TO.
+Paths below /echo/ fail with a text that contains the user and the password of the request.
 """
 
 import base64
@@ -42,6 +43,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
             self.end_headers()
+            return
+        if path.startswith("/echo/"):
+            given = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+            text = f"you are {given}, in {self.headers['Authorization']}\n".encode()
+            self.send_response(500)
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
             return
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
