@@ -8,6 +8,7 @@ mod exec;
 mod explain;
 mod expose;
 mod files;
+mod git;
 mod help;
 #[path = "../../../engine/tests/engine/history.rs"]
 mod history;
@@ -34,6 +35,7 @@ mod serve_start;
 mod serve_stop;
 mod serve_trust;
 mod server_discovery;
+mod service;
 mod sessions;
 mod several;
 mod signals;
