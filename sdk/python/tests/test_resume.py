@@ -193,3 +193,18 @@ async def test_writes_are_not_repeated(kind: Any, address: tuple[str, str], uniq
                 await done(box.write_file(f"once-{unique}", "x", append=True))
             assert (await done(box.read_text(f"once-{unique}"))) == "x"
             await done(box.delete_file(f"once-{unique}"))
+
+
+async def test_a_watch_that_continues_tells_that_changes_may_be_missing(kind: Any, server: Server) -> None:
+    async with Box(kind, server.url, server.token) as box:
+        types: list[str] = []
+        async for event in each(box.watch(".")):
+            types.append(event.type)
+            if types == ["watching"]:
+                server.kill()
+                server.start()
+            if types[-1] == "resync":
+                (server.folder / "workspace" / "new").touch()
+            if types[-1] == "event":
+                break
+    assert types == ["watching", "watching", "resync", "event"]

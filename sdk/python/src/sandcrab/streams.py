@@ -25,6 +25,8 @@ class StreamKind(Generic[E]):
     last: frozenset[str] = frozenset({"error"})
     # Whether the stream is requested again after a lost connection.
     resumes: bool = True
+    # An event that comes again after a resume, and means then that others may be missing: a `resync` follows it.
+    gap: str | None = None
     # Events that tell that the server is stopping.
     stopping: frozenset[str] = field(default=frozenset())
 
@@ -49,8 +51,7 @@ PROCESS: StreamKind[models.ProcessEvent] = StreamKind(
 )
 # An `execution` event is sent once for each execution, also after a resume.
 SERVICE: StreamKind[models.ServiceEvent] = StreamKind(models.SERVICE_EVENTS, last=words("end caught_up error"))
-# A second `watching` after a lost connection means that changes may be missing.
-WATCH: StreamKind[models.WatchEvent] = StreamKind(models.WATCH_EVENTS, last=words("stopped error"))
+WATCH: StreamKind[models.WatchEvent] = StreamKind(models.WATCH_EVENTS, last=words("stopped error"), gap="watching")
 # A second `hello` after a lost connection means that events may be missing.
 SERVER: StreamKind[models.ServerEvent] = StreamKind(models.SERVER_EVENTS, last=words(""), stopping=words("bye"))
 PORT: StreamKind[models.PortWatchEvent] = StreamKind(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -15,6 +16,9 @@ from ._runtime import finish, sleep
 from .http import AsyncHttp, AsyncOpenResponse, Query, stream_timeout
 
 E = TypeVar("E")
+
+# The reason of a `resync` after a lost connection.
+RECONNECTED = "reconnected"
 
 
 class AsyncEvents(Generic[E]):
@@ -189,6 +193,11 @@ class AsyncEvents(Generic[E]):
                 was_begun, self._has_begun = self._has_begun, True
                 if was_begun:
                     continue
+            if name == self._kind.gap:
+                was_begun, self._has_begun = self._has_begun, True
+                if was_begun:
+                    resync = {"type": "resync", "reason": RECONNECTED, "timestamp": body.get("timestamp")}
+                    self._ready.appendleft(Message(json_module.dumps(resync).encode(), ""))
             self.last_body = body
             if name == "error":
                 context = {field: value for field, value in body.items() if field in ("exitCode", "executionId")}

@@ -28,6 +28,7 @@ class AsyncWatch(AsyncBound):
     ) -> AsyncEvents[models.WatchEvent]:
         """Streams the changes of a directory or a file: `watching`, then `event` for each change. `resync`: some may be missing.
 
+        After a lost connection or a restart of the server it continues with `watching` and `resync`.
         `events` selects kinds of changes: create, modify, delete, move_from, move_to, attrib. The watch ends with the loop.
         """
         body = self._watched(path, session_id, recursive, include, exclude, events) | fields(timeout=timeout)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -16,6 +17,9 @@ from ._runtime import finish, sleep
 from .http import Http, OpenResponse, Query, stream_timeout
 
 E = TypeVar("E")
+
+# The reason of a `resync` after a lost connection.
+RECONNECTED = "reconnected"
 
 
 class Events(Generic[E]):
@@ -190,6 +194,11 @@ class Events(Generic[E]):
                 was_begun, self._has_begun = self._has_begun, True
                 if was_begun:
                     continue
+            if name == self._kind.gap:
+                was_begun, self._has_begun = self._has_begun, True
+                if was_begun:
+                    resync = {"type": "resync", "reason": RECONNECTED, "timestamp": body.get("timestamp")}
+                    self._ready.appendleft(Message(json_module.dumps(resync).encode(), ""))
             self.last_body = body
             if name == "error":
                 context = {field: value for field, value in body.items() if field in ("exitCode", "executionId")}
