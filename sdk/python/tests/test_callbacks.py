@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from typing import Any
 
 import pytest
+from conftest import Box, done
+from server import PATIENCE, open_sockets
 
 from sandcrab import AsyncSandbox, Sandbox
-from sandcrab.errors import ValidationError
+from sandcrab.errors import SessionNotFoundError, ValidationError
 
 
 async def test_coroutines_are_awaited(address: tuple[str, str]) -> None:
@@ -46,3 +50,97 @@ def test_coroutines_are_refused_without_asyncio(address: tuple[str, str]) -> Non
 
     with Sandbox(*address) as sandbox, pytest.raises(ValidationError, match="AsyncSandbox"):
         sandbox.exec("echo x", on_output=note)
+
+
+async def happened(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, PATIENCE)
+
+
+async def test_callbacks_of_a_process(box: Box) -> None:
+    seen: list[Any] = []
+    ended = threading.Event()
+
+    def end(code: int | None) -> None:
+        seen.append(code)
+        ended.set()
+
+    async with box:
+        process = await done(
+            box.start_process(
+                "echo out; echo err >&2; exit 3",
+                on_start=lambda process: seen.append(process.id),
+                on_output=lambda stream, data: seen.append((stream, data)),
+                on_exit=end,
+            )
+        )
+        await happened(ended)
+    assert seen[0] == process.id
+    assert sorted(seen[1:3]) == [("stderr", "err\n"), ("stdout", "out\n")]
+    assert seen[3:] == [3]
+
+
+async def test_coroutines_of_a_process(address: tuple[str, str]) -> None:
+    ended = asyncio.Event()
+
+    async def end(code: int | None) -> None:
+        await asyncio.sleep(0)
+        ended.set()
+
+    async with AsyncSandbox(*address) as sandbox:
+        await sandbox.start_process("true", on_exit=end)
+        await asyncio.wait_for(ended.wait(), PATIENCE)
+
+
+async def test_errors_of_callbacks_of_a_process(box: Box) -> None:
+    errors: list[Exception] = []
+    failed = threading.Event()
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    def note(error: Exception) -> None:
+        errors.append(error)
+        failed.set()
+
+    async with box:
+        await done(box.start_process("echo x", on_output=fail, on_error=note))
+        await happened(failed)
+        assert [type(error) for error in errors] == [ZeroDivisionError]
+        with pytest.raises(SessionNotFoundError):
+            await done(box.start_process("true", session_id="unknown", on_error=note))
+        assert isinstance(errors[1], SessionNotFoundError)
+
+
+async def test_a_process_whose_on_start_fails_is_ended(box: Box) -> None:
+    started: list[Any] = []
+
+    def fail(process: Any) -> None:
+        started.append(process)
+        raise ZeroDivisionError
+
+    async with box:
+        with pytest.raises(ZeroDivisionError):
+            await done(box.start_process("sleep 600", on_start=fail))
+        assert (await done(started[0].wait_for_exit(PATIENCE))).status == "killed"
+
+
+async def test_callbacks_end_with_the_sandbox(kind: Any, address: tuple[str, str]) -> None:
+    calls: list[Any] = []
+    begun = threading.Event()
+    async with Box(kind, *address) as direct:
+        async with Box(kind, *address) as box:
+            process = await done(
+                box.start_process(
+                    "echo x; sleep 600", on_output=lambda *_: begun.set(), on_exit=calls.append, on_error=calls.append
+                )
+            )
+            await happened(begun)
+        found = await done(direct.get_process(process.id))
+        assert found.status == "running"
+        await done(found.kill())
+        deadline = time.monotonic() + PATIENCE
+        # One is that of `direct`.
+        while open_sockets() > 1:
+            assert time.monotonic() < deadline, "the stream is still open"
+            await asyncio.sleep(0.01)
+    assert calls == []

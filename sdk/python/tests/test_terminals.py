@@ -329,3 +329,16 @@ async def test_ports_of_a_session(box: Box) -> None:
             events = [event.type async for event in each(session.watch_port(port, mode="tcp", interval=0.01))]
             assert events == ["watching", "ready"]
         await done(session.delete())
+
+
+async def test_waits_of_a_service(box: Box) -> None:
+    async with box:
+        service = await done(box.start_service("echo ready; sleep 600"))
+        assert (await done(service.wait_for_log(re.compile("^rea"), PATIENCE))).line == "ready"
+        with pytest.raises(WaitTimeoutError):
+            await done(service.wait_for_exit(0.1))
+        with pytest.raises(WaitTimeoutError):
+            await done(service.wait_for_port(1, 0.1, mode="tcp", interval=0.01))
+        await done(service.kill())
+        assert (await done(service.wait_for_exit(PATIENCE))).state == "stopped"
+        await done(service.delete())

@@ -13,11 +13,13 @@ from ..errors import WaitTimeoutError
 
 __all__ = [
     "ClientConnection",
+    "Interruptible",
     "Lock",
     "Semaphore",
     "acquire",
     "answered",
     "finish",
+    "in_background",
     "open_socket",
     "run_blocking",
     "sleep",
@@ -63,6 +65,13 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
     UNFINISHED.add(task)
     task.add_done_callback(UNFINISHED.discard)
     return await asyncio.shield(task)
+
+
+def in_background(call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs something beside the caller."""
+    task = asyncio.ensure_future(call())
+    UNFINISHED.add(task)
+    task.add_done_callback(UNFINISHED.discard)
 
 
 async def within(

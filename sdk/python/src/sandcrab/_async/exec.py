@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from typing_extensions import Unpack
@@ -16,9 +16,8 @@ from ..streams import EXECUTE, PROCESS
 from ._runtime import answered, finish
 from .bound import AsyncBound
 from .events import AsyncEvents
+from .follow import OnOutput
 from .starting import END_WINDOW, AsyncEnd
-
-OnOutput = Callable[[Literal["stdout", "stderr"], str], Any]
 
 # Time between SIGTERM and SIGKILL for a command whose caller has gone and has given no `grace`.
 ABORT_GRACE_MS = 5000

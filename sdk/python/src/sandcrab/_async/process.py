@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .. import models
 from ..errors import NotFoundError
@@ -226,3 +226,9 @@ class AsyncProcess:
                         return LogMatch(found.string, stream, found)
                 raise exited(self.id, event.exit_code, f"{wanted.pattern!r} was in its output")
         raise exited(self.id, None, f"{wanted.pattern!r} was in its output")
+
+
+def process_of(http: AsyncHttp, process_id: str) -> AsyncProcess:
+    """A handle of a process of which only the id is known."""
+    known: dict[str, Any] = {"id": checked_id(process_id), "command": "", "status": "running"}
+    return AsyncProcess(http, models.Process.model_construct(None, **known))

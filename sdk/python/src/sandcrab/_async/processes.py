@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import ProcessNotFoundError
+from ..errors import ProcessNotFoundError, SandcrabError
 from ..requests import ProcessOptions, checked_id, command_fields, new_id
+from ._runtime import answered, finish
 from .bound import AsyncBound
 from .events import AsyncEvents
-from .process import AsyncProcess
+from .follow import OnError, OnExit, OnOutput, OnStart, follow
+from .process import AsyncProcess, process_of
 from .starting import AsyncEnd, start
 
 
@@ -20,16 +22,34 @@ class AsyncProcesses(AsyncBound):
     """The calls for processes in the background."""
 
     async def start_process(
-        self, command: str, args: Sequence[str] | None = None, **options: Unpack[ProcessOptions]
+        self,
+        command: str,
+        args: Sequence[str] | None = None,
+        *,
+        on_start: OnStart | None = None,
+        on_output: OnOutput | None = None,
+        on_exit: OnExit | None = None,
+        on_error: OnError | None = None,
+        **options: Unpack[ProcessOptions],
     ) -> AsyncProcess:
-        """Starts a command in the background, and returns when it runs. `async with` ends it at the end of the block."""
+        """Starts a command in the background, and returns when it runs. `async with` ends it at the end of the block.
+
+        `on_start(process)` is called before this call returns; if it fails, the process is ended. Then, until the sandbox is closed,
+        a task or thread calls `on_output(stream, data)` with the output, and `on_exit(code)` at the end: with None if the code is
+        unknown. `on_error(error)` is called if one of these fails, if the output cannot be read, and if the start fails.
+        """
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         end = None
         if "processId" not in body:
             body["processId"] = new_id("proc")
             end = AsyncEnd(self._http, ("api", "process", body["processId"]))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
-        answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True)
+        try:
+            answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True)
+        except SandcrabError as error:
+            if on_error is not None:
+                await answered(on_error(error))
+            raise
         started = models.ProcessStarted.parse(answer)
         info = models.Process(
             id=started.process_id,
@@ -40,7 +60,17 @@ class AsyncProcesses(AsyncBound):
             background=True,
             session_id=body.get("sessionId"),
         )
-        return AsyncProcess(self._http, info, list(args or []))
+        process = AsyncProcess(self._http, info, list(args or []))
+        try:
+            if on_start is not None:
+                await answered(on_start(process))
+        except BaseException:
+            # The caller gets no process to end.
+            await finish(AsyncEnd(self._http, ("api", "process", process.id)).try_to_send())
+            raise
+        if on_output is not None or on_exit is not None:
+            follow(self._http, process.stream_logs(), on_output, on_exit, on_error)
+        return process
 
     async def list_processes(
         self, *, session_id: str | None = None, status: str | None = None, all: bool = False
@@ -66,7 +96,7 @@ class AsyncProcesses(AsyncBound):
         self, process_id: str, signal: str | int | None = None, *, grace: float | None = None
     ) -> models.KillResponse:
         """Ends a process and everything that it started."""
-        return await self._process(process_id).kill(signal, grace=grace)
+        return await process_of(self._http, process_id).kill(signal, grace=grace)
 
     async def kill_all_processes(self, *, session_id: str | None = None) -> int:
         """Ends all processes, or those of a session. Returns their number."""
@@ -87,7 +117,7 @@ class AsyncProcesses(AsyncBound):
         since: str | int | None = None,
     ) -> models.ProcessLogs:
         """Reads the output of a process so far."""
-        return await self._process(process_id).get_logs(encoding=encoding, tail=tail, since=since)
+        return await process_of(self._http, process_id).get_logs(encoding=encoding, tail=tail, since=since)
 
     def stream_process_logs(
         self,
@@ -98,10 +128,4 @@ class AsyncProcesses(AsyncBound):
         follow: bool = True,
     ) -> AsyncEvents[models.ProcessEvent]:
         """Streams the output of a process from the beginning, or from a cursor."""
-        return self._process(process_id).stream_logs(encoding=encoding, since=since, follow=follow)
-
-    def _process(self, process_id: str) -> AsyncProcess:
-        """A handle of a process of which only the id is known."""
-        known: dict[str, Any] = {"id": checked_id(process_id), "command": "", "status": "running"}
-        info = models.Process.model_construct(None, **known)
-        return AsyncProcess(self._http, info)
+        return process_of(self._http, process_id).stream_logs(encoding=encoding, since=since, follow=follow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -9,12 +10,14 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import NotFoundError
+from ..errors import ConflictError, NotFoundError
 from ..requests import LIST_ROUTE, ServiceOptions, checked_id, command_fields, fields, milliseconds, new_id
 from ..streams import SERVICE
+from ._runtime import within
 from .bound import AsyncBound
 from .events import AsyncEvents
 from .http import AsyncHttp
+from .process import AsyncProcess, LogMatch, process_of
 from .starting import AsyncEnd, start
 
 
@@ -64,6 +67,38 @@ class AsyncService:
         query = {"encoding": encoding, "follow": None if follow else "false"}
         return AsyncEvents(self._http, SERVICE, "GET", self._path("stream"), query=query, cursor=since)
 
+    async def kill(self, signal: str | None = None, *, grace: float | None = None) -> models.ServiceStopped:
+        """The same as `stop`, as for a process."""
+        return await self.stop(signal=signal, grace=grace)
+
+    async def wait_for_exit(self, timeout: float | None = None) -> models.Service:
+        """Waits until the service has stopped or failed: it is not started again. Raises `WaitTimeoutError`."""
+        events = self.stream_output()
+        message = f"service {self.id} has not ended after {timeout} s"
+        try:
+            await within(timeout, events, lambda: read_all(events), message)
+        finally:
+            await events.aclose()
+        return await self.refresh()
+
+    async def wait_for_log(self, pattern: str | re.Pattern[str], timeout: float | None = None) -> LogMatch:
+        """Waits for a line of the current execution. See `Process.wait_for_log`."""
+        return await (await self._execution()).wait_for_log(pattern, timeout)
+
+    async def wait_for_port(
+        self,
+        port: int,
+        timeout: float | None = None,
+        *,
+        mode: Literal["http", "tcp"] | None = None,
+        path: str | None = None,
+        status: tuple[int, int] | None = None,
+        interval: float | None = None,
+    ) -> None:
+        """Waits until the current execution serves a port. See `Process.wait_for_port`."""
+        execution = await self._execution()
+        await execution.wait_for_port(port, timeout, mode=mode, path=path, status=status, interval=interval)
+
     async def stop(self, *, signal: str | None = None, grace: float | None = None) -> models.ServiceStopped:
         """Ends the program. It is not started again until `restart`."""
         return await self._http.post(models.ServiceStopped, self._path("stop"), fields(signal=signal, grace=grace))
@@ -76,6 +111,13 @@ class AsyncService:
         """Ends the program and removes the service."""
         query = {"signal": signal, "graceMs": None if grace is None else milliseconds(grace)}
         return await self._http.delete(models.ServiceStopped, self._path(), query)
+
+    async def _execution(self) -> AsyncProcess:
+        """The current execution, or the last one."""
+        execution_id = (await self.refresh()).execution_id
+        if execution_id is None:
+            raise ConflictError(f"service {self.id} has no execution yet", code="PROCESS_NOT_STARTED")
+        return process_of(self._http, execution_id)
 
     def _path(self, *rest: str) -> tuple[str, ...]:
         return ("api", "service", checked_id(self.id, LIST_ROUTE), *rest)
@@ -113,3 +155,9 @@ class AsyncServices(AsyncBound):
         except NotFoundError:
             return None
         return service
+
+
+async def read_all(events: AsyncEvents[models.ServiceEvent]) -> None:
+    """Reads a stream to its end."""
+    async for _ in events:
+        pass

@@ -14,11 +14,13 @@ from ..errors import ConnectionLostError, ValidationError, WaitTimeoutError
 
 __all__ = [
     "ClientConnection",
+    "Interruptible",
     "Lock",
     "Semaphore",
     "acquire",
     "answered",
     "finish",
+    "in_background",
     "open_socket",
     "run_blocking",
     "sleep",
@@ -67,6 +69,11 @@ def run_blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
 def finish(done: T) -> T:
     """Returns its argument: the work is complete."""
     return done
+
+
+def in_background(call: Callable[[], None]) -> None:
+    """Runs something beside the caller. It does not keep the program from ending."""
+    threading.Thread(target=call, daemon=True).start()
 
 
 def within(seconds: float | None, blocked: Interruptible, call: Callable[[], T], message: str) -> T:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from typing_extensions import Unpack
@@ -17,9 +17,8 @@ from ..streams import EXECUTE, PROCESS
 from ._runtime import answered, finish
 from .bound import Bound
 from .events import Events
+from .follow import OnOutput
 from .starting import END_WINDOW, End
-
-OnOutput = Callable[[Literal["stdout", "stderr"], str], Any]
 
 # Time between SIGTERM and SIGKILL for a command whose caller has gone and has given no `grace`.
 ABORT_GRACE_MS = 5000

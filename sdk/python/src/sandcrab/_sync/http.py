@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import httpx2
@@ -13,7 +14,7 @@ from .._model import Model
 from ..address import SOCKET_OPTIONS, Address
 from ..errors import ConnectionLostError, InvalidResponseError, SandcrabError, UnreachableError, error_of_response
 from ..retry import Retry
-from ._runtime import Semaphore, acquire, sleep
+from ._runtime import Interruptible, Semaphore, acquire, sleep
 
 M = TypeVar("M", bound=Model)
 
@@ -66,9 +67,15 @@ class Http:
         # A part of the connections is for short requests, so that a command can be ended while streams use all others.
         self._long_slots = Semaphore(max(1, max_connections - max(1, max_connections // 8)))
         self._was_reached = False
+        self.is_closed = False
+        # Streams that are read in the background.
+        self.followed: set[Interruptible] = set()
 
     def close(self) -> None:
         """Closes all connections."""
+        self.is_closed = True
+        for stream in list(self.followed):
+            stream.interrupt()
         self._client.close()
 
     def failure(self, error: Exception) -> SandcrabError:
@@ -256,7 +263,9 @@ class OpenResponse:
         if self.response is not None:
             socket = self.response.extensions["network_stream"].get_extra_info("socket")
             if socket is not None:
-                socket.shutdown(2)
+                # The other side may have closed it.
+                with suppress(OSError):
+                    socket.shutdown(2)
 
     def close(self) -> None:
         """Closes the response. Its connection is used again if the body was read."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .. import models
 from ..errors import NotFoundError
@@ -225,3 +225,9 @@ class Process:
                         return LogMatch(found.string, stream, found)
                 raise exited(self.id, event.exit_code, f"{wanted.pattern!r} was in its output")
         raise exited(self.id, None, f"{wanted.pattern!r} was in its output")
+
+
+def process_of(http: Http, process_id: str) -> Process:
+    """A handle of a process of which only the id is known."""
+    known: dict[str, Any] = {"id": checked_id(process_id), "command": "", "status": "running"}
+    return Process(http, models.Process.model_construct(None, **known))

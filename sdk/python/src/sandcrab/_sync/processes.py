@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import ProcessNotFoundError
+from ..errors import ProcessNotFoundError, SandcrabError
 from ..requests import ProcessOptions, checked_id, command_fields, new_id
+from ._runtime import answered, finish
 from .bound import Bound
 from .events import Events
-from .process import Process
+from .follow import OnError, OnExit, OnOutput, OnStart, follow
+from .process import Process, process_of
 from .starting import End, start
 
 
@@ -21,16 +23,34 @@ class Processes(Bound):
     """The calls for processes in the background."""
 
     def start_process(
-        self, command: str, args: Sequence[str] | None = None, **options: Unpack[ProcessOptions]
+        self,
+        command: str,
+        args: Sequence[str] | None = None,
+        *,
+        on_start: OnStart | None = None,
+        on_output: OnOutput | None = None,
+        on_exit: OnExit | None = None,
+        on_error: OnError | None = None,
+        **options: Unpack[ProcessOptions],
     ) -> Process:
-        """Starts a command in the background, and returns when it runs. `with` ends it at the end of the block."""
+        """Starts a command in the background, and returns when it runs. `with` ends it at the end of the block.
+
+        `on_start(process)` is called before this call returns; if it fails, the process is ended. Then, until the sandbox is closed,
+        a task or thread calls `on_output(stream, data)` with the output, and `on_exit(code)` at the end: with None if the code is
+        unknown. `on_error(error)` is called if one of these fails, if the output cannot be read, and if the start fails.
+        """
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         end = None
         if "processId" not in body:
             body["processId"] = new_id("proc")
             end = End(self._http, ("api", "process", body["processId"]))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
-        answer = start(self._http, path, body, end, headers=headers, is_repeatable=True)
+        try:
+            answer = start(self._http, path, body, end, headers=headers, is_repeatable=True)
+        except SandcrabError as error:
+            if on_error is not None:
+                answered(on_error(error))
+            raise
         started = models.ProcessStarted.parse(answer)
         info = models.Process(
             id=started.process_id,
@@ -41,7 +61,17 @@ class Processes(Bound):
             background=True,
             session_id=body.get("sessionId"),
         )
-        return Process(self._http, info, list(args or []))
+        process = Process(self._http, info, list(args or []))
+        try:
+            if on_start is not None:
+                answered(on_start(process))
+        except BaseException:
+            # The caller gets no process to end.
+            finish(End(self._http, ("api", "process", process.id)).try_to_send())
+            raise
+        if on_output is not None or on_exit is not None:
+            follow(self._http, process.stream_logs(), on_output, on_exit, on_error)
+        return process
 
     def list_processes(
         self, *, session_id: str | None = None, status: str | None = None, all: bool = False
@@ -67,7 +97,7 @@ class Processes(Bound):
         self, process_id: str, signal: str | int | None = None, *, grace: float | None = None
     ) -> models.KillResponse:
         """Ends a process and everything that it started."""
-        return self._process(process_id).kill(signal, grace=grace)
+        return process_of(self._http, process_id).kill(signal, grace=grace)
 
     def kill_all_processes(self, *, session_id: str | None = None) -> int:
         """Ends all processes, or those of a session. Returns their number."""
@@ -88,7 +118,7 @@ class Processes(Bound):
         since: str | int | None = None,
     ) -> models.ProcessLogs:
         """Reads the output of a process so far."""
-        return self._process(process_id).get_logs(encoding=encoding, tail=tail, since=since)
+        return process_of(self._http, process_id).get_logs(encoding=encoding, tail=tail, since=since)
 
     def stream_process_logs(
         self,
@@ -99,10 +129,4 @@ class Processes(Bound):
         follow: bool = True,
     ) -> Events[models.ProcessEvent]:
         """Streams the output of a process from the beginning, or from a cursor."""
-        return self._process(process_id).stream_logs(encoding=encoding, since=since, follow=follow)
-
-    def _process(self, process_id: str) -> Process:
-        """A handle of a process of which only the id is known."""
-        known: dict[str, Any] = {"id": checked_id(process_id), "command": "", "status": "running"}
-        info = models.Process.model_construct(None, **known)
-        return Process(self._http, info)
+        return process_of(self._http, process_id).stream_logs(encoding=encoding, since=since, follow=follow)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -10,12 +11,14 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import NotFoundError
+from ..errors import ConflictError, NotFoundError
 from ..requests import LIST_ROUTE, ServiceOptions, checked_id, command_fields, fields, milliseconds, new_id
 from ..streams import SERVICE
+from ._runtime import within
 from .bound import Bound
 from .events import Events
 from .http import Http
+from .process import LogMatch, Process, process_of
 from .starting import End, start
 
 
@@ -65,6 +68,38 @@ class Service:
         query = {"encoding": encoding, "follow": None if follow else "false"}
         return Events(self._http, SERVICE, "GET", self._path("stream"), query=query, cursor=since)
 
+    def kill(self, signal: str | None = None, *, grace: float | None = None) -> models.ServiceStopped:
+        """The same as `stop`, as for a process."""
+        return self.stop(signal=signal, grace=grace)
+
+    def wait_for_exit(self, timeout: float | None = None) -> models.Service:
+        """Waits until the service has stopped or failed: it is not started again. Raises `WaitTimeoutError`."""
+        events = self.stream_output()
+        message = f"service {self.id} has not ended after {timeout} s"
+        try:
+            within(timeout, events, lambda: read_all(events), message)
+        finally:
+            events.close()
+        return self.refresh()
+
+    def wait_for_log(self, pattern: str | re.Pattern[str], timeout: float | None = None) -> LogMatch:
+        """Waits for a line of the current execution. See `Process.wait_for_log`."""
+        return (self._execution()).wait_for_log(pattern, timeout)
+
+    def wait_for_port(
+        self,
+        port: int,
+        timeout: float | None = None,
+        *,
+        mode: Literal["http", "tcp"] | None = None,
+        path: str | None = None,
+        status: tuple[int, int] | None = None,
+        interval: float | None = None,
+    ) -> None:
+        """Waits until the current execution serves a port. See `Process.wait_for_port`."""
+        execution = self._execution()
+        execution.wait_for_port(port, timeout, mode=mode, path=path, status=status, interval=interval)
+
     def stop(self, *, signal: str | None = None, grace: float | None = None) -> models.ServiceStopped:
         """Ends the program. It is not started again until `restart`."""
         return self._http.post(models.ServiceStopped, self._path("stop"), fields(signal=signal, grace=grace))
@@ -77,6 +112,13 @@ class Service:
         """Ends the program and removes the service."""
         query = {"signal": signal, "graceMs": None if grace is None else milliseconds(grace)}
         return self._http.delete(models.ServiceStopped, self._path(), query)
+
+    def _execution(self) -> Process:
+        """The current execution, or the last one."""
+        execution_id = (self.refresh()).execution_id
+        if execution_id is None:
+            raise ConflictError(f"service {self.id} has no execution yet", code="PROCESS_NOT_STARTED")
+        return process_of(self._http, execution_id)
 
     def _path(self, *rest: str) -> tuple[str, ...]:
         return ("api", "service", checked_id(self.id, LIST_ROUTE), *rest)
@@ -114,3 +156,9 @@ class Services(Bound):
         except NotFoundError:
             return None
         return service
+
+
+def read_all(events: Events[models.ServiceEvent]) -> None:
+    """Reads a stream to its end."""
+    for _ in events:
+        pass
