@@ -49,7 +49,7 @@ def test_an_unknown_error_code() -> None:
 
 def test_a_response_of_another_server() -> None:
     with (
-        answering("502 Bad Gateway", "text/html", "<h1>no</h1>") as sandbox,
+        answering("500 Internal Server Error", "text/html", "<h1>no</h1>") as sandbox,
         pytest.raises(SandcrabError, match="<h1>no"),
     ):
         sandbox.exec("true")
