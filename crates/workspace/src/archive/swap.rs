@@ -11,6 +11,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 
 use rustix::fs::{AtFlags, CWD, RenameFlags};
 use rustix::io::Errno;
@@ -56,15 +57,35 @@ struct Swap<'a> {
 /// Replaces the entries of `target` by those of `new` in `temporary`. After an error, the old ones are back, or in the
 /// temporary directory.
 pub(super) fn swap(temporary: &Path, target: &Path) -> Result<(), FileError> {
-    let _other = SWAPS.lock(target);
-    Swap::new(temporary, target).run(|| {})
+    let _other = lock(target);
+    Swap::new(temporary, target).run(|| {})?;
+    // If this fails, `done` says the same while it exists.
+    drop(forget(temporary));
+    Ok(())
 }
 
 /// Moves the entries of `new` in `temporary` to an empty directory. After an error, they are in `new`. Nothing that a
 /// program has created in the directory is replaced, except by [`recover`].
 pub(crate) fn fill(temporary: &Path, target: &Path) -> Result<(), FileError> {
-    let _other = SWAPS.lock(target);
-    Swap::new(temporary, target).fill(|| {})
+    let _other = lock(target);
+    Swap::new(temporary, target).fill(|| {})?;
+    drop(forget(temporary));
+    Ok(())
+}
+
+/// Waits for other swaps of the same directory.
+fn lock(target: &Path) -> MutexGuard<'static, ()> {
+    let real = fs::canonicalize(target);
+    SWAPS.lock(real.as_deref().unwrap_or(target))
+}
+
+/// Removes what [`recover`] needs, before the directory is deleted entry by entry: a part of it would look like a swap
+/// that must be undone.
+fn forget(temporary: &Path) -> Result<(), FileError> {
+    match fs::remove_file(temporary.join(TARGET)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(FileError::of(temporary, e)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the temporary directory contains entries that are not in their place.
@@ -89,15 +110,17 @@ pub(crate) fn recover(temporary: &Path) -> Result<(), FileError> {
             _ => return Err(FileError::of(temporary, e)),
         },
     };
-    if !exists(temporary, OLD)? || exists(temporary, DONE)? {
-        return Ok(());
+    let _other = lock(&target);
+    if exists(temporary, OLD)? && !exists(temporary, DONE)? {
+        let mut swap = Swap::new(temporary, &target);
+        if exists(temporary, MOVING)? {
+            // All new entries are complete.
+            swap.move_in()?;
+        } else {
+            swap.put_back()?;
+        }
     }
-    let mut swap = Swap::new(temporary, &target);
-    if exists(temporary, MOVING)? {
-        // All new entries are complete.
-        return swap.move_in();
-    }
-    swap.put_back()
+    forget(temporary)
 }
 
 /// Whether the temporary directory has an entry of this name. An error if that is not known.
@@ -319,6 +342,24 @@ mod tests {
         assert!(!holds_old_entries(&temporary));
         let expected = [file("a", "new"), file("log", "new"), file("more", "of a program")];
         assert_eq!(content(folder.path()), expected);
+    }
+
+    /// The temporary directory is deleted entry by entry, in any order, and a kill may interrupt that.
+    #[test]
+    fn complete_swaps_are_not_undone() {
+        let (folder, temporary) = staged();
+        swap(&temporary, folder.path()).unwrap();
+        assert!(temporary.join(OLD).join("a").exists());
+        fs::remove_dir(temporary.join(DONE)).unwrap();
+        recover(&temporary).unwrap();
+        assert_eq!(content(folder.path()), [file("a", "new"), file("log", "new")]);
+
+        let (folder, temporary) = staged();
+        Swap::new(&temporary, folder.path()).run(|| {}).unwrap();
+        recover(&temporary).unwrap();
+        fs::remove_dir(temporary.join(DONE)).unwrap();
+        recover(&temporary).unwrap();
+        assert_eq!(content(folder.path()), [file("a", "new"), file("log", "new")]);
     }
 
     #[test]

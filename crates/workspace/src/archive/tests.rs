@@ -303,9 +303,14 @@ fn fixed_folders_keep_their_directory() {
 /// A process may be killed between any two steps.
 #[test]
 fn interrupted_replacement_is_completed_or_undone() {
-    for (stage, expected) in
-        [("new", "old"), ("some old", "old"), ("all old", "old"), ("some new", "new"), ("done", "new")]
-    {
+    for (stage, expected) in [
+        ("new", "old"),
+        ("some old", "old"),
+        ("all old", "old"),
+        ("some new", "new"),
+        ("done", "new"),
+        ("half deleted", "new"),
+    ] {
         let scratch = tempfile::tempdir().unwrap();
         let (folder, temporary) = (scratch.path().join("folder"), scratch.path().join(".sandcrab-1.tmp"));
         let put = |directory: &Path, names: &[&str]| {
@@ -320,7 +325,9 @@ fn interrupted_replacement_is_completed_or_undone() {
             "some old" => (&["o1"], &["o2"], &["n1", "n2"], None),
             "all old" => (&[], &["o1", "o2"], &["n1", "n2"], None),
             "some new" => (&["n1"], &["o1", "o2"], &["n2"], Some("moving")),
-            _ => (&["n1", "n2"], &["o1", "o2"], &[], Some("done")),
+            "done" => (&["n1", "n2"], &["o1", "o2"], &[], Some("done")),
+            // The directory was being deleted, and `done` was the first entry.
+            _ => (&["n1", "n2"], &["o1", "o2"], &[], None),
         };
         put(&folder, in_folder);
         put(&new, in_new);
@@ -330,7 +337,7 @@ fn interrupted_replacement_is_completed_or_undone() {
         if let Some(marker) = marker {
             put(&temporary.join(marker), &[]);
         }
-        if stage != "new" {
+        if !["new", "half deleted"].contains(&stage) {
             symlink(&folder, temporary.join(super::swap::TARGET)).unwrap();
         }
         recover(&temporary).unwrap();
