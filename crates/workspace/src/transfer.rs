@@ -96,7 +96,7 @@ fn place_copy(
     copy_tree(from, name, attributes, to)?;
     if attributes == Attributes::WithOwner {
         // The source is deleted then.
-        sync_file_system(parent).at(to)?;
+        sync_file_system(name, parent).at(to)?;
     }
     rename_entry(name, to, overwrite).at(to)?;
     temporary.finish();
@@ -107,15 +107,14 @@ fn place_copy(
     Ok(())
 }
 
-/// Waits until the files of a file system are on the disk: a tree has many files, and each would need a wait of its own.
-fn sync_file_system(directory: &Path) -> std::io::Result<()> {
-    match open_directory(directory) {
-        Ok(directory) => Ok(rustix::fs::syncfs(directory)?),
-        // The user may write to the directory, but not read it.
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            rustix::fs::sync();
-            Ok(())
-        }
+/// Waits until the copy is on the disk: a tree has many files, and each would need a wait of its own.
+fn sync_file_system(copy: &Path, parent: &Path) -> std::io::Result<()> {
+    // The user may be able to write to the parent directory, but not to read it.
+    let opened = open_directory(parent).or_else(|_| std::fs::File::open(copy));
+    match opened {
+        Ok(file) => Ok(rustix::fs::syncfs(file)?),
+        // Neither can be read. Another file system that does not respond must not block this.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(e) => Err(e),
     }
 }

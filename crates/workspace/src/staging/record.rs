@@ -341,7 +341,8 @@ mod tests {
         }
         drop(records);
         let leftovers = Records::open(&at("staged")).unwrap().1.into_iter();
-        let removed: Vec<_> = leftovers.map(|leftover| leftover.recover().unwrap().remove()).collect();
+        let removed: Vec<_> =
+            leftovers.map(|leftover| leftover.recover().and_then(Recovered::remove)).collect();
         assert_eq!(removed[0].as_ref().unwrap_err().kind, FileErrorKind::PermissionDenied);
         assert!(removed[1].is_ok() && own.exists() && !others.exists());
         assert_eq!(Records::open(&at("staged")).unwrap().1.len(), 1);
