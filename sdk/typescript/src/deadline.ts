@@ -1,16 +1,17 @@
 // Deadline: a signal that a caller or a timeout aborts.
-import { errorOf } from "./errors.js";
+import { errorOf, type SandcrabError } from "./errors.js";
 import type { CallOptions } from "./types.js";
 
 /** The longest time that `setTimeout` takes; a longer one would be over at once. It is 24 days. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export const Deadline = {
-  /** Runs a call with a signal. After the timeout it fails with PROCESS_READY_TIMEOUT. */
+  /** Runs a call with a signal. After the timeout, but not before `leastMs`, it fails with PROCESS_READY_TIMEOUT. */
   async run<T>(
     options: CallOptions & { timeout?: number | undefined },
     what: string,
     call: (signal: AbortSignal) => Promise<T>,
+    leastMs = 0,
   ): Promise<T> {
     const { signal, timeout } = options;
     const controller = new AbortController();
@@ -22,15 +23,21 @@ export const Deadline = {
       isLate = true;
       controller.abort();
     };
-    const timer = timeout === undefined || timeout > MAX_TIMER_MS ? undefined : setTimeout(onLate, timeout);
+    const timer =
+      timeout === undefined || timeout > MAX_TIMER_MS ? undefined : setTimeout(onLate, Math.max(timeout, leastMs));
     try {
       return await call(controller.signal);
     } catch (error) {
       if (!isLate || signal?.aborted) throw error;
-      throw errorOf({ code: "PROCESS_READY_TIMEOUT", message: `${what} within ${timeout} ms` });
+      throw late(what, timeout);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
     }
   },
 };
+
+/** The error of a wait that took too long. */
+export function late(what: string, timeout: number | undefined): SandcrabError {
+  return errorOf({ code: "PROCESS_READY_TIMEOUT", message: `${what} within ${timeout} ms` });
+}

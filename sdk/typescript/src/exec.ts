@@ -128,7 +128,7 @@ export class Commands extends Core {
     const path = "/api/execute";
     const ending = endingOf(json.executionId ?? "", options.grace);
     return abortable(client, ending, options.signal, undefined, async (signal, onSend) => {
-      const request = { json: body, headers, signal, queueSignal: options.signal, onSend, repeat: true };
+      const request = { json: body, headers, signal, queueSignal: options.signal, onSend, repeat: true, long: true };
       const answer = await client.json<Schemas["ExecuteResult"]>("POST", path, request);
       return resultOf(answer, args, options.encoding);
     });

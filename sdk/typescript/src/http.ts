@@ -13,6 +13,8 @@ export const DEFAULT_RECONNECT_TIMEOUT_MS = 30_000;
 const SHOWN_CHARS = 120;
 /** What a proxy answers while the server restarts, or when it has waited long enough. */
 const GATEWAY = [502, 503, 504];
+/** Refusals that a later attempt may not get. Browsers hide their `Retry-After` from pages of other origins. */
+const TEMPORARY = ["SHUTTING_DOWN", "LIMIT_EXCEEDED"];
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
@@ -30,6 +32,8 @@ export interface RequestOptions {
   onSend?: () => void;
   /** The request has the same effect twice: it is sent again if the connection fails before an answer. Default: for reads. */
   repeat?: boolean;
+  /** The server may take long to answer: an attempt that a proxy has given up after the reconnect timeout is no failure. */
+  long?: boolean | undefined;
   /** May use the reserved slots. */
   urgent?: boolean;
 }
@@ -149,7 +153,7 @@ export class Client {
 
   async #repeated<T>(method: string, options: RequestOptions, attempt: () => Promise<T>): Promise<T> {
     if (!(options.repeat ?? method === "GET")) return attempt();
-    const retry = new Retry(this.reconnectTimeoutMs);
+    const retry = new Retry(this.reconnectTimeoutMs, options.long);
     for (;;) {
       try {
         return await attempt();
@@ -216,7 +220,9 @@ export class Client {
     const status = response.status;
     try {
       const body = JSON.parse(text);
-      if (typeof body.code === "string") return errorOf({ ...body, status, isTemporary });
+      if (typeof body.code === "string") {
+        return errorOf({ ...body, status, isTemporary: isTemporary || TEMPORARY.includes(body.code) });
+      }
     } catch {
       // Not an answer of a Sandcrab server.
     }

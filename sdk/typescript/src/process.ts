@@ -20,11 +20,10 @@ import type {
   Usage,
   WaitOptions,
 } from "./types.js";
+import { wait } from "./wait.js";
 
 /** Names of routes, which are not ids. */
 export const RESERVED_IDS = ["list", "kill-all", "cleanup"];
-/** A wait is one request of at most so long: proxies and `fetch` give up after some minutes of silence. */
-export const WAIT_PIECE_MS = 60_000;
 
 export interface KillOptions extends CallOptions {
   /** First signal. Default: SIGTERM. */
@@ -210,19 +209,12 @@ export class Process {
 
   /** Waits for the end, also across a restart of the server. Fails with PROCESS_READY_TIMEOUT after `timeout` milliseconds. */
   async waitForExit(timeoutOrOptions: number | WaitOptions = {}): Promise<ProcessExit> {
-    const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
-    const giveUpAt = options.timeout === undefined ? Infinity : Date.now() + options.timeout;
-    for (;;) {
-      const timeoutMs = Math.max(0, Math.min(WAIT_PIECE_MS, giveUpAt - Date.now()));
-      try {
-        const request = { query: { timeoutMs }, signal: options.signal };
-        const answer = await this.client.json<Schemas["ProcessResponse"]>("GET", `${this.path}/wait`, request);
-        const { end, usage, status, exitCode } = this.update(answer.process);
-        return { exitCode: exitCode ?? -1, end, usage, status };
-      } catch (error) {
-        if (!(error instanceof SandcrabError && error.status === 408) || Date.now() >= giveUpAt) throw error;
-      }
-    }
+    const what = `process ${this.id} has not ended`;
+    const request = (timeoutMs: number) => ({ query: { timeoutMs } });
+    const path = `${this.path}/wait`;
+    const answer = await wait<Schemas["ProcessResponse"]>(this.client, "GET", path, timeoutOrOptions, what, request);
+    const { end, usage, status, exitCode } = this.update(answer.process);
+    return { exitCode: exitCode ?? -1, end, usage, status };
   }
 
   /** Calls a function when the process has ended, with `null` if its exit code is unknown. The result cancels it. */
@@ -256,10 +248,15 @@ export function ignoreMissing(error: unknown): void {
   if (!(error instanceof SandcrabError && error.status === 404)) throw error;
 }
 
-export function kill<T = KillResult>(client: Client, path: string, how: string | KillOptions): Promise<T> {
+export function kill<T = KillResult>(
+  client: Client,
+  path: string,
+  how: string | KillOptions,
+  repeat = true,
+): Promise<T> {
   const { signalName, grace, signal } = typeof how === "string" ? { signalName: how } : how;
   const query = { signal: signalName, graceMs: grace };
-  return client.json<T>("DELETE", path, { query, signal, urgent: true, repeat: true });
+  return client.json<T>("DELETE", path, { query, signal, urgent: true, repeat, long: true });
 }
 
 export async function getLogs<E extends OutputEncoding>(

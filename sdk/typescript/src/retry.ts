@@ -10,7 +10,11 @@ export class Retry {
   #pause = FIRST_PAUSE_MS;
   #attempt = Date.now();
 
-  constructor(readonly windowMs: number) {}
+  /** `isLong`: the server may take longer than the window to answer. */
+  constructor(
+    readonly windowMs: number,
+    readonly isLong = false,
+  ) {}
 
   /** Forgets earlier failures. */
   worked(): void {
@@ -18,19 +22,19 @@ export class Retry {
     this.#pause = FIRST_PAUSE_MS;
   }
 
-  /** Waits before the next attempt. Throws the error if another attempt is useless or too late. */
-  async failed(error: unknown, wasReached: boolean, signal?: AbortSignal): Promise<void> {
+  /** Waits before the next attempt, at most `longestMs`. Throws the error if another attempt is useless or too late. */
+  async failed(error: unknown, wasReached: boolean, signal?: AbortSignal, longestMs = Infinity): Promise<void> {
     const isRefused = error instanceof ConnectionError && error.refused;
     const isTemporary =
       error instanceof ConnectionError ? wasReached || !isRefused : error instanceof SandcrabError && error.isTemporary;
     if (!isTemporary) throw error;
     const now = Date.now();
-    // An attempt that took longer than the window, and made a connection, had reached the server: a proxy or `fetch` gave up
-    // waiting.
-    if (!isRefused && now - this.#attempt > this.windowMs) this.worked();
+    // A long request that took longer than the window, and made a connection, had reached the server: a proxy or `fetch` gave
+    // up waiting. After any other request the server hangs.
+    if (this.isLong && !isRefused && now - this.#attempt > this.windowMs) this.worked();
     this.#failingSince ??= now;
     if (now - this.#failingSince >= this.windowMs) throw error;
-    await sleep(this.#pause, signal);
+    await sleep(Math.min(this.#pause, longestMs), signal);
     this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
     this.#attempt = Date.now();
   }

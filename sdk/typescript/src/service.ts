@@ -134,7 +134,8 @@ export class Service extends Process {
 
   /** Stops the service and removes it from the list. */
   delete(options: string | KillOptions = {}): Promise<ServiceStopped> {
-    return kill<ServiceStopped>(this.client, this.#service, options);
+    // Not repeated: a second request would not find the service that the first one has removed.
+    return kill<ServiceStopped>(this.client, this.#service, options, false);
   }
 
   /** Waits until the service has stopped or failed. Fails with PROCESS_READY_TIMEOUT after `timeout` milliseconds. */
@@ -193,7 +194,7 @@ export class Services extends Searches {
       restart: typeof restart === "string" ? { policy: restart } : restart,
       healthCheck: healthCheck && { ...check, intervalMs: interval ?? check.intervalMs },
     };
-    const request = { json, headers: { "idempotency-key": newId("k") }, signal, repeat: true };
+    const request = { json, headers: { "idempotency-key": newId("k") }, signal, repeat: true, long: waitForReady };
     const ending = { method: "DELETE", path: `/api/service/${segment(serviceId, ...RESERVED)}`, grace: options.grace };
     // A given id may be that of a service that runs already.
     const aborted = givenId === undefined ? ending : undefined;

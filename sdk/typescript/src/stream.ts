@@ -38,7 +38,7 @@ function errorOfEvent(event: AnyEvent): SandcrabError {
  */
 export async function* events<T>(client: Client, request: StreamRequest): AsyncGenerator<T, void, void> {
   const { method, path, opening = [], last, resume = true, signal } = request;
-  const retry = new Retry(client.reconnectTimeoutMs);
+  const retry = new Retry(client.reconnectTimeoutMs, true);
   let cursor = request.since;
   let hasBegun = false;
   for (;;) {

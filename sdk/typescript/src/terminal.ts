@@ -2,10 +2,10 @@
 
 import { type ConnectOptions, TerminalConnection } from "./connection.js";
 import { asyncDispose } from "./core.js";
-import { SandcrabError } from "./errors.js";
 import { type Client, segment } from "./http.js";
-import { ignoreMissing, WAIT_PIECE_MS } from "./process.js";
+import { ignoreMissing } from "./process.js";
 import type { CallOptions, Schemas, WaitOptions } from "./types.js";
+import { WAIT_PIECE_MS, wait } from "./wait.js";
 
 export type TerminalInfo = Schemas["Terminal"];
 export type Screen = Schemas["ScreenResponse"];
@@ -92,17 +92,11 @@ export class Terminal {
   }
 
   async #wait(what: Schemas["TerminalWaitRequest"], timeoutOrOptions: number | WaitOptions): Promise<TerminalMatch> {
-    const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
-    const giveUpAt = options.timeout === undefined ? Infinity : Date.now() + options.timeout;
-    for (;;) {
-      const timeoutMs = Math.max(1, Math.min(WAIT_PIECE_MS, giveUpAt - Date.now()));
-      try {
-        const request = { json: { ...what, timeoutMs }, signal: options.signal, repeat: true };
-        return await this.#client.json<TerminalMatch>("POST", `${this.#path}/wait`, request);
-      } catch (error) {
-        if (!(error instanceof SandcrabError && error.status === 408) || Date.now() >= giveUpAt) throw error;
-      }
-    }
+    const message = `the screen of terminal ${this.id} has not changed as expected`;
+    const request = (timeoutMs: number) => ({ json: { ...what, timeoutMs } });
+    // A request that is shorter than the idle time could never succeed.
+    const pieceMs = WAIT_PIECE_MS + (what.idleMs ?? 0);
+    return wait(this.#client, "POST", `${this.#path}/wait`, timeoutOrOptions, message, request, pieceMs);
   }
 
   /** The output with its times, as an asciicast of version 2. */
@@ -115,7 +109,8 @@ export class Terminal {
    * before, removes the terminal.
    */
   destroy(options: CallOptions = {}): Promise<TerminalDeleted> {
-    return this.#client.json("DELETE", this.#path, { ...options, urgent: true, repeat: true });
+    // Not repeated: a second request would remove the terminal that the first one has ended.
+    return this.#client.json("DELETE", this.#path, { ...options, urgent: true });
   }
 
   /** Ends the terminal. */

@@ -85,6 +85,13 @@ test("a long timeout is not over at once", async () => {
   }
 });
 
+test("a timeout of 0 asks once", async () => {
+  const process = await connect().startProcess("sleep 600");
+  await expect(process.waitForExit(0)).rejects.toMatchObject({ code: "PROCESS_READY_TIMEOUT" });
+  await process.kill();
+  expect((await process.waitForExit(0)).status).toBe("killed");
+});
+
 test("options that are undefined have their defaults", async () => {
   const sandbox = connect();
   await using session = await sandbox.createSession({ onShellExit: undefined, cwd: undefined });

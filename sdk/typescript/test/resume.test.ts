@@ -1,4 +1,5 @@
 // Lost connections: every byte once, in order.
+import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Sandbox } from "../src/index.js";
 import { CuttingProxy, GatewayProxy } from "./proxy.js";
@@ -179,7 +180,8 @@ test("the server is restarted in the middle of streams", () => readAcrossStop(se
 test("the server is killed in the middle of streams", () => readAcrossStop(server.sandbox(), "SIGKILL"));
 
 test.each(["SIGTERM", "SIGKILL"] as const)("behind a proxy that answers 502 meanwhile: %s", async (signal) => {
-  const proxy = await GatewayProxy.start(server.url);
+  // Longer than one request of a wait.
+  const proxy = await GatewayProxy.start(server.url, 300_000);
   const sandbox = server.sandbox({ baseUrl: proxy.url });
   // A wait, a stream of a process and one of a command ask again.
   await readAcrossStop(sandbox, signal, () => until(() => proxy.refusals.length >= 3, "three requests are refused"));
@@ -206,7 +208,7 @@ test("a proxy whose server stays away is given up, and a write is not repeated",
   const closed = await CuttingProxy.start(server.url);
   const proxy = await GatewayProxy.start(closed.url);
   await closed.stop();
-  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 200 });
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 1_000 });
   const refused = { code: "INVALID_RESPONSE", status: 502, name: "ServerError" };
   await expect(sandbox.writeFile(`f-${unique()}`, "x")).rejects.toMatchObject(refused);
   expect(proxy.refusals).toHaveLength(1);
@@ -215,6 +217,83 @@ test("a proxy whose server stays away is given up, and a write is not repeated",
   expect(proxy.refusals.length).toBeGreaterThan(4);
   await sandbox.close();
   await proxy.stop();
+});
+
+test("a proxy whose server hangs is given up", async () => {
+  const silent = createServer((socket) => socket.on("error", () => undefined));
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const proxy = await GatewayProxy.start(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`, 300);
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 100 });
+  await expect(sandbox.ping()).rejects.toMatchObject({ code: "INVALID_RESPONSE", status: 504 });
+  expect(proxy.refusals).toEqual([504, 504]);
+  await sandbox.close();
+  await proxy.stop();
+  silent.close();
+});
+
+test.each([
+  ["SHUTTING_DOWN", 503],
+  ["LIMIT_EXCEEDED", 429],
+])("%s is temporary, also if its headers are hidden", async (code, status) => {
+  let requests = 0;
+  const refusing = async (url: string | URL | Request, init?: RequestInit) => {
+    if (++requests > 1) return fetch(url, init);
+    return new Response(JSON.stringify({ code, message: "later" }), { status });
+  };
+  await server.sandbox({ fetch: refusing }).ping();
+  expect(requests).toBe(2);
+});
+
+test("the deletion of a terminal or a service is not repeated", async () => {
+  let deletions = 0;
+  const losing = async (url: string | URL | Request, init?: RequestInit) => {
+    const response = await fetch(url, init);
+    if (init?.method !== "DELETE") return response;
+    deletions++;
+    throw new TypeError("fetch failed");
+  };
+  const sandbox = server.sandbox({ fetch: losing });
+  const terminal = await sandbox.terminal({ command: "sleep 600" });
+  await expect(terminal.destroy()).rejects.toMatchObject({ code: "CONNECTION_FAILED" });
+  // The second deletion would have removed its record.
+  expect(await sandbox.getTerminal(terminal.id)).not.toBeNull();
+  const service = await sandbox.startService("sleep 600");
+  await expect(service.delete()).rejects.toMatchObject({ code: "CONNECTION_FAILED" });
+  expect(deletions).toBe(2);
+});
+
+test("lost connections do not prolong a wait", async () => {
+  const proxy = await GatewayProxy.start(server.url, 500);
+  const sandbox = server.sandbox({ baseUrl: proxy.url });
+  await using process = await server.sandbox().startProcess("sleep 600");
+  await using terminal = await server.sandbox().terminal({ command: "cat" });
+  const late = { code: "PROCESS_READY_TIMEOUT", status: 408 };
+  // Each request would be given up by the proxy, if it had the whole timeout.
+  await expect((await sandbox.getProcess(process.id))?.waitForExit(1_000)).rejects.toMatchObject(late);
+  await expect((await sandbox.getTerminal(terminal.id))?.waitForText("never", 1_000)).rejects.toMatchObject(late);
+  await sandbox.close();
+  await proxy.stop();
+});
+
+test.each(["away", "silent"])("a wait ends in time, although the server is %s", async (how) => {
+  const proxy = await CuttingProxy.start(server.url);
+  let isSilent = false;
+  const muted = (url: string | URL | Request, init?: RequestInit) =>
+    isSilent ? new Promise<Response>(() => undefined) : fetch(url, init);
+  const sandbox = server.sandbox({ baseUrl: proxy.url, reconnectTimeout: 600_000, fetch: muted });
+  const process = await sandbox.startProcess("sleep 600");
+  const terminal = await sandbox.terminal({ command: "cat" });
+  if (how === "away") await proxy.stop();
+  isSilent = how === "silent";
+  const late = { code: "PROCESS_READY_TIMEOUT" };
+  await Promise.all([
+    expect(process.waitForExit(300)).rejects.toMatchObject(late),
+    expect(terminal.waitForText("never", 300)).rejects.toMatchObject(late),
+    expect(terminal.waitForIdle(600_000, 300)).rejects.toMatchObject(late),
+  ]);
+  if (how === "silent") await proxy.stop();
+  await server.sandbox().killProcess(process.id);
+  await (await server.sandbox().getTerminal(terminal.id))?.destroy();
 });
 
 test.each(["SIGTERM", "SIGKILL"] as const)("a watch continues after a restart of the server: %s", async (signal) => {

@@ -92,6 +92,22 @@ test("waiting for the screen", async () => {
   expect(await new Response(await terminal.getRecording()).text()).toContain('"version"');
 });
 
+test("a request of waitForIdle is longer than the idle time", async () => {
+  const waits: { timeoutMs: number }[] = [];
+  const controller = new AbortController();
+  const watching = (url: string | URL | Request, init?: RequestInit) => {
+    if (String(url).endsWith("/wait")) {
+      waits.push(JSON.parse(String(init?.body)));
+      controller.abort();
+    }
+    return fetch(url, init);
+  };
+  await using terminal = await connect({ fetch: watching }).terminal({ command: "cat" });
+  const waiting = terminal.waitForIdle(90_000, { signal: controller.signal });
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
+  expect(waits[0]?.timeoutMs).toBeGreaterThan(90_000);
+});
+
 test("xterm.js shows a terminal", async () => {
   await using terminal = await connect().terminal({
     command: "echo hello; read line; echo got-$line; read line; exit 3",
