@@ -53,7 +53,14 @@ export async function endSent(client: Client, ending: Ending, isKnown = false): 
   await end(client, ending, () => Date.now() > until).catch(() => undefined);
 }
 
-/** Runs a start. If it is aborted after it was sent, what it has started is ended: the caller does not get it. */
+/** Whether a request that was sent may have had an effect, although it has failed. */
+function mayHaveStarted(error: unknown): boolean {
+  if (error instanceof ConnectionError) return !error.refused;
+  // 504: a proxy gave up waiting.
+  return error instanceof AbortError || (error instanceof SandcrabError && error.status === 504);
+}
+
+/** Runs a start. If it is aborted, or its answer is lost, what it has started is ended: the caller does not get it. */
 export async function start<T>(
   client: Client,
   ending: Ending | undefined,
@@ -65,7 +72,7 @@ export async function start<T>(
       isSent = true;
     });
   } catch (error) {
-    if (ending && isSent && error instanceof AbortError) await endSent(client, ending);
+    if (ending && isSent && mayHaveStarted(error)) await endSent(client, ending);
     throw error;
   }
 }

@@ -221,11 +221,15 @@ async function abortable(
   };
   signal.addEventListener("abort", onAbort, { once: true });
   const running = run(request.signal, () => {
-    if (signal.aborted && !isSent) throw new AbortError(signal.reason);
+    // Nor is a start repeated after the abort: it could arrive when nothing is left that ends it.
+    if (signal.aborted) throw new AbortError(signal.reason);
     isSent = true;
-  }).finally(() => {
-    isSettled = true;
   });
+  const onSettled = (error?: unknown) => {
+    // A request that was lost may still arrive.
+    isSettled = !(error instanceof AbortError);
+  };
+  running.then(() => onSettled(), onSettled);
   let result: ExecResult<string | Uint8Array> | undefined;
   try {
     result = await running;

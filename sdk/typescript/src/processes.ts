@@ -74,7 +74,9 @@ export class Processes extends Commands {
     };
     const request = { json, headers: { "idempotency-key": newId("k") }, signal, repeat: true };
     const ending = endingOf(processId, options.grace);
-    return begin(this.client, options as ProcessOptions<OutputEncoding>, ending, ending, async (onSend) => {
+    // A given id may be that of a process that runs already.
+    const aborted = options.processId === undefined ? ending : undefined;
+    return begin(this.client, options as ProcessOptions<OutputEncoding>, ending, aborted, async (onSend) => {
       const path = "/api/process/start";
       const started = await this.client.json<Schemas["ProcessStarted"]>("POST", path, { ...request, onSend });
       return new Process(this.client, {

@@ -1,6 +1,6 @@
 // Aborting calls: nothing is left behind.
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { AbortError, type ExecResult, type Sandbox } from "../src/index.js";
 import { CuttingProxy } from "./proxy.js";
 import { TestServer } from "./server.js";
@@ -28,6 +28,19 @@ async function aborted(call: Promise<unknown>): Promise<AbortError> {
   );
   expect(error).toBeInstanceOf(AbortError);
   return error as AbortError;
+}
+
+/**
+ * Runs a call while the clock stands still. The SDK tries for some seconds only to end what may still arrive, and a slow machine
+ * may need longer.
+ */
+async function withoutTime<T>(call: () => Promise<T>): Promise<T> {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  try {
+    return await call();
+  } finally {
+    vi.useRealTimers();
+  }
 }
 
 test.each(["awaited", "streamed"])("exec, %s: it is ended, and rejects with its output so far", async (kind) => {
@@ -68,15 +81,13 @@ test("a call that is aborted before it is sent starts nothing", async () => {
 
 test("a call that is aborted at any moment leaves nothing running", async () => {
   const sandbox = server.sandbox();
-  const ids: string[] = [];
+  const before = await running(sandbox);
   for (let delay = 0; delay < 12; delay++) {
-    const executionId = `x-${unique()}`;
-    ids.push(executionId);
     const signal = AbortSignal.timeout(delay * 2);
-    if (delay % 3 === 0) await aborted(sandbox.exec("sleep 600", { executionId, signal }));
-    else if (delay % 3 === 1) await aborted(collect(sandbox.execStream("sleep 600", { executionId, signal })));
+    if (delay % 3 === 0) await aborted(sandbox.exec("sleep 600", { signal }));
+    else if (delay % 3 === 1) await aborted(collect(sandbox.execStream("sleep 600", { signal })));
     else {
-      const start = sandbox.startProcess("sleep 600", { processId: executionId, signal });
+      const start = sandbox.startProcess("sleep 600", { signal });
       // A start that was faster than the abort has succeeded.
       await start.then(
         (process) => process.kill(),
@@ -84,10 +95,27 @@ test("a call that is aborted at any moment leaves nothing running", async () => 
       );
     }
   }
-  for (const id of ids) {
-    const process = await sandbox.getProcess(id);
-    if (process) expect(["killed", "completed", "failed"]).toContain(process.status);
-  }
+  expect(await running(sandbox)).toEqual(before);
+});
+
+test.each(["awaited", "streamed"])("exec, %s: a lost start is not repeated after an abort, and ended", async (kind) => {
+  const before = await running(server.sandbox());
+  const controller = new AbortController();
+  let starts = 0;
+  let late: Promise<Response> | undefined;
+  const losing = async (url: string | URL | Request, init?: RequestInit) => {
+    if (init?.method !== "POST" || ++starts > 1) return fetch(url, init);
+    // The client sees a lost connection before the request arrives.
+    const { signal: _signal, ...kept } = init;
+    late = new Promise<void>((resolve) => setTimeout(resolve, 200)).then(() => fetch(url, kept));
+    controller.abort();
+    throw new TypeError("fetch failed");
+  };
+  const options = { signal: controller.signal, stream: kind === "streamed" };
+  await withoutTime(() => aborted(server.sandbox({ fetch: losing }).exec("sleep 600", options)));
+  await (await late)?.text();
+  expect(starts).toBe(1);
+  expect(await running(server.sandbox())).toEqual(before);
 });
 
 /** What a start leaves behind, by the name of the call. */
@@ -126,9 +154,26 @@ test.each(
     controller.abort();
     return response;
   };
-  await aborted((starts[call] as (typeof starts)[string])(server.sandbox({ fetch: aborting }), controller.signal));
+  const start = starts[call] as (typeof starts)[string];
+  await withoutTime(() => aborted(start(server.sandbox({ fetch: aborting }), controller.signal)));
   // It has arrived, and may have been ended before its answer.
   expect(await answered).toBeDefined();
+  expect(await running(server.sandbox())).toEqual(before);
+});
+
+test.each(Object.keys(starts))("%s, whose answer is lost: it leaves nothing", async (call) => {
+  const before = await running(server.sandbox());
+  let answers = 0;
+  const losing = async (url: string | URL | Request, init?: RequestInit) => {
+    const response = await fetch(url, init);
+    if (init?.method !== "POST" || String(url).endsWith("/delete")) return response;
+    answers++;
+    throw new TypeError("fetch failed");
+  };
+  const sandbox = server.sandbox({ fetch: losing, reconnectTimeout: 0 });
+  const starting = (starts[call] as (typeof starts)[string])(sandbox, new AbortController().signal);
+  await expect(starting).rejects.toMatchObject({ code: "CONNECTION_FAILED" });
+  expect(answers).toBe(1);
   expect(await running(server.sandbox())).toEqual(before);
 });
 
@@ -148,10 +193,11 @@ test("an aborted start with the id of something that exists leaves it alone", as
   await using session = await sandbox.createSession();
   await using terminal = await sandbox.terminal({ command: "sleep 600" });
   await using service = await sandbox.startService("sleep 600");
+  await using process = await sandbox.startProcess("sleep 600");
   const controller = new AbortController();
   let sent = 0;
   const aborting = (url: string | URL | Request, init?: RequestInit) => {
-    if (++sent === 3) controller.abort();
+    if (++sent === 4) controller.abort();
     return fetch(url, init);
   };
   const other = server.sandbox({ fetch: aborting });
@@ -160,11 +206,13 @@ test("an aborted start with the id of something that exists leaves it alone", as
     aborted(other.createSession({ id: session.id, signal })),
     aborted(other.terminal({ id: terminal.id, signal })),
     aborted(other.startService("sleep 600", { serviceId: service.id, signal })),
+    aborted(other.startProcess("sleep 600", { processId: process.id, signal })),
   ]);
-  expect(sent).toBe(3);
+  expect(sent).toBe(4);
   expect(await sandbox.getSession(session.id)).not.toBeNull();
   expect((await terminal.getInfo()).status).toBe("running");
   expect(await service.getStatus()).toBe("running");
+  expect(await process.getStatus()).toBe("running");
 });
 
 test.each(["exec", "exec, streamed", "execStream", "startProcess"])(
@@ -198,7 +246,7 @@ test.each(["exec", "exec, streamed", "execStream", "startProcess"])(
       controller.abort();
       await running;
     } else {
-      await aborted(sandbox.startProcess("sleep 600", { processId: executionId, grace: 30_000, signal }));
+      await aborted(sandbox.startProcess("sleep 600", { grace: 30_000, signal }));
     }
     expect(ends.length).toBeGreaterThan(0);
     expect(new Set(ends)).toEqual(new Set(["30000"]));
