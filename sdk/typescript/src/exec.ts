@@ -50,10 +50,10 @@ export class Commands extends Core {
       const isStreamed = options.stream || options.onOutput;
       const run = isStreamed ? this.#streamed(json, args, options, endTurn) : this.#awaited(json, args, options);
       const result = (await run) as ExecResult<Output<E>>;
-      options.onComplete?.(result);
+      await options.onComplete?.(result);
       return result;
     } catch (error) {
-      options.onError?.(error as Error);
+      await options.onError?.(error as Error);
       throw error;
     } finally {
       endTurn?.();
@@ -154,7 +154,7 @@ export class Commands extends Core {
         collector.push(event);
         if (event.type === "stdout" || event.type === "stderr") {
           try {
-            options.onOutput?.(event.type as OutputStream, event.data as never);
+            await options.onOutput?.(event.type as OutputStream, event.data as never);
           } catch (error) {
             // The command belongs to this call, which ends here.
             await endSent(client, ending, true);

@@ -3,7 +3,7 @@ import { toBytes } from "./bytes.js";
 import { decoded } from "./command.js";
 import { asyncDispose } from "./core.js";
 import { Deadline } from "./deadline.js";
-import { errorOf, SandcrabError } from "./errors.js";
+import { AbortError, errorOf, SandcrabError } from "./errors.js";
 import { type Client, segment } from "./http.js";
 import { LineSearch, type LogMatch } from "./lines.js";
 import { type PortOptions, waitForPort } from "./port.js";
@@ -221,9 +221,15 @@ export class Process {
   onExit(listener: (exitCode: number | null) => void): () => void {
     const waiting = new AbortController();
     this.waitForExit({ signal: waiting.signal })
-      .then(knownExitCode, () => null)
+      .then(knownExitCode, (error) => {
+        // A record that was removed is that of a process that has ended.
+        ignoreMissing(error);
+        return null;
+      })
       .then((exitCode) => waiting.signal.aborted || listener(exitCode))
-      .catch(reportFailure);
+      .catch((error) => {
+        if (!(waiting.signal.aborted && error instanceof AbortError)) reportFailure(this.client, error);
+      });
     return () => waiting.abort();
   }
 
@@ -238,9 +244,14 @@ export function knownExitCode({ end, exitCode }: ProcessExit): number | null {
   return end?.reason === "lost" || exitCode < 0 ? null : exitCode;
 }
 
-/** A function of the program has thrown, and no call is left that could reject. */
-export function reportFailure(error: unknown): void {
-  console.error("a callback of a process failed:", error);
+/** A function of the program has thrown, or cannot be called any more, and no call is left that could reject. */
+export function reportFailure(client: Client, error: unknown): void {
+  if (!isClosing(client, error)) console.error("the callbacks of a process failed:", error);
+}
+
+/** Whether an error only means that the program has closed the sandbox. */
+export function isClosing(client: Client, error: unknown): boolean {
+  return client.isClosed && error instanceof SandcrabError;
 }
 
 /** What was removed meanwhile needs no removal. */

@@ -8,6 +8,7 @@ import { Commands } from "./exec.js";
 import { type Client, segment } from "./http.js";
 import {
   getLogs,
+  isClosing,
   type KillOptions,
   type KillResult,
   kill,
@@ -45,7 +46,7 @@ export interface ProcessOptions<E extends OutputEncoding = "utf8"> extends BaseE
   onOutput?: ((stream: OutputStream, data: Output<E>, process: Process) => void) | undefined;
   /** The exit code, or `null` if it is unknown. */
   onExit?: ((exitCode: number | null) => void) | undefined;
-  /** The stream of output, or the start, has failed. */
+  /** The start, the stream of output, or one of the functions has failed. No other function is called after it. */
   onError?: ((error: Error, process?: Process) => void) | undefined;
 }
 
@@ -159,37 +160,33 @@ export async function begin<P extends Process>(
   try {
     const process = await start(client, aborted, run);
     try {
-      options.onStart?.(process);
+      await options.onStart?.(process);
     } catch (error) {
       await endSent(client, ending, true);
       throw error;
     }
-    if (options.onOutput || options.onExit) follow(process, options).catch(reportFailure);
+    if (options.onOutput || options.onExit) {
+      follow(client, process, options).catch((error) => reportFailure(client, error));
+    }
     return process;
   } catch (error) {
-    options.onError?.(error as Error);
+    await options.onError?.(error as Error);
     throw error;
   }
 }
 
-/** Calls the functions of the options as the process writes and ends. */
-async function follow(process: Process, options: ProcessOptions<OutputEncoding>): Promise<void> {
+/** Calls the functions of the options as the process writes and ends, until one of them throws or the sandbox is closed. */
+async function follow(client: Client, process: Process, options: ProcessOptions<OutputEncoding>): Promise<void> {
   const { onOutput, onExit, onError, encoding } = options;
-  let code: number | null = null;
   try {
     if (onOutput) {
-      for await (const event of process.allOutput({ encoding: encoding ?? "utf8" })) {
-        if (event.type === "stdout" || event.type === "stderr") onOutput(event.type, event.data as never, process);
+      for await (const { type, data } of process.allOutput({ encoding: encoding ?? "utf8" })) {
+        if (type === "stdout" || type === "stderr") await onOutput(type, data as never, process);
       }
     }
-    code = knownExitCode(await process.waitForExit());
+    if (onExit) await onExit(knownExitCode(await process.waitForExit()));
   } catch (error) {
-    if (onError) return onError(error as Error, process);
-  }
-  try {
-    onExit?.(code);
-  } catch (error) {
-    if (!onError) throw error;
-    onError(error as Error, process);
+    if (!onError || isClosing(client, error)) throw error;
+    await onError(error as Error, process);
   }
 }

@@ -19,7 +19,16 @@ import {
 } from "./process.js";
 import { begin, type ProcessOptions } from "./processes.js";
 import { Searches } from "./search.js";
-import type { CallOptions, Optional, Output, OutputEncoding, Schemas, ServiceEvent, WaitOptions } from "./types.js";
+import type {
+  CallOptions,
+  End,
+  Optional,
+  Output,
+  OutputEncoding,
+  Schemas,
+  ServiceEvent,
+  WaitOptions,
+} from "./types.js";
 
 export type ServiceInfo = Schemas["Service"];
 export type ServiceHealth = Schemas["ServiceHealthResponse"];
@@ -141,12 +150,16 @@ export class Service extends Process {
   /** Waits until the service has stopped or failed. Fails with PROCESS_READY_TIMEOUT after `timeout` milliseconds. */
   override async waitForExit(timeoutOrOptions: number | WaitOptions = {}): Promise<ProcessExit> {
     const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
-    await Deadline.run(options, `service ${this.id} has not ended`, async (signal) => {
-      for await (const event of this.streamOutput({ signal }))
-        if (event.type === "exit") this.exitCode = event.exitCode;
+    return Deadline.run(options, `service ${this.id} has not ended`, async (signal) => {
+      let end: End | undefined;
+      for await (const event of this.streamOutput({ signal })) {
+        if (event.type !== "exit") continue;
+        this.exitCode = event.exitCode;
+        end = event.end;
+      }
+      await this.getService({ signal });
+      return { exitCode: this.exitCode ?? -1, end, status: this.status };
     });
-    await this.getService();
-    return { exitCode: this.exitCode ?? -1, status: this.status };
   }
 
   #end<T>(verb: string, how: string | KillOptions): Promise<T> {

@@ -80,6 +80,7 @@ export interface ExecOptions<E extends OutputEncoding = "utf8"> extends BaseExec
   maxOutputBytes?: number | undefined;
   /** Receive output while the command runs. Implied by `onOutput`. */
   stream?: boolean | undefined;
+  /** A promise that a function returns is awaited. If a function fails, the call does, and its command is ended. */
   onOutput?: ((stream: OutputStream, data: Output<E>) => void) | undefined;
   onComplete?: ((result: ExecResult<Output<E>>) => void) | undefined;
   onError?: ((error: Error) => void) | undefined;

@@ -268,14 +268,19 @@ test.each(["awaited", "streamed"])("exec, %s: an abort right after the call star
   }
 });
 
-test.each([false, true])("a callback that throws ends the command (with a signal: %s)", async (hasSignal) => {
+test.each([
+  [false, "throws"],
+  [true, "throws"],
+  [true, "rejects"],
+] as const)("a callback that fails ends the command (with a signal: %s, it %s)", async (hasSignal, how) => {
   const sandbox = server.sandbox();
   const executionId = `x-${unique()}`;
   const failure = new Error("the callback failed");
   const errors: Error[] = [];
-  const onOutput = () => {
+  const fail = () => {
     throw failure;
   };
+  const onOutput = how === "throws" ? fail : async () => fail();
   const signal = hasSignal ? new AbortController().signal : undefined;
   const options = { executionId, signal, onOutput, onError: (error: Error) => errors.push(error) };
   await expect(sandbox.exec("echo ready; sleep 600", options)).rejects.toBe(failure);

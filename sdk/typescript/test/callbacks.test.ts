@@ -14,6 +14,25 @@ const failure = new Error("the callback failed");
 const fail = () => {
   throw failure;
 };
+const failLater = async () => fail();
+
+/** Runs a test with the errors that are reported, because no call can reject. None may be an unhandled rejection. */
+async function withReports(run: (reports: unknown[]) => Promise<void>): Promise<void> {
+  const unhandled: unknown[] = [];
+  const onUnhandled = (error: unknown) => unhandled.push(error);
+  process.on("unhandledRejection", onUnhandled);
+  const reports: unknown[] = [];
+  const report = vi.spyOn(console, "error").mockImplementation((_text, error) => void reports.push(error));
+  try {
+    await run(reports);
+    // Unhandled rejections are events of their own.
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(unhandled).toEqual([]);
+  } finally {
+    process.off("unhandledRejection", onUnhandled);
+    report.mockRestore();
+  }
+}
 
 test.each(["startProcess", "startService"] as const)(
   "%s: an onStart that throws ends what was started",
@@ -36,24 +55,70 @@ test.each(["startProcess", "startService"] as const)(
   },
 );
 
-test("a listener or an onExit that throws is reported, and is no unhandled rejection", async () => {
-  const sandbox = server.sandbox();
-  const unhandled: unknown[] = [];
-  const onUnhandled = (error: unknown) => unhandled.push(error);
-  process.on("unhandledRejection", onUnhandled);
-  const report = vi.spyOn(console, "error").mockImplementation(() => undefined);
-  try {
-    const started = await sandbox.startProcess("true", { onExit: fail });
-    started.onExit(fail);
-    await until(() => report.mock.calls.length === 2, "both are reported");
-    for (const call of report.mock.calls) expect(call[1]).toBe(failure);
-    // Unhandled rejections are events of their own.
+test("a listener or an onExit that fails is reported, and is no unhandled rejection", () =>
+  withReports(async (reports) => {
+    const sandbox = server.sandbox();
+    for (const onExit of [fail, failLater]) {
+      const started = await sandbox.startProcess("true", { onExit });
+      started.onExit(onExit);
+    }
+    await until(() => reports.length === 4, "all are reported");
+    expect(new Set(reports)).toEqual(new Set([failure]));
+  }));
+
+test.each([
+  ["throws", fail],
+  ["rejects", failLater],
+])("an onOutput that %s is reported, and no exit while the process runs", (_how, onOutput) =>
+  withReports(async (reports) => {
+    const exits: unknown[] = [];
+    const errors: unknown[] = [];
+    const onExit = (exitCode: number | null) => void exits.push(exitCode);
+    const onError = (error: Error) => void errors.push(error);
+    const command = "echo ready; sleep 600";
+    await using one = await server.sandbox().startProcess(command, { onOutput, onExit });
+    await using two = await server.sandbox().startProcess(command, { onOutput, onExit, onError });
+    await until(() => reports.length + errors.length === 2, "both are reported");
+    expect([reports, errors, exits]).toEqual([[failure], [failure], []]);
+    expect([await one.getStatus(), await two.getStatus()]).toEqual(["running", "running"]);
+  }),
+);
+
+test("closing a sandbox ends its callbacks", () =>
+  withReports(async (reports) => {
+    const sandbox = server.sandbox();
+    const called: unknown[] = [];
+    const note = (value: unknown) => void called.push(value);
+    let output = 0;
+    const onOutput = () => void output++;
+    const command = "echo ready; sleep 600";
+    const ids: string[] = [];
+    for (const more of [{}, { onError: note }]) {
+      const started = await sandbox.startProcess(command, { onOutput, onExit: note, ...more });
+      started.onExit(note);
+      ids.push(started.id);
+    }
+    await until(() => output === 2, "both are followed");
+    await sandbox.close();
+    await until(() => sandbox.client.slots.used === 0, "the connections are free");
     await new Promise((resolve) => setTimeout(resolve));
-    expect(unhandled).toEqual([]);
-  } finally {
-    process.off("unhandledRejection", onUnhandled);
-    report.mockRestore();
-  }
+    expect([called, reports]).toEqual([[], []]);
+    for (const id of ids) await server.sandbox().killProcess(id);
+  }));
+
+test("the exit code of a service whose execution is lost is unknown", async () => {
+  const sandbox = server.sandbox();
+  let onExit: (exitCode: number | null) => void = () => undefined;
+  const exited = new Promise<number | null>((resolve) => {
+    onExit = resolve;
+  });
+  // The end of its supervisor ends the process.
+  const command = "until [ -e lose-it ]; do sleep 0.05; done; kill -9 $PPID; sleep 600";
+  await using service = await sandbox.startService(command, { onExit });
+  const waiting = service.waitForExit();
+  await sandbox.writeFile("lose-it", "");
+  expect((await waiting).end?.reason).toBe("lost");
+  expect(await exited).toBeNull();
 });
 
 test("startService takes the options of startProcess", async () => {
