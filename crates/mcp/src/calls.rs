@@ -43,6 +43,26 @@ struct State {
     stream: Option<String>,
     /// How many connections read it. A client may resume before the loss of the first one is noticed.
     readers: usize,
+    /// How many connections have read it. A resume changes it, so an earlier loss does not end a later window.
+    watches: u64,
+}
+
+impl State {
+    fn joined(&mut self) {
+        self.readers += 1;
+        self.watches += 1;
+    }
+
+    /// The number of connections so far, if the last reader has left.
+    fn left(&mut self) -> Option<u64> {
+        self.readers -= 1;
+        (self.readers == 0).then_some(self.watches)
+    }
+
+    /// Whether no connection has read it since there were so many.
+    fn is_abandoned_since(&self, watches: u64) -> bool {
+        self.readers == 0 && self.watches == watches
+    }
 }
 
 impl Calls {
@@ -60,7 +80,7 @@ impl Calls {
     /// Another stream of a call.
     pub(crate) fn watch_again<S>(&self, call: Option<Arc<Call>>, stream: S) -> Watched<S> {
         if let Some(call) = &call {
-            call.state().readers += 1;
+            call.state().joined();
         }
         Watched { stream: Box::pin(stream), call, calls: self.clone() }
     }
@@ -94,13 +114,24 @@ impl Calls {
         }
     }
 
+    /// A connection no longer reads a call that has no response. If it was the last one, the call is cancelled later.
+    fn leave(&self, call: Arc<Call>) {
+        let left = call.state().left();
+        // Without a runtime the server is ending, and its calls with it.
+        if let Some(watches) = left
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(self.clone().abandon(call, watches));
+        }
+    }
+
     /// Cancels a call unless its stream is resumed in time.
-    async fn abandon(self, call: Arc<Call>) {
+    async fn abandon(self, call: Arc<Call>, watches: u64) {
         tokio::select! {
             () = self.0.stop.cancelled() => return,
             () = tokio::time::sleep(CALL_RESUME_WINDOW) => (),
         }
-        if call.state().readers > 0 {
+        if !call.state().is_abandoned_since(watches) {
             return;
         }
         self.forget(&call);
@@ -127,7 +158,7 @@ fn stream_of(event_id: &str) -> Option<String> {
 /// The stream of a call. If it is dropped before the response, the client has disconnected.
 pub(crate) struct Watched<S> {
     stream: Pin<Box<S>>,
-    /// `None` after the response.
+    /// `None` after the response, or after the end of the stream.
     call: Option<Arc<Call>>,
     calls: Calls,
 }
@@ -138,18 +169,21 @@ impl<S: Stream<Item = ServerSseMessage>> Stream for Watched<S> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
         let polled = self.stream.as_mut().poll_next(cx);
         let Some(call) = self.call.clone() else { return polled };
-        let is_over = match &polled {
-            Poll::Pending => false,
-            Poll::Ready(None) => true,
+        match &polled {
+            Poll::Pending => (),
+            // Not the end of the call: a resume on another connection ends the stream of this one.
+            Poll::Ready(None) => {
+                self.call = None;
+                self.calls.leave(call);
+            }
             Poll::Ready(Some(event)) => {
                 self.calls.learn(&call, event.event_id.as_ref());
                 let message = event.message.as_deref();
-                matches!(message, Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)))
+                if matches!(message, Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))) {
+                    self.calls.forget(&call);
+                    self.call = None;
+                }
             }
-        };
-        if is_over {
-            self.calls.forget(&call);
-            self.call = None;
         }
         polled
     }
@@ -157,15 +191,37 @@ impl<S: Stream<Item = ServerSseMessage>> Stream for Watched<S> {
 
 impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
-        let Some(call) = self.call.take() else { return };
-        let is_unread = {
-            let mut state = call.state();
-            state.readers -= 1;
-            state.readers == 0
-        };
-        // Without a runtime the server is ending, and its calls with it.
-        if is_unread && let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(self.calls.clone().abandon(call));
+        if let Some(call) = self.call.take() {
+            self.calls.leave(call);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The window of a second loss does not end with the window of the first one.
+    #[test]
+    fn a_resumed_call_has_a_new_window() {
+        let mut state = State::default();
+        state.joined();
+        let first = state.left().unwrap();
+        assert!(state.is_abandoned_since(first));
+        state.joined();
+        assert!(!state.is_abandoned_since(first));
+        let second = state.left().unwrap();
+        assert!(!state.is_abandoned_since(first));
+        assert!(state.is_abandoned_since(second));
+    }
+
+    /// A client may resume before the loss of its first connection is noticed.
+    #[test]
+    fn a_call_is_abandoned_after_its_last_reader() {
+        let mut state = State::default();
+        state.joined();
+        state.joined();
+        assert_eq!(state.left(), None);
+        assert!(state.left().is_some());
     }
 }

@@ -490,28 +490,58 @@ fn begin(server: &TestServer, headers: &str, id: u32, command: &str) -> (TcpStre
     (stream, event.unwrap())
 }
 
+/// Begins a session of `/mcp`; returns the headers of its requests.
+fn session(server: &TestServer) -> String {
+    let token = format!("authorization: Bearer {}\r\n", server.token());
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let initialized = post(server, &token, &initialize);
+    let session = initialized.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let headers = format!("{token}mcp-session-id: {session}\r\nmcp-protocol-version: 2025-06-18\r\n");
+    post(server, &headers, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    headers
+}
+
+/// Resumes the stream of a call after an event.
+fn resume(server: &TestServer, headers: &str, event: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    write!(
+        stream,
+        "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n{headers}last-event-id: {event}\r\n\r\n"
+    )
+    .unwrap();
+    stream
+}
+
+/// The network of a client fails without a word, it resumes on a new connection, and vanishes.
+#[test]
+fn a_vanished_client_that_has_resumed_ends_its_command() {
+    let server = TestServer::new();
+    let headers = session(&server);
+    let pid = server.file("pid");
+    let command = format!("echo $$ > {}.tmp; mv {0}.tmp {0}; sleep 300; echo", pid.display());
+    let (half_open, event) = begin(&server, &headers, 2, &command);
+    let pid = eventually("it runs", || std::fs::read_to_string(&pid).ok());
+    let mut resumed = resume(&server, &headers, &event);
+    let mut beginning = [0; 12];
+    resumed.read_exact(&mut beginning).unwrap();
+    assert_eq!(&beginning, b"HTTP/1.1 200");
+    drop(resumed);
+    eventually("it is killed", || (!is_alive(pid.trim())).then_some(()));
+    drop(half_open);
+}
+
 /// A client with a session that vanishes ends its command, as one without a session does. One that resumes does not.
 #[test]
 fn a_vanished_client_of_a_session_ends_its_command() {
     let server = TestServer::new();
-    let token = format!("authorization: Bearer {}\r\n", server.token());
-    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
-    let initialized = post(&server, &token, &initialize);
-    let session = initialized.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
-    let headers = format!("{token}mcp-session-id: {session}\r\nmcp-protocol-version: 2025-06-18\r\n");
-    post(&server, &headers, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let headers = session(&server);
     let (gate, pid) = (server.file("gate"), server.file("pid"));
     let waits = format!("until [ -e {} ]; do sleep 0.01; done; echo resumed", gate.display());
     let (resumed, event) = begin(&server, &headers, 2, &waits);
     drop(resumed);
-    let mut resumed = TcpStream::connect(server.address()).unwrap();
-    resumed.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
-    write!(
-        resumed,
-        "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n{headers}last-event-id: {event}\r\n\r\n"
-    )
-    .unwrap();
+    let resumed = resume(&server, &headers, &event);
     let command = format!("echo $$ > {}.tmp; mv {0}.tmp {0}; sleep 300; echo", pid.display());
     let (vanishes, _) = begin(&server, &headers, 3, &command);
     let pid = eventually("it runs", || std::fs::read_to_string(&pid).ok());
