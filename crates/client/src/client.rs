@@ -11,10 +11,10 @@ use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url};
 use sandcrab_api::{ErrorBody, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::connections::{Answer, MAX_CONNECTIONS, Turns, Urgency};
-use crate::error::innermost;
+use crate::error::{Cause, GatewayAnswer, innermost};
 use crate::retry::{RESUME_WINDOW, Retry};
 use crate::{Address, ClientError};
 
@@ -180,47 +180,112 @@ impl Client {
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
-        if self.repeats_reads { self.ask_until_answered(request).await } else { self.ask(request).await }
-    }
-
-    /// Sends a request that has the same effect twice, again after a lost connection.
-    pub(crate) async fn ask_until_answered<T: DeserializeOwned>(
-        &self,
-        request: RequestBuilder,
-    ) -> Result<T, ClientError> {
+        if !self.repeats_reads {
+            return self.ask(request).await;
+        }
         let mut retry = self.retry();
         loop {
-            let attempt = request.try_clone();
-            let attempt = attempt.ok_or_else(|| self.invalid_response("the request cannot be repeated"))?;
-            let begun = Instant::now();
-            match self.ask(attempt).await {
-                Err(error) if self.may_repeat(&error) => retry.attempt_failed(begun, error)?,
+            match self.ask(self.repeated(&request)?).await {
+                // However long the attempt took: a read does not wait for anything.
+                Err(error) if self.may_repeat_read(&error) => retry.failed(error)?,
                 result => return result,
             }
             retry.pause().await;
         }
     }
 
-    /// Whether the same request may succeed a moment later, because the server is restarting or busy.
+    /// Sends a start, which has the same effect twice, again after a lost connection. The answer may come when a command has
+    /// ended.
+    pub(crate) async fn ask_until_answered<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let mut retry = self.retry();
+        loop {
+            let begun = Instant::now();
+            match self.ask(self.repeated(&request)?).await {
+                Err(error) if self.may_repeat(&error) => self.wait_again(&mut retry, begun, error).await?,
+                result => return result,
+            }
+        }
+    }
+
+    /// A copy of a request.
+    pub(crate) fn repeated(&self, request: &RequestBuilder) -> Result<RequestBuilder, ClientError> {
+        request.try_clone().ok_or_else(|| self.invalid_response("the request cannot be repeated"))
+    }
+
+    /// Whether the same request may succeed a moment later, because the server is restarting.
     pub(crate) fn may_repeat(&self, error: &ClientError) -> bool {
         match error {
             ClientError::Unreachable { .. } => self.inner.was_reached.load(Ordering::Relaxed),
             ClientError::ConnectionLost { .. } => true,
-            // A person at a command line is told at once.
-            error if error.code() == Some(ErrorCode::LimitExceeded) => self.repeats_reads,
             error => error.code() == Some(ErrorCode::ShuttingDown),
         }
     }
 
-    /// Whether a wait goes on after a failure. It also outlasts a limit of the server, because it is not urgent.
-    pub(crate) fn wait_again(
+    /// The same for a request that changes nothing. It also outlasts a limit of the server. A start does not, because its
+    /// caller may have something to end. A person at a command line is told at once.
+    pub(crate) fn may_repeat_read(&self, error: &ClientError) -> bool {
+        let is_limit = error.code() == Some(ErrorCode::LimitExceeded);
+        (is_limit && self.repeats_reads) || self.may_repeat(error)
+    }
+
+    /// Pauses a wait after a failed attempt, or returns its failure. It also outlasts a limit of the server, because it is
+    /// not urgent.
+    pub(crate) async fn wait_again(
         &self,
         retry: &mut Retry,
         begun: Instant,
         error: ClientError,
     ) -> Result<(), ClientError> {
-        let is_new = matches!(error, ClientError::Unreachable { .. }) && !self.may_repeat(&error);
-        if is_new { Err(error) } else { retry.attempt_failed(begun, error) }
+        if matches!(error, ClientError::Unreachable { .. }) && !self.may_repeat(&error) {
+            return Err(error);
+        }
+        // A proxy gives the same answer for a server that is away as for one that has nothing to answer yet.
+        let is_cut = error.is_of_gateway() && retry.is_long(begun) && self.is_reachable().await;
+        if is_cut {
+            retry.works();
+        }
+        retry.attempt_failed(begun, error)?;
+        retry.pause().await;
+        if is_cut {
+            retry.works();
+        }
+        Ok(())
+    }
+
+    /// Sends the request of a wait, which depends on the time left, until the server has answered. After `timeout` no
+    /// attempt follows a failed one. A time that the clock cannot express is no limit.
+    pub(crate) async fn wait_until<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        timeout: Option<Duration>,
+        request: impl Fn(Option<Duration>) -> Result<RequestBuilder, ClientError>,
+    ) -> Result<T, ClientError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut retry = self.retry();
+        loop {
+            let begun = Instant::now();
+            let left = deadline.map(|at| at.saturating_duration_since(begun));
+            let error = match self.ask(request(left)?).await {
+                Err(error) => error,
+                answer => return answer,
+            };
+            let again = self.wait_again(&mut retry, begun, error);
+            match (deadline, timeout) {
+                (Some(deadline), Some(timeout)) => timeout_at(deadline, again)
+                    .await
+                    .unwrap_or_else(|_| Err(ClientError::too_late(what, timeout)))?,
+                _ => again.await?,
+            }
+        }
+    }
+
+    async fn is_reachable(&self) -> bool {
+        let Ok(request) = self.request(Method::GET, &["api", "ping"]) else { return false };
+        let answer = self.ask_urgent::<serde::de::IgnoredAny>(request.timeout(CONNECT_TIMEOUT));
+        answer.await.is_ok()
     }
 
     /// Retries for the time that the server may be unreachable.
@@ -294,9 +359,7 @@ impl Client {
         Err(match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => ClientError::Api(Box::new(body)),
             // A proxy in front of the server has no connection to it, or no answer in time.
-            Err(_) if GATEWAY_STATUSES.contains(&status) => {
-                self.connection_lost(&format!("a proxy answered with status {status}"))
-            }
+            Err(_) if GATEWAY_STATUSES.contains(&status) => self.lost(GatewayAnswer(status)),
             Err(_) => {
                 let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS).collect();
                 self.invalid_response(format!("status {status}, {text:?}"))
@@ -334,7 +397,11 @@ impl Client {
 
     /// A connection that ended before the response was complete.
     pub(crate) fn connection_lost(&self, why: &str) -> ClientError {
-        ClientError::ConnectionLost { address: self.inner.address.to_string(), source: why.into() }
+        self.lost(why)
+    }
+
+    fn lost(&self, source: impl Into<Cause>) -> ClientError {
+        ClientError::ConnectionLost { address: self.inner.address.to_string(), source: source.into() }
     }
 }
 

@@ -1,11 +1,18 @@
 //! [`ClientError`]: why a call failed.
 
+use std::time::Duration;
+
 use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::{ErrorBody, ErrorCode, Timestamp};
 
 use crate::AddressError;
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The cause of a lost connection: a proxy has answered in place of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("a proxy answered with status {0}")]
+pub(crate) struct GatewayAnswer(pub(crate) reqwest::StatusCode);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +98,16 @@ impl ClientError {
     /// An error that this client has found, with the code that the server would use.
     pub(crate) fn local(code: ErrorCode, message: String) -> Self {
         Self::Api(Box::new(body_without_response(code, message)))
+    }
+
+    /// The error of a wait that took too long.
+    pub(crate) fn too_late(what: &str, limit: Duration) -> Self {
+        Self::local(ErrorCode::WaitTimeout, format!("waited {} ms for {what}", limit.as_millis()))
+    }
+
+    /// Whether a proxy has answered in place of the server.
+    pub(crate) fn is_of_gateway(&self) -> bool {
+        matches!(self, Self::ConnectionLost { source, .. } if source.is::<GatewayAnswer>())
     }
 
     /// Whether the same request may succeed a moment later.

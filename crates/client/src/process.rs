@@ -103,7 +103,8 @@ pub(crate) fn checked(id: &str) -> Result<&str, ClientError> {
 }
 
 pub(crate) fn milliseconds(duration: Duration) -> String {
-    duration.as_millis().to_string()
+    // The server reads 64 bits.
+    duration.as_millis().min(u64::MAX.into()).to_string()
 }
 
 /// An enum value as in JSON.
@@ -189,19 +190,13 @@ impl Client {
     /// Waits for a process to end, also across a restart of the server. After `timeout` the error
     /// is [`sandcrab_api::ErrorCode::WaitTimeout`].
     pub async fn wait(&self, id: &str, timeout: Option<Duration>) -> Result<Process, ClientError> {
-        let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
-        let mut retry = self.retry();
-        loop {
-            let begun = tokio::time::Instant::now();
-            let left = deadline.map(|at| at.saturating_duration_since(begun));
-            let query = [("timeoutMs", left.map(milliseconds))];
-            let request = self.query(Method::GET, &["api", "process", checked(id)?, "wait"], &query)?;
-            match self.ask::<ProcessResponse>(request).await {
-                Ok(answer) => return Ok(answer.process),
-                Err(error) => self.wait_again(&mut retry, begun, error)?,
-            }
-            retry.pause().await;
-        }
+        let answer: ProcessResponse = self
+            .wait_until("the end of the process", timeout, |left| {
+                let query = [("timeoutMs", left.map(milliseconds))];
+                self.query(Method::GET, &["api", "process", checked(id)?, "wait"], &query)
+            })
+            .await?;
+        Ok(answer.process)
     }
 
     /// The output of a process so far.

@@ -56,13 +56,19 @@ impl Retry {
     }
 
     /// The same for an attempt that began at a time. If the server has kept it open for long, it was reachable until now: a
-    /// proxy that cuts a wait every minute never makes it fail.
+    /// proxy that cuts a wait every minute never makes it fail. A proxy that answers by itself may have had no connection to
+    /// the server for all that time.
     pub(crate) fn attempt_failed(&mut self, begun: Instant, error: ClientError) -> Result<(), ClientError> {
-        let was_held = begun.elapsed() >= self.window.min(RESUME_WINDOW);
-        if was_held && !matches!(error, ClientError::Unreachable { .. }) {
+        let was_connected = !matches!(error, ClientError::Unreachable { .. }) && !error.is_of_gateway();
+        if was_connected && self.is_long(begun) {
             self.works();
         }
         self.failed(error)
+    }
+
+    /// Whether an attempt that began at a time took so long that it may have waited for the server.
+    pub(crate) fn is_long(&self, begun: Instant) -> bool {
+        begun.elapsed() >= self.window.min(RESUME_WINDOW)
     }
 
     /// Records a success.
@@ -80,7 +86,10 @@ impl Retry {
 
 #[cfg(test)]
 mod tests {
+    use reqwest::StatusCode;
+
     use super::*;
+    use crate::error::GatewayAnswer;
 
     fn lost() -> ClientError {
         ClientError::ConnectionLost { address: String::new(), source: "cut".into() }
@@ -108,12 +117,19 @@ mod tests {
         }
     }
 
-    /// A connection attempt that times out was not held by a server.
+    /// A connection attempt that times out was not held by a server, and neither was a request that a proxy answered.
     #[test]
     fn attempts_that_get_nowhere_count() {
-        let mut retry = Retry::new(WINDOW);
-        retry.failed(lost()).unwrap();
-        assert!(retry.attempt_failed(long_attempt(), refused()).is_err());
+        let answered = |status| ClientError::ConnectionLost {
+            address: String::new(),
+            source: GatewayAnswer(status).into(),
+        };
+        let gateway = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+        for error in gateway.map(answered).into_iter().chain([refused()]) {
+            let mut retry = Retry::new(WINDOW);
+            retry.failed(lost()).unwrap();
+            assert!(retry.attempt_failed(long_attempt(), error).is_err());
+        }
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub trait StreamEvent: DeserializeOwned {
     const TYPES: &[&str];
     /// Whether a stream continues on another connection. If not, a lost connection is an error.
     const RESUMES: bool = true;
+    /// Whether the stream starts what it reports. If so, a limit of the server is an error at once.
+    const STARTS: bool = false;
 
     /// Whether it is the first event of a stream. It is skipped after a resume.
     fn is_opening(&self) -> bool;
@@ -51,6 +53,7 @@ fn is_stop_error(error: &ErrorEvent) -> bool {
 
 impl StreamEvent for ExecuteEvent {
     const TYPES: &[&str] = &["start", "stdout", "stderr", "gap", "complete", "error"];
+    const STARTS: bool = true;
 
     fn is_opening(&self) -> bool {
         matches!(self, Self::Start(_))
@@ -243,10 +246,11 @@ impl<T: StreamEvent> Events<T> {
             begun: Instant::now(),
             kind: std::marker::PhantomData,
         };
+        let may_repeat = if T::STARTS { Client::may_repeat } else { Client::may_repeat_read };
         match events.connect().await {
             Ok(()) => (),
             // The request may have arrived, or the server is restarting.
-            Err(error) if T::RESUMES && events.client.may_repeat(&error) => events.retry.failed(error)?,
+            Err(error) if T::RESUMES && may_repeat(&events.client, &error) => events.retry.failed(error)?,
             Err(error) => return Err(error),
         }
         Ok(events)
@@ -294,9 +298,7 @@ impl<T: StreamEvent> Events<T> {
     async fn connect(&mut self) -> Result<(), ClientError> {
         self.retry.pause().await;
         self.begun = Instant::now();
-        let request = self.request.try_clone();
-        let mut request =
-            request.ok_or_else(|| self.client.invalid_response("the request cannot be repeated"))?;
+        let mut request = self.client.repeated(&self.request)?;
         if let Some(cursor) = &self.cursor {
             request = request.header(LAST_EVENT_ID, cursor);
         }

@@ -8,7 +8,6 @@ use sandcrab_api::port::{
 };
 use tokio::time::timeout;
 
-use super::process::too_late;
 use super::scope::Scope;
 use crate::{Client, ClientError, Events};
 
@@ -64,7 +63,7 @@ pub(super) async fn wait_for_port(
         None => wait.await,
         Some(limit) => {
             let what = format!("port {}", request.port);
-            timeout(limit, wait).await.unwrap_or_else(|_| Err(too_late(&what, limit)))
+            timeout(limit, wait).await.unwrap_or_else(|_| Err(ClientError::too_late(&what, limit)))
         }
     }
 }

@@ -158,7 +158,9 @@ impl Process {
         let search = find_line(&self.client, self.id(), accepts);
         match limit {
             None => search.await,
-            Some(limit) => timeout(limit, search).await.unwrap_or_else(|_| Err(too_late("the line", limit))),
+            Some(limit) => {
+                timeout(limit, search).await.unwrap_or_else(|_| Err(ClientError::too_late("the line", limit)))
+            }
         }
     }
 
@@ -178,11 +180,6 @@ impl Process {
     pub async fn wait_for_exit(&self, limit: Option<Duration>) -> Result<ProcessInfo, ClientError> {
         self.client.wait(self.id(), limit).await
     }
-}
-
-/// The error of a wait that took too long.
-pub(super) fn too_late(what: &str, limit: Duration) -> ClientError {
-    ClientError::local(ErrorCode::WaitTimeout, format!("waited {} ms for {what}", limit.as_millis()))
 }
 
 async fn find_line(

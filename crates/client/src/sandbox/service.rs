@@ -7,7 +7,7 @@ use sandcrab_api::process::ProcessLogs;
 use sandcrab_api::service::{Service as ServiceInfo, ServiceEvent, ServiceHealthResponse, ServiceStopped};
 use tokio::time::timeout;
 
-use super::process::{Process, too_late};
+use super::process::Process;
 use crate::{Client, ClientError, Events, FollowOptions, KillOptions, LogOptions};
 
 /// A process that the server restarts and checks. The object is an id: dropping it ends nothing.
@@ -81,9 +81,9 @@ impl Service {
         };
         match limit {
             None => end.await,
-            Some(limit) => {
-                timeout(limit, end).await.unwrap_or_else(|_| Err(too_late("the end of the service", limit)))
-            }
+            Some(limit) => timeout(limit, end)
+                .await
+                .unwrap_or_else(|_| Err(ClientError::too_late("the end of the service", limit))),
         }
     }
 

@@ -125,21 +125,13 @@ impl Client {
         request: &TerminalWaitRequest,
     ) -> Result<TerminalWaitResponse, ClientError> {
         let timeout = request.timeout_ms.map(Duration::from_millis);
-        let deadline = timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
-        let mut retry = self.retry();
-        let mut request = request.clone();
-        loop {
-            let begun = tokio::time::Instant::now();
-            if let Some(deadline) = deadline {
-                let left = deadline.saturating_duration_since(begun);
-                request.timeout_ms = Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-            }
-            match self.post(&["api", "terminal", checked_terminal(id)?, "wait"], &request).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => self.wait_again(&mut retry, begun, error)?,
-            }
-            retry.pause().await;
-        }
+        self.wait_until("the screen", timeout, |left| {
+            let timeout_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            let request = TerminalWaitRequest { timeout_ms, ..request.clone() };
+            let path = ["api", "terminal", checked_terminal(id)?, "wait"];
+            Ok(self.request(Method::POST, &path)?.json(&request))
+        })
+        .await
     }
 
     /// The recording of a terminal as asciicast, version 2: what its journal still has.

@@ -7,7 +7,7 @@ use sandcrab_client::api::session::SessionRequest;
 use sandcrab_client::{Command, Sandbox};
 use tokio::task::JoinSet;
 
-use super::proxies::{Fault, faulty_proxy};
+use super::proxies::{Fault, Proxy, faulty_proxy};
 use super::sandbox;
 use crate::resume::cutting_proxy;
 use crate::support::TestServer;
@@ -112,9 +112,9 @@ async fn exec_returns_its_result_after_a_server_kill() {
 }
 
 /// A sandbox behind a fault of the first connection.
-async fn behind(server: &TestServer, fault: Fault) -> (Sandbox, JoinSet<()>) {
-    let (address, proxy) = faulty_proxy(server.address(), fault, 1).await;
-    (Sandbox::connect(&format!("http://{address}"), Some(server.token())).unwrap(), proxy)
+async fn behind(server: &TestServer, fault: Fault) -> (Sandbox, Proxy) {
+    let proxy = faulty_proxy(server.address(), fault, 1).await;
+    (proxy.sandbox(server), proxy)
 }
 
 /// Starts a call, and drops it when a condition is true.
@@ -148,12 +148,11 @@ async fn stream_that_is_dropped_before_its_answer_ends_its_command() {
 async fn stream_that_is_dropped_before_its_start_ends_its_command() {
     let server = TestServer::new();
     let sandbox = sandbox(&server);
-    let (behind, _proxy) = behind(&server, Fault::LateRequest).await;
-    let sent = tokio::time::timeout(
-        Duration::from_millis(200),
-        behind.exec_stream(Command::new("sleep 600").id("x")),
-    );
-    assert!(sent.await.is_err());
+    let (behind, proxy) = behind(&server, Fault::LateRequest).await;
+    tokio::select! {
+        _ = behind.exec_stream(Command::new("sleep 600").id("x")) => panic!("the call has returned"),
+        () = proxy.seen.request.notified() => (),
+    }
     while sandbox.process("x").await.unwrap().is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sandcrab_client::api::ErrorCode;
-use sandcrab_client::api::terminal::TerminalRequest;
+use sandcrab_client::api::terminal::{TerminalRequest, TerminalWaitRequest};
 use sandcrab_client::{Client, ClientError, Command, Sandbox};
 use tokio::task::JoinSet;
 
-use super::proxies::{Fault, faulty_proxy};
+use super::proxies::{Fault, Proxy, faulty_proxy, slow_gateway};
 use super::sandbox;
 use crate::resume::cutting_proxy;
 use crate::support::TestServer;
@@ -74,10 +74,9 @@ async fn other_calls_are_not_repeated() {
 }
 
 /// A sandbox behind a proxy that answers the first requests itself.
-async fn behind_answers(server: &TestServer, response: &str, count: usize) -> (Sandbox, JoinSet<()>) {
-    let fault = Fault::Answers(response.to_owned());
-    let (address, proxy) = faulty_proxy(server.address(), fault, count).await;
-    (Sandbox::connect(&format!("http://{address}"), Some(server.token())).unwrap(), proxy)
+async fn behind_answers(server: &TestServer, response: &str, count: usize) -> (Sandbox, Proxy) {
+    let proxy = faulty_proxy(server.address(), Fault::Answers(response.to_owned()), count).await;
+    (proxy.sandbox(server), proxy)
 }
 
 /// A reverse proxy in front of a server that restarts, or that takes longer than the timeout of the proxy.
@@ -110,7 +109,69 @@ async fn answers_of_a_proxy_are_lost_connections() {
     }
 }
 
-/// A busy server says when to ask again. A client for the command line tells its user instead.
+/// How long a server may be away, and a gateway that needs longer to notice it.
+const WINDOW: Duration = Duration::from_millis(100);
+const GATEWAY_TIMEOUT: Duration = Duration::from_millis(150);
+
+/// Every attempt takes longer than the server may be away.
+#[tokio::test]
+async fn a_slow_gateway_without_a_server_is_an_error() {
+    let server = TestServer::new();
+    let process = sandbox(&server).start_process("sleep 600").await.unwrap();
+    for status in ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"] {
+        let gateway = slow_gateway(server.address(), status, GATEWAY_TIMEOUT, "/", usize::MAX).await;
+        let sandbox = gateway.sandbox(&server).with_reconnect_timeout(WINDOW);
+        let calls = async {
+            let errors = [
+                sandbox.ping().await.map(drop),
+                sandbox.exec("true").await.map(drop),
+                sandbox.client().wait(process.id(), None).await.map(drop),
+                match sandbox.exec_stream("true").await {
+                    Ok(mut events) => events.next().await.map(drop),
+                    Err(error) => Err(error),
+                },
+            ];
+            for error in errors {
+                assert!(matches!(error, Err(ClientError::ConnectionLost { .. })), "{error:?}");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), calls).await.expect("the calls give up");
+    }
+}
+
+/// The server has nothing to answer yet, and is there.
+#[tokio::test]
+async fn a_wait_outlasts_the_timeout_of_a_gateway() {
+    let server = TestServer::new();
+    let process = sandbox(&server).start_process("exit 7").await.unwrap();
+    let status = "504 Gateway Timeout";
+    let gateway = slow_gateway(server.address(), status, GATEWAY_TIMEOUT, "/wait", 3).await;
+    let behind = gateway.sandbox(&server).with_reconnect_timeout(WINDOW);
+    assert_eq!(behind.client().wait(process.id(), None).await.unwrap().exit_code, Some(7));
+}
+
+/// The server is away for the rest of the wait, and could be so for longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_end_at_their_deadline() {
+    let mut server = TestServer::new();
+    let sandbox = sandbox(&server);
+    let process = sandbox.start_process("exit 7").await.unwrap();
+    let terminal = sandbox.terminal("sleep 600").await.unwrap();
+    assert_eq!(process.wait_for_exit(Some(Duration::MAX)).await.unwrap().exit_code, Some(7));
+    server.kill();
+    let patient = sandbox.with_reconnect_timeout(Duration::MAX);
+    let limit = Some(Duration::from_millis(50));
+    let waits = async {
+        let waited = patient.client().wait(process.id(), limit).await;
+        assert_eq!(waited.unwrap_err().code(), Some(ErrorCode::WaitTimeout));
+        let request = TerminalWaitRequest { timeout_ms: Some(50), ..TerminalWaitRequest::from("never") };
+        let waited = patient.client().wait_for_screen(terminal.id(), &request).await;
+        assert_eq!(waited.unwrap_err().code(), Some(ErrorCode::WaitTimeout));
+    };
+    tokio::time::timeout(Duration::from_secs(60), waits).await.expect("the waits end");
+}
+
+/// A busy server says when to ask again. A client for the command line tells its user instead, and so does a start.
 #[tokio::test]
 async fn reads_wait_for_a_busy_server() {
     let server = TestServer::new();
@@ -124,6 +185,15 @@ async fn reads_wait_for_a_busy_server() {
     let (sandbox, _proxy) = behind_answers(&server, &response, 1).await;
     let client = Client::connect(&sandbox.client().address().to_string(), Some(server.token())).unwrap();
     assert_eq!(client.ping().await.unwrap_err().code(), Some(ErrorCode::LimitExceeded));
+    let (sandbox, _proxy) = behind_answers(&server, &response, usize::MAX).await;
+    let refused = [
+        sandbox.exec("true").await.map(drop),
+        sandbox.start_process("true").await.map(drop),
+        sandbox.exec_stream("true").await.map(drop),
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::LimitExceeded));
+    }
 }
 
 #[tokio::test]
