@@ -288,6 +288,11 @@ impl Client {
         answer.await.is_ok()
     }
 
+    #[cfg(test)]
+    pub(crate) fn was_reached(&self) {
+        self.inner.was_reached.store(true, Ordering::Relaxed);
+    }
+
     /// Retries for the time that the server may be unreachable.
     pub(crate) fn retry(&self) -> Retry {
         Retry::new(self.reconnect_timeout)

@@ -256,6 +256,11 @@ impl<T: StreamEvent> Events<T> {
         Ok(events)
     }
 
+    /// Whether the server has accepted the request, and the connection still exists.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.response.is_some()
+    }
+
     /// The cursor after the last event that [`Events::next`] returned. A later stream can start from it.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()

@@ -185,7 +185,8 @@ impl Command {
     ///
     /// - `exec` asks the server to end the command when the connection ends (`onDisconnect`), so it also ends if this program
     ///   dies, or if the connection is lost while the server runs. The request is repeated after a lost connection, and finds
-    ///   the same command: its result says how it ended. With `false` it is not ended.
+    ///   the same command: its result says how it ended. With `false` it is not ended. Dropping the future also sends a
+    ///   request, in case there is no connection, unless the command has an id.
     /// - `exec_stream` survives lost connections in both cases. Dropping its stream sends a request from a task of the
     ///   runtime, and does not wait for it.
     #[must_use]

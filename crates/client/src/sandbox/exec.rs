@@ -17,8 +17,15 @@ impl Scope {
     /// Runs a command and waits for its end. A command that fails, or that a timeout ends, has a result, too. The command
     /// belongs to its caller: if this future is dropped, it ends ([`Command::kill_on_drop`]).
     pub async fn exec(&self, command: impl Into<Command>) -> Result<ExecResult, ClientError> {
-        let request = bound!(self, command.into().awaited() => CommandRequest);
-        self.client().execute_once(&request).await
+        let command = command.into();
+        let kills_on_drop = command.kills_on_drop;
+        let mut request = bound!(self, command.awaited() => CommandRequest);
+        // The server does not notice the drop while there is no connection. A chosen id may be that of another command.
+        let chosen = (kills_on_drop && given_id(&request).is_none()).then(|| new_id("x"));
+        request.execution_id = request.execution_id.or_else(|| chosen.clone());
+        let started = chosen.map(|id| Started::Execution { id, grace: grace(&request) });
+        let ending = Ending::new(self.client(), started);
+        ending.answered(self.client().execute_once(&request).await)
     }
 
     /// Runs a program with arguments, which no shell interprets, and waits for its end.
@@ -32,18 +39,25 @@ impl Scope {
 
     /// Runs a command and returns its output as it is written. The command is started once, and no output is lost or
     /// repeated, however often the connection is lost. If the stream is dropped before its end, the command ends
-    /// ([`Command::kill_on_drop`]).
+    /// ([`Command::kill_on_drop`]). A command with an id does not end if this future is dropped before it has returned.
     pub async fn exec_stream(&self, command: impl Into<Command>) -> Result<ExecStream, ClientError> {
         let Command { request, kills_on_drop } = command.into();
         let mut request = bound!(self, request => CommandRequest);
+        let given = given_id(&request).map(str::to_owned);
+        let is_given = given.is_some();
         // The id is needed before the first event, to end the command.
-        let id = request.execution_id.get_or_insert_with(|| new_id("x")).clone();
-        let grace = request.grace_ms.map(Duration::from_millis);
-        let command = kills_on_drop.then(|| Started::Execution { id: id.clone(), grace });
-        let mut ending = Ending::new(self.client(), command);
+        let id = given.unwrap_or_else(|| new_id("x"));
+        request.execution_id.get_or_insert_with(|| id.clone());
+        let started = kills_on_drop.then(|| Started::Execution { id: id.clone(), grace: grace(&request) });
+        let mut ending = Ending::new(self.client(), started);
+        if is_given {
+            ending = ending.unconfirmed();
+        }
         let opened = self.client().execute_stream(&request).await;
-        if opened.is_err() {
-            ending.note(&opened);
+        match &opened {
+            Ok(events) if events.is_connected() => ending.confirm(),
+            Ok(_) => (),
+            Err(_) => ending.note(&opened),
         }
         Ok(ExecStream { id, events: opened?, ending })
     }
@@ -56,6 +70,15 @@ impl Scope {
     ) -> Result<ExecStream, ClientError> {
         self.exec_stream(Command::program(program, args)).await
     }
+}
+
+/// The id that the caller has chosen.
+fn given_id(request: &CommandRequest) -> Option<&str> {
+    request.execution_id.as_deref().or(request.process_id.as_deref())
+}
+
+fn grace(request: &CommandRequest) -> Option<Duration> {
+    request.grace_ms.map(Duration::from_millis)
 }
 
 /// The output of a command as it is written. The last event is [`ExecuteEvent::Complete`].
@@ -95,7 +118,12 @@ impl ExecStream {
 
     /// The next event; `None` after the last. A command that cannot be started is an error. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<ExecuteEvent>, ClientError> {
-        match self.events.next().await? {
+        let event = self.events.next().await;
+        match &event {
+            Ok(_) => self.ending.confirm(),
+            Err(_) => self.ending.note(&event),
+        }
+        match event? {
             Some(ExecuteEvent::Error(error)) => {
                 self.ending.forget();
                 Err(ClientError::of_event(&error))

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use sandcrab_client::api::ErrorCode;
 use sandcrab_client::api::process::ProcessStatus;
 use sandcrab_client::api::session::SessionRequest;
-use sandcrab_client::{Command, Sandbox};
+use sandcrab_client::{Command, ProcessFilter, Sandbox};
 use tokio::task::JoinSet;
 
 use super::proxies::{Fault, Proxy, faulty_proxy};
@@ -13,21 +14,19 @@ use crate::resume::cutting_proxy;
 use crate::support::TestServer;
 
 /// Long enough for a busy machine.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts `exec` in a task, and waits until the command runs.
 async fn running(sandbox: &Sandbox, command: Command) -> JoinSet<()> {
     let mut calls = JoinSet::new();
     let caller = sandbox.clone();
     calls.spawn(async move { drop(caller.exec(command).await) });
-    while sandbox.process("x").await.unwrap().is_none() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the command runs", async || sandbox.process("x").await.unwrap().is_some()).await;
     calls
 }
 
 async fn status(sandbox: &Sandbox) -> ProcessStatus {
-    sandbox.process("x").await.unwrap().unwrap().wait_for_exit(PATIENCE).await.unwrap().status
+    sandbox.process("x").await.unwrap().unwrap().wait_for_exit(Some(PATIENCE)).await.unwrap().status
 }
 
 #[tokio::test]
@@ -101,14 +100,29 @@ async fn exec_returns_its_result_after_a_server_kill() {
     let command = Command::new(format!("until [ -e {} ]; do sleep 0.01; done; echo done", gate.display()));
     let caller = sandbox.clone();
     let running = tokio::spawn(async move { caller.exec(command.id("x")).await });
-    while sandbox.process("x").await.unwrap().is_none() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the command runs", async || sandbox.process("x").await.unwrap().is_some()).await;
     server.kill();
     server.start();
     std::fs::write(gate, "").unwrap();
     let result = running.await.unwrap().unwrap();
     assert_eq!(result.stdout, "done\n", "{result:?}");
+}
+
+/// The caller has left while there was no connection that the server could see ending.
+#[tokio::test(flavor = "multi_thread")]
+async fn exec_that_is_dropped_without_a_server_ends_its_command() {
+    let mut server = TestServer::new();
+    let sandbox = sandbox(&server);
+    let mut calls = JoinSet::new();
+    let caller = sandbox.clone();
+    calls.spawn(async move { drop(caller.exec("sleep 600").await) });
+    until("the command runs", async || execution(&sandbox).await.is_some()).await;
+    server.kill();
+    calls.shutdown().await;
+    server.start();
+    let id = execution(&sandbox).await.unwrap();
+    let end = sandbox.client().wait(&id, Some(PATIENCE)).await.unwrap();
+    assert_eq!(end.status, ProcessStatus::Killed);
 }
 
 /// A sandbox behind a fault of the first connection.
@@ -117,17 +131,29 @@ async fn behind(server: &TestServer, fault: Fault) -> (Sandbox, Proxy) {
     (proxy.sandbox(server), proxy)
 }
 
+/// The id of the only execution.
+async fn execution(sandbox: &Sandbox) -> Option<String> {
+    let all = ProcessFilter { all: true, ..ProcessFilter::default() };
+    Some(sandbox.client().processes(&all).await.unwrap().processes.first()?.id.clone())
+}
+
 /// Starts a call, and drops it when a condition is true.
-async fn dropped_when<T>(call: impl Future<Output = T>, condition: impl AsyncFn() -> bool) {
+async fn dropped_when<T>(call: impl Future<Output = T>, what: &str, condition: impl AsyncFn() -> bool) {
     tokio::select! {
         _ = call => panic!("the call has returned"),
-        () = until(condition) => (),
+        () = until(what, condition) => (),
     }
 }
 
-async fn until(condition: impl AsyncFn() -> bool) {
-    while !condition().await {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+/// Polls until a condition is true.
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let polled = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, polled).await.is_err() {
+        panic!("not within {PATIENCE:?}: {what}");
     }
 }
 
@@ -136,10 +162,12 @@ async fn stream_that_is_dropped_before_its_answer_ends_its_command() {
     let server = TestServer::new();
     let sandbox = sandbox(&server);
     let (behind, _proxy) = behind(&server, Fault::NoResponse).await;
-    let command = Command::new("trap '' TERM; while :; do sleep 0.1; done").id("x").grace(Duration::ZERO);
-    dropped_when(behind.exec_stream(command), async || sandbox.process("x").await.unwrap().is_some()).await;
+    let command = Command::new("trap '' TERM; while :; do sleep 0.1; done").grace(Duration::ZERO);
+    let runs = async || execution(&sandbox).await.is_some();
+    dropped_when(behind.exec_stream(command), "the command runs", runs).await;
     // Killed at once, with the grace period of the command.
-    let end = sandbox.process("x").await.unwrap().unwrap().wait_for_exit(PATIENCE).await.unwrap();
+    let id = execution(&sandbox).await.unwrap();
+    let end = sandbox.client().wait(&id, Some(PATIENCE)).await.unwrap();
     assert_eq!((end.status, end.exit_code), (ProcessStatus::Killed, Some(137)));
 }
 
@@ -150,13 +178,39 @@ async fn stream_that_is_dropped_before_its_start_ends_its_command() {
     let sandbox = sandbox(&server);
     let (behind, proxy) = behind(&server, Fault::LateRequest).await;
     tokio::select! {
-        _ = behind.exec_stream(Command::new("sleep 600").id("x")) => panic!("the call has returned"),
+        _ = behind.exec_stream("sleep 600") => panic!("the call has returned"),
         () = proxy.seen.request.notified() => (),
     }
-    while sandbox.process("x").await.unwrap().is_none() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    until("the command runs", async || execution(&sandbox).await.is_some()).await;
+    let id = execution(&sandbox).await.unwrap();
+    let end = sandbox.client().wait(&id, Some(PATIENCE)).await.unwrap();
+    assert_eq!(end.status, ProcessStatus::Killed);
+}
+
+/// The id is that of a command that another caller has started.
+#[tokio::test]
+async fn stream_does_not_end_the_command_of_another_caller() {
+    let server = TestServer::new();
+    let sandbox = sandbox(&server);
+    let gate = server.file("gate");
+    let command = format!("until [ -e {} ]; do sleep 0.01; done", gate.display());
+    let other = sandbox.start_process(Command::new(command).id("x")).await.unwrap();
+    // The refusal does not arrive.
+    let (caller, proxy) = behind(&server, Fault::NoResponse).await;
+    tokio::select! {
+        _ = caller.exec_stream(Command::new("true").id("x")) => panic!("the call has returned"),
+        () = proxy.seen.request.notified() => (),
     }
-    assert_eq!(status(&sandbox).await, ProcessStatus::Killed);
+    caller.ping().await.unwrap();
+    // The refusal arrives with the second attempt.
+    let lost = "HTTP/1.1 502 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned();
+    let (caller, _proxy) = behind(&server, Fault::Answers(lost)).await;
+    let mut events = caller.exec_stream(Command::new("true").id("x")).await.unwrap();
+    assert_eq!(events.next().await.unwrap_err().code(), Some(ErrorCode::ProcessAlreadyExists));
+    drop(events);
+    caller.ping().await.unwrap();
+    std::fs::write(gate, "").unwrap();
+    assert_eq!(other.wait_for_exit(Some(PATIENCE)).await.unwrap().status, ProcessStatus::Completed);
 }
 
 /// The caller does not know the id, so nobody else could end it.
@@ -166,24 +220,24 @@ async fn starts_that_are_dropped_before_their_answer_leave_nothing() {
     let sandbox = sandbox(&server);
     let sessions = async || !sandbox.list_sessions().await.unwrap().is_empty();
     let (caller, _proxy) = behind(&server, Fault::NoResponse).await;
-    dropped_when(caller.create_session(SessionRequest::default()), &sessions).await;
-    until(async || !sessions().await).await;
+    dropped_when(caller.create_session(SessionRequest::default()), "the session exists", &sessions).await;
+    until("the session is gone", async || !sessions().await).await;
     let processes = async || {
         let list = sandbox.list_processes().await.unwrap();
         list.iter().any(|process| process.initial_info().status == ProcessStatus::Running)
     };
     let (caller, _proxy) = behind(&server, Fault::NoResponse).await;
-    dropped_when(caller.start_process("sleep 600"), &processes).await;
-    until(async || !processes().await).await;
+    dropped_when(caller.start_process("sleep 600"), "the process exists", &processes).await;
+    until("the process is gone", async || !processes().await).await;
     let services = async || !sandbox.list_services().await.unwrap().is_empty();
     let (caller, _proxy) = behind(&server, Fault::NoResponse).await;
-    dropped_when(caller.start_service("sleep 600"), &services).await;
-    until(async || !services().await).await;
+    dropped_when(caller.start_service("sleep 600"), "the service exists", &services).await;
+    until("the service is gone", async || !services().await).await;
     let terminals = async || {
         let list = sandbox.list_terminals().await.unwrap();
         list.iter().any(|terminal| terminal.exit_code.is_none())
     };
     let (caller, _proxy) = behind(&server, Fault::NoResponse).await;
-    dropped_when(caller.terminal("sleep 600"), &terminals).await;
-    until(async || !terminals().await).await;
+    dropped_when(caller.terminal("sleep 600"), "the terminal exists", &terminals).await;
+    until("the terminal is gone", async || !terminals().await).await;
 }
