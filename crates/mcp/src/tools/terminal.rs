@@ -1,10 +1,10 @@
 //! Terminals: interactive programs.
 
-use sandcrab_client::ScreenOptions;
 use sandcrab_client::api::ErrorCode;
 use sandcrab_client::api::terminal::{
     ScreenResponse, TerminalInputRequest, TerminalRequest, TerminalStatus, TerminalWaitRequest,
 };
+use sandcrab_client::{ScreenOptions, Terminal};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -121,11 +121,29 @@ pub(crate) fn entries() -> Vec<Entry> {
 
 async fn open(call: Call, arguments: OpenArguments) -> Result<Answer, ToolError> {
     let OpenArguments { command, args, id, cwd, session_id, cols, rows } = arguments;
+    let has_id = id.is_some();
     let request =
         TerminalRequest { command, args, id, cwd, session_id, cols, rows, ..TerminalRequest::default() };
     let terminal = call.sandbox().terminal(request).await?;
+    let mut unknown = CloseOnDrop((!has_id).then(|| terminal.clone()));
     settle(&call, terminal.id()).await?;
-    show(&call, terminal.id(), None).await
+    let answer = show(&call, terminal.id(), None).await?;
+    unknown.0 = None;
+    Ok(answer)
+}
+
+/// Closes a terminal whose id the model does not know: the call was cancelled or has failed before its answer.
+struct CloseOnDrop(Option<Terminal>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        let Some(terminal) = self.0.take() else { return };
+        // Outside of a runtime no request can be sent.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // The call is over, so nothing can wait for the end or learn of a failure.
+            runtime.spawn(async move { drop(terminal.destroy().await) });
+        }
+    }
 }
 
 async fn screen(call: Call, arguments: ScreenArguments) -> Result<Answer, ToolError> {

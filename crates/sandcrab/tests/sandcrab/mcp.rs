@@ -490,6 +490,22 @@ fn begin(server: &TestServer, headers: &str, id: u32, command: &str) -> (TcpStre
     (stream, event.unwrap())
 }
 
+/// The terminal runs, and the call waits for its screen, which changes all the time.
+#[test]
+fn a_cancelled_open_leaves_no_terminal() {
+    let server = TestServer::new();
+    let mut mcp = Mcp::start(&server);
+    let pid = server.file("pid");
+    let command = format!(
+        "echo $$ > {}.tmp; mv {0}.tmp {0}; while :; do echo $((n++)); sleep 0.01; done",
+        pid.display()
+    );
+    let call = mcp.send_call("terminal_open", json!({"command": command}), None);
+    let pid = eventually("it runs", || std::fs::read_to_string(&pid).ok());
+    mcp.notify("notifications/cancelled", json!({"requestId": call}));
+    eventually("it is closed", || (!is_alive(pid.trim())).then_some(()));
+}
+
 /// Begins a session of `/mcp`; returns the headers of its requests.
 fn session(server: &TestServer) -> String {
     let token = format!("authorization: Bearer {}\r\n", server.token());
