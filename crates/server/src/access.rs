@@ -183,7 +183,7 @@ impl AccessPolicy {
         let mut answer = HeaderMap::new();
         answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         answer.insert(header::VARY, HeaderValue::from_static("origin"));
-        let exposed = HeaderValue::from_static("x-request-id, content-range, mcp-session-id");
+        let exposed = HeaderValue::from_static("x-request-id, content-range, mcp-session-id, retry-after");
         answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         Some(answer)
     }
@@ -306,6 +306,18 @@ mod tests {
         let image = [("host", "127.0.0.1:7070"), ("sec-fetch-site", "cross-site")];
         assert_eq!(ask(&policy, &image), Err(ErrorCode::PermissionDenied));
         assert_eq!(ask(&policy, &[("host", "127.0.0.1:7070"), ("sec-fetch-site", "none")]), Ok(()));
+    }
+
+    /// A page reads only the exposed headers.
+    #[test]
+    fn pages_can_read_when_to_ask_again() {
+        let policy =
+            policy(&Access { allowed_origins: vec!["https://app.example".into()], ..Access::default() });
+        let headers =
+            HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_static("https://app.example"))]);
+        let answer = policy.cross_origin_headers(&headers).unwrap();
+        let exposed = answer[header::ACCESS_CONTROL_EXPOSE_HEADERS].to_str().unwrap();
+        assert!(exposed.split(", ").any(|name| name == "retry-after"), "{exposed}");
     }
 
     #[test]
