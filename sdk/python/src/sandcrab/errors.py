@@ -201,3 +201,9 @@ def error_of_response(status: int, content: bytes, headers: Mapping[str, str]) -
         operation=body.get("operation"),
         retry_after=retry_after,
     )
+
+
+def ignored_at_exit(raised: object) -> tuple[type[Exception], ...]:
+    """Returns what may go wrong at the end of a block: what it created may be gone. An exception of the block itself is not replaced."""
+    # A sandbox that was closed meanwhile raises `RuntimeError`.
+    return (NotFoundError,) if raised is None else (SandcrabError, RuntimeError)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from .. import models
-from ..errors import NotFoundError
+from ..errors import ignored_at_exit
 from ..lines import match_in_unfinished
 from ..requests import checked_id, milliseconds
 from ..streams import PROCESS
@@ -88,9 +88,8 @@ class AsyncProcess:
     async def __aenter__(self) -> AsyncProcess:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        # Its record may have been removed meanwhile.
-        with suppress(NotFoundError):
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             await self.kill()
 
     async def refresh(self, *, metrics: bool = False) -> models.Process:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from .. import models
-from ..errors import NotFoundError, SessionNotFoundError
+from ..errors import SessionNotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, Env, Path, checked_id, fields, new_id
 from .bound import AsyncBound
 from .calls import AsyncCalls
@@ -35,8 +35,8 @@ class AsyncSession(AsyncCalls):
     async def __aenter__(self) -> AsyncSession:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        with suppress(NotFoundError):
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             await self.delete()
 
     async def get_info(self) -> models.Session:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import NotFoundError
+from ..errors import NotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, milliseconds, new_id, with_flags
 from .bound import AsyncBound
 from .http import AsyncHttp
@@ -34,8 +34,8 @@ class AsyncTerminal:
     async def __aenter__(self) -> AsyncTerminal:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        with suppress(NotFoundError):
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             await self.destroy()
 
     async def get_info(self) -> models.Terminal:

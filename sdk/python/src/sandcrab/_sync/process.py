@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from .. import models
-from ..errors import NotFoundError
+from ..errors import ignored_at_exit
 from ..lines import match_in_unfinished
 from ..requests import checked_id, milliseconds
 from ..streams import PROCESS
@@ -89,9 +89,8 @@ class Process:
     def __enter__(self) -> Process:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        # Its record may have been removed meanwhile.
-        with suppress(NotFoundError):
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             self.kill()
 
     def refresh(self, *, metrics: bool = False) -> models.Process:

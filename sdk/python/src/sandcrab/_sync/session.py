@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from .. import models
-from ..errors import NotFoundError, SessionNotFoundError
+from ..errors import SessionNotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, Env, Path, checked_id, fields, new_id
 from .bound import Bound
 from .calls import Calls
@@ -36,8 +36,8 @@ class Session(Calls):
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with suppress(NotFoundError):
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             self.delete()
 
     def get_info(self) -> models.Session:

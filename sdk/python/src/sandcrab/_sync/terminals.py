@@ -11,7 +11,7 @@ from typing import Any, Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import NotFoundError
+from ..errors import NotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, milliseconds, new_id, with_flags
 from .bound import Bound
 from .http import Http
@@ -35,8 +35,8 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with suppress(NotFoundError):
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             self.destroy()
 
     def get_info(self) -> models.Terminal:
