@@ -88,7 +88,7 @@ def test_slow_failures_to_connect_are_given_up(monkeypatch: pytest.MonkeyPatch) 
     """An attempt that takes longer than the window counts as a success only if it reached the server."""
     now = 0.0
     monkeypatch.setattr("sandcrab.retry.time.monotonic", lambda: now)
-    retry = Retry(1.0)
+    retry = Retry(1.0, is_wait=True)
     for _ in range(5):
         now += 10
         retry.failed(ConnectionLostError("cut"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .errors import ConnectionLostError, SandcrabError
+from .errors import ConnectionLostError, InvalidResponseError, SandcrabError
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
@@ -14,11 +14,22 @@ GATEWAY_TIMEOUT = 504
 RECONNECT_TIMEOUT = 30.0
 
 
-class Retry:
-    """The pauses between attempts, until the server was unreachable for too long."""
+def was_reached(error: SandcrabError) -> bool:
+    """Whether the server may have read the request: the connection was lost, or a proxy gave up waiting for the answer."""
+    if isinstance(error, InvalidResponseError):
+        return error.status == GATEWAY_TIMEOUT
+    return isinstance(error, ConnectionLostError)
 
-    def __init__(self, window: float) -> None:
+
+class Retry:
+    """The pauses between attempts, until the server was unreachable for too long.
+
+    `is_wait`: the answer comes when something has happened, which may take longer than the window.
+    """
+
+    def __init__(self, window: float, *, is_wait: bool = False) -> None:
         self._window = window
+        self._is_wait = is_wait
         self._pause = FIRST_PAUSE
         self._give_up_at: float | None = None
         # When the current attempt began.
@@ -27,9 +38,8 @@ class Retry:
     def failed(self, error: SandcrabError) -> float:
         """Records a failure. Returns the pause before the next attempt, or raises the error if the time is up."""
         now = time.monotonic()
-        # An attempt that took longer than the window had reached the server: a proxy gave up waiting.
-        was_reached = isinstance(error, ConnectionLostError) or error.status == GATEWAY_TIMEOUT
-        if was_reached and now - self._began > self._window:
+        # A wait that took longer than the window had reached the server: a proxy gave up waiting.
+        if self._is_wait and was_reached(error) and now - self._began > self._window:
             self.works()
         if self._give_up_at is None:
             self._give_up_at = now + self._window

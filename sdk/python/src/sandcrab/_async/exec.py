@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from typing_extensions import Unpack
@@ -17,10 +19,7 @@ from ._runtime import answered, finish
 from .bound import AsyncBound
 from .events import AsyncEvents
 from .follow import OnOutput
-from .starting import END_WINDOW, AsyncEnd
-
-# Time between SIGTERM and SIGKILL for a command whose caller has gone and has given no `grace`.
-ABORT_GRACE_MS = 5000
+from .starting import END_WINDOW, AsyncEnd, end_limits
 
 
 class AsyncCommands(AsyncBound):
@@ -59,17 +58,19 @@ class AsyncCommands(AsyncBound):
                     headers={"Idempotency-Key": new_id("key")},
                     is_long=True,
                     is_repeatable=True,
+                    is_wait=True,
                     sent=sent,
                 )
             )
         except BaseException as error:
             # A cancelled task, Ctrl-C, or an error in `on_output`, which may be one of this SDK.
-            is_refusal = isinstance(error, SandcrabError) and error not in raised
+            is_refusal = isinstance(error, SandcrabError) and not raised
             if sent and not is_refusal:
                 result = await finish(self._abort(body, limit))
-                # An error in `on_output` may have the result of another command.
-                if getattr(error, "result", None) is None:
-                    error.result = result  # type: ignore[attr-defined]
+                # An error in `on_output` may have the result of another command, or take no attribute.
+                with suppress(Exception):
+                    if getattr(error, "result", None) is None:
+                        error.result = result  # type: ignore[attr-defined]
             raise
 
     def exec_stream(
@@ -126,8 +127,7 @@ class AsyncCommands(AsyncBound):
 
     def _end(self, body: dict[str, Any]) -> AsyncEnd:
         """The request that ends a command."""
-        query = {"graceMs": body.get("graceMs", ABORT_GRACE_MS)}
-        return AsyncEnd(self._http, ("api", "process", body["executionId"]), query=query)
+        return AsyncEnd(self._http, ("api", "process", body["executionId"]), grace_ms=body.get("graceMs"))
 
     async def _abort(self, body: dict[str, Any], limit: int | None) -> ExecResult | None:
         """Ends a command. Returns its output so far, if it has started and the server answers."""
@@ -136,10 +136,13 @@ class AsyncCommands(AsyncBound):
         try:
             if not await end.send():
                 return None
-            process = await self._http.fetch("GET", end.path, is_repeatable=True, window=END_WINDOW)
+            process = await self._http.fetch(
+                "GET", end.path, is_repeatable=True, window=END_WINDOW, timeout=end_limits()
+            )
             query = {"encoding": encoding, "follow": "false"}
             path = (*end.path, "stream")
             async with AsyncEvents(self._http, PROCESS, "GET", path, query=query, window=END_WINDOW) as events:
+                events.deadline = time.monotonic() + END_WINDOW
                 async for event in events:
                     if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
                         buffers[event.type].add(event.data, event.invalid_utf8)

@@ -166,6 +166,7 @@ class AsyncHttp:
         headers: Mapping[str, str] | None = None,
         is_long: bool = False,
         is_repeatable: bool = False,
+        is_wait: bool = False,
         window: float | None = None,
         timeout: httpx2.Timeout | None = None,
         sent: list[bool] | None = None,
@@ -173,11 +174,13 @@ class AsyncHttp:
         """Sends a request and returns the body of the response.
 
         A repeatable one is sent again if the connection is lost or the server is busy, for `window` seconds. Default: `reconnect_timeout`.
+        `is_wait`: the same answer is still to come if a proxy gave up waiting for it, so that this is no failure.
         """
         if timeout is None:
             # Reads are answered at once.
             timeout = STREAM if method == "GET" and is_repeatable and not is_long else PLAIN
-        retry = Retry(self.reconnect_timeout if window is None else min(window, self.reconnect_timeout))
+        limit = self.reconnect_timeout if window is None else min(window, self.reconnect_timeout)
+        retry = Retry(limit, is_wait=is_wait)
         while True:
             try:
                 opened = await self.open(

@@ -42,7 +42,7 @@ class AsyncProcesses(AsyncBound):
         end = None
         if "processId" not in body:
             body["processId"] = new_id("proc")
-            end = AsyncEnd(self._http, ("api", "process", body["processId"]))
+            end = AsyncEnd(self._http, ("api", "process", body["processId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
         try:
             answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True)
@@ -64,9 +64,12 @@ class AsyncProcesses(AsyncBound):
         try:
             if on_start is not None:
                 await answered(on_start(process))
-        except BaseException:
+        except BaseException as error:
             # The caller gets no process to end.
-            await finish(AsyncEnd(self._http, ("api", "process", process.id)).try_to_send())
+            end = AsyncEnd(self._http, ("api", "process", process.id), grace_ms=body.get("graceMs"))
+            await finish(end.try_to_send())
+            if on_error is not None and isinstance(error, Exception):
+                await answered(on_error(error))
             raise
         if on_output is not None or on_exit is not None:
             follow(self._http, process.stream_logs(), on_output, on_exit, on_error)

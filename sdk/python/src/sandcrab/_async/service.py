@@ -10,7 +10,7 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import ConflictError, NotFoundError
+from ..errors import ConflictError, NotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, ServiceOptions, checked_id, command_fields, fields, milliseconds, new_id
 from ..streams import SERVICE
 from ._runtime import within
@@ -32,8 +32,8 @@ class AsyncService:
     async def __aenter__(self) -> AsyncService:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        with suppress(NotFoundError):
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             await self.delete()
 
     async def refresh(self) -> models.Service:
@@ -136,9 +136,9 @@ class AsyncServices(AsyncBound):
         end = None
         if "serviceId" not in body:
             body["serviceId"] = new_id("service")
-            end = AsyncEnd(self._http, ("api", "service", body["serviceId"]))
+            end = AsyncEnd(self._http, ("api", "service", body["serviceId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "service", "start"), {"Idempotency-Key": new_id("key")}
-        answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True, is_long=True)
+        answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True, is_wait=True)
         started = models.ServiceStarted.parse(answer)
         return AsyncService(self._http, started.service_id)
 

@@ -51,7 +51,7 @@ class AsyncViewer:
         # The cursor of the repaint whose bytes come next.
         self._repaint_cursor: int | None = None
         self._is_over = False
-        self._retry = Retry(http.reconnect_timeout)
+        self._retry = Retry(http.reconnect_timeout, is_wait=True)
         self._opened_before = False
         # The cursor after the last output; None before it is known.
         self.cursor = since

@@ -55,7 +55,8 @@ class Events(Generic[E]):
         self._chunks: Generator[bytes, None, None] | None = None
         self._parser = Parser()
         self._ready: deque[Message] = deque()
-        self._retry = Retry(http.reconnect_timeout if window is None else min(window, http.reconnect_timeout))
+        limit = http.reconnect_timeout if window is None else min(window, http.reconnect_timeout)
+        self._retry = Retry(limit, is_wait=True)
         # When a caller stops waiting, as a value of the monotonic clock.
         self.deadline: float | None = None
         self._has_begun = False

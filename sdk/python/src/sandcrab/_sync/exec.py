@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from typing_extensions import Unpack
@@ -18,10 +20,7 @@ from ._runtime import answered, finish
 from .bound import Bound
 from .events import Events
 from .follow import OnOutput
-from .starting import END_WINDOW, End
-
-# Time between SIGTERM and SIGKILL for a command whose caller has gone and has given no `grace`.
-ABORT_GRACE_MS = 5000
+from .starting import END_WINDOW, End, end_limits
 
 
 class Commands(Bound):
@@ -60,17 +59,19 @@ class Commands(Bound):
                     headers={"Idempotency-Key": new_id("key")},
                     is_long=True,
                     is_repeatable=True,
+                    is_wait=True,
                     sent=sent,
                 )
             )
         except BaseException as error:
             # A cancelled task, Ctrl-C, or an error in `on_output`, which may be one of this SDK.
-            is_refusal = isinstance(error, SandcrabError) and error not in raised
+            is_refusal = isinstance(error, SandcrabError) and not raised
             if sent and not is_refusal:
                 result = finish(self._abort(body, limit))
-                # An error in `on_output` may have the result of another command.
-                if getattr(error, "result", None) is None:
-                    error.result = result  # type: ignore[attr-defined]
+                # An error in `on_output` may have the result of another command, or take no attribute.
+                with suppress(Exception):
+                    if getattr(error, "result", None) is None:
+                        error.result = result  # type: ignore[attr-defined]
             raise
 
     def exec_stream(
@@ -127,8 +128,7 @@ class Commands(Bound):
 
     def _end(self, body: dict[str, Any]) -> End:
         """The request that ends a command."""
-        query = {"graceMs": body.get("graceMs", ABORT_GRACE_MS)}
-        return End(self._http, ("api", "process", body["executionId"]), query=query)
+        return End(self._http, ("api", "process", body["executionId"]), grace_ms=body.get("graceMs"))
 
     def _abort(self, body: dict[str, Any], limit: int | None) -> ExecResult | None:
         """Ends a command. Returns its output so far, if it has started and the server answers."""
@@ -137,10 +137,11 @@ class Commands(Bound):
         try:
             if not end.send():
                 return None
-            process = self._http.fetch("GET", end.path, is_repeatable=True, window=END_WINDOW)
+            process = self._http.fetch("GET", end.path, is_repeatable=True, window=END_WINDOW, timeout=end_limits())
             query = {"encoding": encoding, "follow": "false"}
             path = (*end.path, "stream")
             with Events(self._http, PROCESS, "GET", path, query=query, window=END_WINDOW) as events:
+                events.deadline = time.monotonic() + END_WINDOW
                 for event in events:
                     if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
                         buffers[event.type].add(event.data, event.invalid_utf8)

@@ -43,7 +43,7 @@ class Processes(Bound):
         end = None
         if "processId" not in body:
             body["processId"] = new_id("proc")
-            end = End(self._http, ("api", "process", body["processId"]))
+            end = End(self._http, ("api", "process", body["processId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
         try:
             answer = start(self._http, path, body, end, headers=headers, is_repeatable=True)
@@ -65,9 +65,12 @@ class Processes(Bound):
         try:
             if on_start is not None:
                 answered(on_start(process))
-        except BaseException:
+        except BaseException as error:
             # The caller gets no process to end.
-            finish(End(self._http, ("api", "process", process.id)).try_to_send())
+            end = End(self._http, ("api", "process", process.id), grace_ms=body.get("graceMs"))
+            finish(end.try_to_send())
+            if on_error is not None and isinstance(error, Exception):
+                answered(on_error(error))
             raise
         if on_output is not None or on_exit is not None:
             follow(self._http, process.stream_logs(), on_output, on_exit, on_error)

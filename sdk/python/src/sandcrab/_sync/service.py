@@ -11,7 +11,7 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import ConflictError, NotFoundError
+from ..errors import ConflictError, NotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, ServiceOptions, checked_id, command_fields, fields, milliseconds, new_id
 from ..streams import SERVICE
 from ._runtime import within
@@ -33,8 +33,8 @@ class Service:
     def __enter__(self) -> Service:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with suppress(NotFoundError):
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(*ignored_at_exit(kind)):
             self.delete()
 
     def refresh(self) -> models.Service:
@@ -137,9 +137,9 @@ class Services(Bound):
         end = None
         if "serviceId" not in body:
             body["serviceId"] = new_id("service")
-            end = End(self._http, ("api", "service", body["serviceId"]))
+            end = End(self._http, ("api", "service", body["serviceId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "service", "start"), {"Idempotency-Key": new_id("key")}
-        answer = start(self._http, path, body, end, headers=headers, is_repeatable=True, is_long=True)
+        answer = start(self._http, path, body, end, headers=headers, is_repeatable=True, is_wait=True)
         started = models.ServiceStarted.parse(answer)
         return Service(self._http, started.service_id)
 

@@ -34,7 +34,7 @@ def wait(
     `request` returns the options of a request that waits for some milliseconds. Lost connections do not prolong the wait.
     """
     give_up_at = None if timeout is None else time.monotonic() + timeout
-    retry = Retry(http.reconnect_timeout)
+    retry = Retry(http.reconnect_timeout, is_wait=True)
     while True:
         rest = piece if give_up_at is None else min(piece, max(0.0, give_up_at - time.monotonic()))
         limits = httpx2.Timeout(None, connect=min(CONNECT_TIMEOUT, rest + ANSWER_DELAY), read=rest + ANSWER_DELAY)
