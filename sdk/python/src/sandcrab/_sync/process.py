@@ -178,7 +178,8 @@ class Process:
         (`$`) matches only complete lines.
         """
         wanted = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
-        events = self.stream_logs()
+        # The default is the encoding with which the process was started.
+        events = self.stream_logs(encoding="utf8")
         message = f"{wanted.pattern!r} is not in the output of {self.id} after {timeout} s"
         try:
             return within(timeout, events, lambda: self._find(events, wanted), message)
