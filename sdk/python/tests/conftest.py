@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from server import Server
+from server import Proxy, Server
 
 from sandcrab import AsyncSandbox, Sandbox
+
+# A shell lets its background commands ignore Ctrl-C, which tests raise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -32,6 +36,13 @@ def address() -> tuple[str, str]:
 
 
 @pytest.fixture
+def counted(address: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """The same server at an address that only this test uses, so that its connections can be counted."""
+    with Proxy(int(address[0].rpartition(":")[2]), 0, 1, 1) as proxy:
+        yield proxy.url, address[1]
+
+
+@pytest.fixture
 def unique() -> str:
     """A text that differs in every test."""
     return uuid.uuid4().hex[:12]
@@ -48,6 +59,7 @@ class Box:
     """A sandbox of one of both classes. Its calls are awaited if necessary, and its streams are asynchronous."""
 
     def __init__(self, kind: type[Sandbox] | type[AsyncSandbox], url: str, token: str, **options: Any) -> None:
+        self.url = url
         self.sandbox: Any = kind(url, token, **options)
 
     async def __aenter__(self) -> Box:

@@ -135,6 +135,8 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self._is_closed = True
+        # Wakes the thread, which `close` alone would not.
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self) -> None:
@@ -274,6 +276,27 @@ class Gateway:
         client.sendall(f"{head}Connection: close\r\n\r\n{page}".encode())
 
 
+class Silent(Gateway):
+    """A proxy whose server accepts requests, and stops answering."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.is_silent = False
+        self.requests = 0
+        self.is_over = threading.Event()
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over.set()
+        super().__exit__()
+
+    def passed(self, data: bytes) -> bytes:
+        if not self.is_silent:
+            return data
+        self.requests += 1
+        self.is_over.wait(PATIENCE)
+        return b""
+
+
 class RepaintCut(Gateway):
     """Cuts one connection between the announcement of a repaint and its bytes."""
 
@@ -295,8 +318,8 @@ def received(connection: socket.socket) -> bytes:
         return b""
 
 
-def open_sockets() -> int:
-    """Returns the number of connected TCP sockets of this process."""
+def open_sockets(url: str) -> int:
+    """Returns the number of TCP sockets of this process that are connected to a server."""
     mine: set[str] = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
@@ -305,6 +328,7 @@ def open_sockets() -> int:
             continue
         if found:
             mine.add(found[1])
-    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
-    # State 0A is a listening socket.
-    return sum(1 for line in lines if line.split()[9] in mine and line.split()[3] != "0A")
+    port = f":{int(url.rpartition(':')[2]):04X}"
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    # The columns of the address of the other side, and of the inode.
+    return sum(1 for row in rows if row[2].endswith(port) and row[9] in mine)

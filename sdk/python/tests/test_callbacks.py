@@ -79,6 +79,29 @@ async def test_callbacks_of_a_process(box: Box) -> None:
     assert seen[3:] == [3]
 
 
+async def test_exact_bytes_of_a_process(box: Box) -> None:
+    seen: list[str] = []
+    ended = threading.Event()
+    async with box:
+        await done(
+            box.start_process(
+                "printf '\\377'",
+                encoding="base64",
+                on_output=lambda _, data: seen.append(data),
+                on_exit=lambda _: ended.set(),
+            )
+        )
+        await happened(ended)
+    assert seen == ["/w=="]
+
+
+async def test_lines_of_a_process_with_exact_bytes(box: Box) -> None:
+    async with box:
+        process = await done(box.start_process("echo ready; sleep 600", encoding="base64"))
+        assert (await done(process.wait_for_log("ready", PATIENCE))).line == "ready"
+        await done(process.kill())
+
+
 async def test_coroutines_of_a_process(address: tuple[str, str]) -> None:
     ended = asyncio.Event()
 
@@ -118,17 +141,19 @@ async def test_a_process_whose_on_start_fails_is_ended(box: Box) -> None:
         started.append(process)
         raise ZeroDivisionError
 
+    errors: list[Exception] = []
     async with box:
         with pytest.raises(ZeroDivisionError):
-            await done(box.start_process("sleep 600", on_start=fail))
+            await done(box.start_process("sleep 600", on_start=fail, on_error=errors.append))
+        assert [type(error) for error in errors] == [ZeroDivisionError]
         assert (await done(started[0].wait_for_exit(PATIENCE))).status == "killed"
 
 
-async def test_callbacks_end_with_the_sandbox(kind: Any, address: tuple[str, str]) -> None:
+async def test_callbacks_end_with_the_sandbox(kind: Any, address: tuple[str, str], counted: tuple[str, str]) -> None:
     calls: list[Any] = []
     begun = threading.Event()
     async with Box(kind, *address) as direct:
-        async with Box(kind, *address) as box:
+        async with Box(kind, *counted) as box:
             process = await done(
                 box.start_process(
                     "echo x; sleep 600", on_output=lambda *_: begun.set(), on_exit=calls.append, on_error=calls.append
@@ -139,8 +164,7 @@ async def test_callbacks_end_with_the_sandbox(kind: Any, address: tuple[str, str
         assert found.status == "running"
         await done(found.kill())
         deadline = time.monotonic() + PATIENCE
-        # One is that of `direct`.
-        while open_sockets() > 1:
+        while open_sockets(counted[0]):
             assert time.monotonic() < deadline, "the stream is still open"
             await asyncio.sleep(0.01)
     assert calls == []

@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 from conftest import Box, done, each
-from server import PATIENCE, Server, open_sockets
+from server import PATIENCE, Server, Silent, open_sockets
 
 from sandcrab import AsyncSandbox, Sandbox
-from sandcrab.errors import FileMissingError
+from sandcrab.errors import ConflictError, FileMissingError, UnreachableError
+
+
+@pytest.fixture
+def address(counted: tuple[str, str]) -> tuple[str, str]:
+    """These tests count their connections."""
+    return counted
 
 
 async def nothing_is_left(box: Any, mark: str) -> None:
@@ -27,7 +33,7 @@ async def nothing_is_left(box: Any, mark: str) -> None:
         assert time.monotonic() < deadline, found
     assert (await done(box.exec(f"pgrep -f '[s]leep.*{mark}'"))).exit_code == 1
     await Box.__aexit__(box)
-    while open_sockets():
+    while open_sockets(box.url):
         assert time.monotonic() < deadline, "a socket is open"
         await asyncio.sleep(0.01)
 
@@ -67,8 +73,11 @@ async def test_many_cancelled_tasks(address: tuple[str, str], unique: str) -> No
 
 async def test_timeouts_of_asyncio(address: tuple[str, str], unique: str) -> None:
     box = Box(AsyncSandbox, *address)
+    begun = asyncio.Event()
+    task = asyncio.create_task(box.exec(f"echo x; sleep 600; : {unique}", on_output=lambda *_: begun.set()))
+    await asyncio.wait_for(begun.wait(), PATIENCE)
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(box.exec(f"sleep 600; : {unique}"), 1)
+        await asyncio.wait_for(task, 0.01)
     await nothing_is_left(box, unique)
 
 
@@ -184,6 +193,48 @@ async def test_callbacks_that_fail_with_an_error_of_the_sdk(box: Box, unique: st
     await nothing_is_left(box, unique)
 
 
+async def test_callbacks_that_fail_with_an_error_that_takes_no_result(box: Box, unique: str) -> None:
+    class Fixed(Exception):
+        @property
+        def result(self) -> None:
+            return None
+
+    def fail(*_: str) -> None:
+        raise Fixed
+
+    with pytest.raises(Fixed):
+        await done(box.exec(f"echo partial; sleep 600; : {unique}", on_output=fail))
+    await nothing_is_left(box, unique)
+
+
+async def test_a_refused_id_ends_nothing(box: Box, unique: str) -> None:
+    """It is that of an older command."""
+    async with box:
+        process = await done(box.start_process("sleep 600", process_id=f"older-{unique}"))
+        with pytest.raises(ConflictError):
+            await done(box.exec("true", execution_id=process.id))
+        with pytest.raises(ConflictError):
+            await done(box.exec("true", execution_id=process.id, on_output=lambda *_: None))
+        with pytest.raises(ConflictError):
+            _ = [event async for event in each(box.exec_stream("true", execution_id=process.id))]
+        assert await done(process.get_status()) == "running"
+        await done(process.kill())
+
+
+async def test_an_abort_does_not_wait_for_a_silent_server(address: tuple[str, str], unique: str) -> None:
+    with Silent(int(address[0].rpartition(":")[2])) as proxy:
+        async with AsyncSandbox(proxy.url, address[1]) as sandbox:
+            begun = asyncio.Event()
+            command = f"echo x; sleep 600; : {unique}"
+            task = asyncio.create_task(sandbox.exec(command, grace=0.1, on_output=lambda *_: begun.set()))
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            proxy.is_silent = True
+            task.cancel()
+            # The proxy is silent for longer.
+            await asyncio.wait({task}, timeout=PATIENCE / 2)
+            assert task.cancelled()
+
+
 async def test_an_abort_does_not_wait_for_a_lost_server(server: Server) -> None:
     async with AsyncSandbox(server.url, server.token, reconnect_timeout=600) as sandbox:
         begun = asyncio.Event()
@@ -211,12 +262,41 @@ async def test_leaving_a_block_whose_thing_is_gone(box: Box, unique: str, what: 
             await done(box.cleanup_completed_processes())
         else:
             await done(thing.destroy() if what == "terminal" else thing.delete())
-        if hasattr(thing, "__aexit__"):
-            async with thing:
-                pass
-        else:
-            with thing:
-                pass
+        await in_block(thing, None)
+
+
+async def test_errors_at_the_end_of_a_block(kind: Any, server: Server) -> None:
+    """They do not replace the exception of the block."""
+
+    class Stop(Exception):
+        pass
+
+    async with Box(kind, server.url, server.token, reconnect_timeout=0.1) as box:
+        things = [
+            await done(box.create_session()),
+            await done(box.start_process("sleep 600")),
+            await done(box.start_service("sleep 600")),
+            await done(box.terminal(command="cat")),
+        ]
+        server.stop()
+        for thing in things:
+            with pytest.raises(Stop):
+                await in_block(thing, Stop())
+            with pytest.raises(UnreachableError):
+                await in_block(thing, None)
+        server.start()
+
+
+async def in_block(thing: Any, raised: Exception | None) -> None:
+    """Enters and leaves the block of either class."""
+    if hasattr(thing, "__aexit__"):
+        async with thing:
+            if raised is not None:
+                raise raised
+    else:
+        with thing:
+            if raised is not None:
+                raise raised
 
 
 async def test_the_output_so_far_has_the_form_of_the_result(box: Box, unique: str) -> None:
@@ -232,12 +312,14 @@ async def test_the_output_so_far_has_the_form_of_the_result(box: Box, unique: st
     await nothing_is_left(box, unique)
 
 
-@pytest.mark.parametrize(("grace", "expected"), [(None, "x\nbye\n"), (0.1, "x\n")])
-async def test_commands_have_time_to_end(box: Box, unique: str, grace: float | None, expected: str) -> None:
+@pytest.mark.parametrize(("grace", "needed", "expected"), [(None, 1.5, "x\nbye\n"), (0.1, 600, "x\n")])
+async def test_commands_have_time_to_end(
+    box: Box, unique: str, grace: float | None, needed: float, expected: str
+) -> None:
     def fail(*_: str) -> None:
         raise ZeroDivisionError
 
-    command = f"trap 'sleep 1.5; echo bye; exit' TERM; echo x; while :; do sleep 0.1; done; : {unique}"
+    command = f"trap 'sleep {needed}; echo bye; exit' TERM; echo x; while :; do sleep 0.1; done; : {unique}"
     with pytest.raises(ZeroDivisionError) as caught:
         await done(box.exec(command, on_output=fail, grace=grace))
     assert caught.value.result.stdout == expected  # type: ignore[attr-defined]

@@ -9,28 +9,37 @@ import threading
 from typing import Any
 
 import pytest
+from conftest import Box, done
 from server import PATIENCE, Gateway
 
 from sandcrab import AsyncSandbox, Sandbox
+from sandcrab.errors import ConnectionLostError, InvalidResponseError
 
 # A request that the server has read, and one that arrives when the server has been asked to end its effect.
 WHEN = ["answered", "late"]
 
 
 class Withheld(Gateway):
-    """Forwards the first request and keeps its answer. With `late`, not before the server has answered another one with 404."""
+    """Forwards the first request and keeps its answer. With `late`, not before the server has answered another one with 404.
+
+    With `cut` it cuts the connection after the answer, and with `given up` it answers with 504.
+    """
 
     def __init__(self, port: int, when: str) -> None:
         super().__init__(port)
-        self._is_late = when == "late"
+        self._when = when
         self._is_first = True
         self.was_refused = threading.Event()
         # The request was sent, and the call can be cancelled.
         self.is_sent = threading.Event()
         self.is_answered = threading.Event()
+        # What the server answers to the first request, and the further requests.
+        self.answer = b""
+        self.further: list[bytes] = []
 
     def _forward(self, client: socket.socket, data: bytes) -> None:
         if not self._is_first:
+            self.further.append(data)
             super()._forward(client, data)
             return
         self._is_first = False
@@ -38,16 +47,18 @@ class Withheld(Gateway):
         length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
         while len(body) < length:
             body += client.recv(length)
-        if self._is_late:
+        if self._when == "late":
             self.is_sent.set()
-            assert self.was_refused.wait(PATIENCE)
+            self.was_refused.wait(PATIENCE)
         with socket.create_connection(("127.0.0.1", self._target)) as server:
             server.sendall(head + b"\r\n\r\n" + body)
-            # A late start may fail, because its service is deleted meanwhile.
-            assert server.recv(1 << 16).startswith(b"HTTP/1.1 20") or self._is_late
+            self.answer = server.recv(1 << 16)
             self.is_answered.set()
             self.is_sent.set()
-            client.recv(1)
+            if self._when == "given up":
+                self._answer(client, 504, "Gateway Timeout")
+            elif self._when != "cut":
+                client.recv(1)
 
     def passed(self, data: bytes) -> bytes:
         if data.startswith(b"HTTP/1.1 404"):
@@ -74,7 +85,11 @@ def nothing_runs(address: tuple[str, str], unique: str) -> None:
 
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("what", ["session", "process", "service", "terminal"])
-async def test_cancelled_tasks(address: tuple[str, str], unique: str, what: str, when: str) -> None:
+async def test_cancelled_tasks(
+    address: tuple[str, str], unique: str, what: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine may start it later than usual.
+    monkeypatch.setattr("sandcrab._async.starting.ARRIVAL", PATIENCE)
     with Withheld(int(address[0].rpartition(":")[2]), when) as proxy:
         async with AsyncSandbox(proxy.url, address[1]) as sandbox:
             task = asyncio.ensure_future(calls(sandbox, unique)[what]())
@@ -83,6 +98,33 @@ async def test_cancelled_tasks(address: tuple[str, str], unique: str, what: str,
             with pytest.raises(asyncio.CancelledError):
                 await task
     assert await asyncio.to_thread(proxy.is_answered.wait, PATIENCE)
+    # A late start may fail, because its service is deleted meanwhile.
+    assert proxy.was_refused.is_set() if when == "late" else proxy.answer.startswith(b"HTTP/1.1 20")
+    nothing_runs(address, unique)
+
+
+@pytest.mark.parametrize("when", ["cut", "given up"])
+@pytest.mark.parametrize("what", ["session", "terminal"])
+async def test_lost_answers(kind: Any, address: tuple[str, str], unique: str, what: str, when: str) -> None:
+    """These starts are not repeated, and the caller does not get what was started."""
+    with Withheld(int(address[0].rpartition(":")[2]), when) as proxy:
+        async with Box(kind, proxy.url, address[1]) as box:
+            with pytest.raises((ConnectionLostError, InvalidResponseError)):
+                await done(calls(box, unique)[what]())
+    assert proxy.answer.startswith(b"HTTP/1.1 20")
+    nothing_runs(address, unique)
+
+
+@pytest.mark.parametrize("what", ["start_process", "start_service"])
+async def test_the_grace_of_a_cancelled_start(address: tuple[str, str], unique: str, what: str) -> None:
+    with Withheld(int(address[0].rpartition(":")[2]), "answered") as proxy:
+        async with AsyncSandbox(proxy.url, address[1]) as sandbox:
+            task = asyncio.ensure_future(getattr(sandbox, what)(f"sleep 600; : {unique}", grace=0.25))
+            assert await asyncio.to_thread(proxy.is_sent.wait, PATIENCE)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert [b"?graceMs=250 " in request for request in proxy.further] == [True]
     nothing_runs(address, unique)
 
 
@@ -101,6 +143,7 @@ def test_ctrl_c(address: tuple[str, str], unique: str, what: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             calls(sandbox, unique)[what]()
         thread.join()
+    assert proxy.answer.startswith(b"HTTP/1.1 20")
     nothing_runs(address, unique)
 
 

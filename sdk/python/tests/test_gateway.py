@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from typing import Any
@@ -107,6 +108,25 @@ async def test_long_commands_outlive_the_patience_of_a_proxy(kind: Any, address:
             finally:
                 thread.join(PATIENCE)
     assert gateway.answers[:3] == [504, 504, 504]
+
+
+class Hung(Gateway):
+    """A proxy whose server never answers. At last its answer is final, so that no test is endless."""
+
+    def _forward(self, client: socket.socket, data: bytes) -> None:
+        time.sleep(self._silence)
+        self._answer(client, 504 if len(self.answers) < 5 else 500, "No Answer")
+
+
+async def test_reads_of_a_server_that_hangs_are_given_up(kind: Any) -> None:
+    # The proxy gives up later than the SDK.
+    with Hung(0, silence=0.5) as gateway:
+        async with Box(kind, gateway.url, "token", reconnect_timeout=0.3) as box:
+            for call in (box.ping, lambda: box.read_text("file")):
+                gateway.answers.clear()
+                with pytest.raises(InvalidResponseError):
+                    await done(call())
+                assert gateway.answers == [504, 504]
 
 
 async def test_writes_are_not_repeated(kind: Any, server: Server) -> None:
