@@ -196,6 +196,8 @@ async fn root_killed_while_it_replaces_the_entries_of_a_mount_point() {
             fs::remove_file(disk.path.join(index.to_string())).unwrap();
         }
     }
+    // A mount point could not be removed.
+    drop(disk);
     server.stop().await;
 }
 

@@ -300,6 +300,8 @@ async fn root_clone_into_a_mount_point_and_on_a_full_disk() {
         assert_eq!(names(&volume.path.join("empty")), [] as [&str; 0]);
     }
     scene.assert_nothing_left();
+    // A mount point could not be removed.
+    drop(volume);
     scene.server.stop().await;
 }
 
