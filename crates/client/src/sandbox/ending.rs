@@ -25,7 +25,7 @@ pub(super) enum Started {
 }
 
 /// Ends what a call has started when it is dropped, unless it was told to forget it. A future that is dropped before the
-/// answer would otherwise leave something running whose id nobody knows.
+/// answer would otherwise leave something running whose id the caller does not know.
 #[derive(Debug)]
 pub(super) struct Ending {
     client: Client,

@@ -213,7 +213,7 @@ async fn stream_does_not_end_the_command_of_another_caller() {
     assert_eq!(other.wait_for_exit(Some(PATIENCE)).await.unwrap().status, ProcessStatus::Completed);
 }
 
-/// The caller does not know the id, so nobody else could end it.
+/// The caller does not know the id, so no other client could end it.
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_that_are_dropped_before_their_answer_leave_nothing() {
     let server = TestServer::new();
