@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sandcrab_screen::{Color, REPLIES_LIMIT, SCROLLBACK_LINES, Screen, Size};
 
 /// Resident memory of this process in bytes.
-fn resident() -> usize {
+pub(crate) fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
     let pages: usize =
         status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");

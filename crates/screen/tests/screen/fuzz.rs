@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::hostile::resident;
 use sandcrab_screen::{SCROLLBACK_LINES, Screen, Size};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/screen-judge/corpus");
@@ -157,13 +158,6 @@ fn mutated(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
         bytes.truncate(MAX_PIECE);
     }
     bytes
-}
-
-/// Resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
-    let pages: usize = status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
-    pages * 4096
 }
 
 fn feed(screen: &mut Screen, bytes: &[u8]) {
