@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::{ErrorBody, ErrorCode, Timestamp, without_error_number};
 use sandcrab_engine::{ControlError, ReadError, SessionError, StartError, TerminalError};
 use sandcrab_workspace::{FileError, FileErrorKind};
@@ -72,6 +73,18 @@ impl ApiError {
 
     pub(crate) fn too_many(what: &str) -> Self {
         Self::new(ErrorCode::LimitExceeded, format!("too many {what}"))
+    }
+
+    /// The last event of a stream that cannot continue.
+    pub(crate) fn event(&self) -> ErrorEvent {
+        ErrorEvent {
+            error: self.message().into(),
+            data: self.message().into(),
+            code: self.code(),
+            exit_code: None,
+            execution_id: None,
+            timestamp: Timestamp::now(),
+        }
     }
 
     /// The connection was selected to be closed before this request.

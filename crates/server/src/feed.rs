@@ -350,14 +350,8 @@ impl Feed {
 
     fn fail(&mut self, error: &ApiError, exit_code: Option<i32>) {
         self.origin.log("a stream", error);
-        let event = ErrorEvent {
-            error: error.message().into(),
-            data: error.message().into(),
-            code: error.code(),
-            exit_code,
-            execution_id: Some(self.execution.id().to_string()),
-            timestamp: Timestamp::now(),
-        };
+        let execution_id = Some(self.execution.id().to_string());
+        let event = ErrorEvent { exit_code, execution_id, ..error.event() };
         // The stream has ended, but not by the client.
         self.kind.release();
         match self.kind {
@@ -429,14 +423,8 @@ pub(crate) fn failed(
     origin: Origin,
 ) -> EventStream {
     origin.log("a stream", error);
-    let event = ExecuteEvent::Error(ErrorEvent {
-        error: error.message().into(),
-        data: error.message().into(),
-        code: error.code(),
-        exit_code: None,
-        execution_id: Some(execution.id().to_string()),
-        timestamp: Timestamp::now(),
-    });
+    let execution_id = Some(execution.id().to_string());
+    let event = ExecuteEvent::Error(ErrorEvent { execution_id, ..error.event() });
     let event = Event { id: Some(since.unwrap_or_default().into()), payload: event.into() };
     EventStream::new(stream::iter([Item::Event(Box::new(event))]), origin)
 }

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
-use sandcrab_api::Timestamp;
-use sandcrab_api::event::{ErrorEvent, ExecuteEvent, ProcessEvent, ServerEvent};
+use sandcrab_api::event::{ExecuteEvent, ProcessEvent, ServerEvent};
 use sandcrab_api::file::FileEvent;
 use sandcrab_api::git::GitEvent;
 use sandcrab_api::port::PortWatchEvent;
@@ -189,14 +188,7 @@ impl Stream for Guarded {
 
 /// The terminal event of a stream that cannot continue, the same for every kind of stream.
 fn failure(error: &ApiError) -> Item {
-    let event = ProcessEvent::Error(ErrorEvent {
-        error: error.message().into(),
-        data: error.message().into(),
-        code: error.code(),
-        exit_code: None,
-        execution_id: None,
-        timestamp: Timestamp::now(),
-    });
+    let event = ProcessEvent::Error(error.event());
     Item::Event(Box::new(Event { id: None, payload: event.into() }))
 }
 

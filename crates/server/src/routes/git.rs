@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use sandcrab_api::Timestamp;
-use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::git::{
     GitAddRequest, GitAddResult, GitBranches, GitCheckoutRequest, GitCheckoutResult, GitCommitRequest,
     GitCommitResult, GitCompleteEvent, GitCredentials, GitDiff, GitDiffRequest, GitEvent, GitLog,
@@ -145,14 +144,7 @@ fn last_event(done: Result<String, ApiError>, result: GitCheckoutResult) -> GitE
             let GitCheckoutResult { repo_url, target_dir, .. } = result;
             GitEvent::Complete(GitCompleteEvent { repo_url, branch, target_dir, timestamp })
         }
-        Err(e) => GitEvent::Error(ErrorEvent {
-            error: e.message().into(),
-            data: e.message().into(),
-            code: e.code(),
-            exit_code: None,
-            execution_id: None,
-            timestamp,
-        }),
+        Err(e) => GitEvent::Error(e.event()),
     }
 }
 

@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::http::uri::PathAndQuery;
 use axum::response::Response;
 use futures_util::stream;
-use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::port::{
     PortList, PortProcessExitedEvent, PortReadyEvent, PortWatchEvent, PortWatchMode, PortWatchRequest,
     PortWatchingEvent,
@@ -160,14 +159,7 @@ impl Watch {
 }
 
 fn failed(error: &ApiError) -> PortWatchEvent {
-    PortWatchEvent::Error(ErrorEvent {
-        error: error.message().into(),
-        data: error.message().into(),
-        code: error.code(),
-        exit_code: None,
-        execution_id: None,
-        timestamp: Timestamp::now(),
-    })
+    PortWatchEvent::Error(error.event())
 }
 
 pub(super) fn find(sandbox: &Sandbox, id: &str) -> Result<Execution, ApiError> {

@@ -10,7 +10,6 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::search::{
     SearchCompleteEvent, SearchEvent, SearchMatch, SearchMatchEvent, SearchRequest, SearchResponse,
 };
@@ -322,13 +321,6 @@ fn end_event(outcome: Result<SearchSummary, ApiError>) -> SearchEvent {
             truncated: summary.is_truncated,
             timestamp,
         }),
-        Err(error) => SearchEvent::Error(ErrorEvent {
-            error: error.message().into(),
-            data: error.message().into(),
-            code: error.code(),
-            exit_code: None,
-            execution_id: None,
-            timestamp,
-        }),
+        Err(error) => SearchEvent::Error(error.event()),
     }
 }

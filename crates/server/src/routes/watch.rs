@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::extract::State;
 use futures_util::stream;
-use sandcrab_api::event::ErrorEvent;
 use sandcrab_api::watch::{
     ChangeKind, ExpiryReason, ResyncReason, WatchChangeEvent, WatchCheckRequest, WatchCheckResponse,
     WatchEvent, WatchRequest, WatchResyncEvent, WatchStartedEvent, WatchStatus, WatchStoppedEvent,
@@ -231,14 +230,7 @@ fn event_of(event: sandcrab_workspace::WatchEvent) -> WatchEvent {
 }
 
 fn failed(error: &ApiError) -> WatchEvent {
-    WatchEvent::Error(ErrorEvent {
-        error: error.message().into(),
-        data: error.message().into(),
-        code: error.code(),
-        exit_code: None,
-        execution_id: None,
-        timestamp: Timestamp::now(),
-    })
+    WatchEvent::Error(error.event())
 }
 
 /// Tells whether a directory has changed since a version.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use sandcrab_api::Timestamp;
-use sandcrab_api::event::{ErrorEvent, ProcessEvent};
+use sandcrab_api::event::ProcessEvent;
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::service::{ServiceEndEvent, ServiceEvent, ServiceExecutionEvent, ServiceState};
 use sandcrab_engine::Execution;
@@ -282,14 +282,7 @@ impl ServiceFeed {
     fn fail(&mut self, error: &ApiError) -> Item {
         self.origin.log("a stream", error);
         self.step = Step::Over;
-        self.event(ServiceEvent::Error(ErrorEvent {
-            error: error.message().into(),
-            data: error.message().into(),
-            code: error.code(),
-            exit_code: None,
-            execution_id: None,
-            timestamp: Timestamp::now(),
-        }))
+        self.event(ServiceEvent::Error(error.event()))
     }
 
     fn event(&self, event: ServiceEvent) -> Item {
