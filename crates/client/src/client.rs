@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connections::{Answer, MAX_CONNECTIONS, Turns, Urgency};
-use crate::error::{Cause, GatewayAnswer, innermost};
+use crate::connections::{ConnectionLimit, MAX_CONNECTIONS, ResponseGuard, Urgency};
+use crate::error::{Cause, GatewayError, innermost};
 use crate::retry::{RESUME_WINDOW, Retry};
 use crate::{Address, ClientError};
 
@@ -55,7 +55,7 @@ struct Inner {
     headers: HeaderMap,
     base: Url,
     address: Address,
-    turns: Turns,
+    connections: ConnectionLimit,
     /// Whether the server has answered once. If not, the address may be wrong.
     was_reached: AtomicBool,
 }
@@ -88,9 +88,9 @@ impl Client {
         let pool = builder(&address, &headers).pool_max_idle_per_host(max_connections);
         let http = build(pool, &address)?;
         let base = address.base();
-        let turns = Turns::new(max_connections);
+        let connections = ConnectionLimit::new(max_connections);
         let was_reached = AtomicBool::new(false);
-        let inner = Inner { http, http1: OnceLock::new(), headers, base, address, turns, was_reached };
+        let inner = Inner { http, http1: OnceLock::new(), headers, base, address, connections, was_reached };
         Ok(Self { inner: Arc::new(inner), repeats_reads: false, reconnect_timeout: RESUME_WINDOW })
     }
 
@@ -343,15 +343,15 @@ impl Client {
     }
 
     /// Sends a request when a connection is free; an error status is an error.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Answer, ClientError> {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<ResponseGuard, ClientError> {
         self.send_as(request, Urgency::Normal).await
     }
 
-    async fn send_as(&self, request: RequestBuilder, urgency: Urgency) -> Result<Answer, ClientError> {
-        let turn = self.inner.turns.take(urgency).await;
+    async fn send_as(&self, request: RequestBuilder, urgency: Urgency) -> Result<ResponseGuard, ClientError> {
+        let permit = self.inner.connections.acquire(urgency).await;
         let response = request.send().await.map_err(|e| self.failed(&e))?;
         self.inner.was_reached.store(true, Ordering::Relaxed);
-        Ok(Answer::new(self.checked(response).await?, turn))
+        Ok(ResponseGuard::new(self.checked(response).await?, permit))
     }
 
     /// A response; an error status is an error.
@@ -364,7 +364,7 @@ impl Client {
         Err(match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => ClientError::Api(Box::new(body)),
             // A proxy in front of the server has no connection to it, or no answer in time.
-            Err(_) if GATEWAY_STATUSES.contains(&status) => self.lost(GatewayAnswer(status)),
+            Err(_) if GATEWAY_STATUSES.contains(&status) => self.lost(GatewayError(status)),
             Err(_) => {
                 let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS).collect();
                 self.invalid_response(format!("status {status}, {text:?}"))

@@ -1,4 +1,4 @@
-//! [`Turns`]: a bound on the connections of one client.
+//! [`ConnectionLimit`]: a bound on the connections of one client.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -22,44 +22,44 @@ pub(crate) enum Urgency {
     Urgent,
 }
 
-/// Free connections. Clones share them.
+/// The connections that a client may still open. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Turns {
+pub(crate) struct ConnectionLimit {
     normal: Arc<Semaphore>,
     urgent: Arc<Semaphore>,
 }
 
-impl Turns {
+impl ConnectionLimit {
     pub(crate) fn new(max_connections: usize) -> Self {
         let normal = Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS));
         Self { normal: Arc::new(normal), urgent: Arc::new(Semaphore::new(URGENT_CONNECTIONS)) }
     }
 
     /// Waits for a connection.
-    pub(crate) async fn take(&self, urgency: Urgency) -> Option<OwnedSemaphorePermit> {
-        let turns = match urgency {
+    pub(crate) async fn acquire(&self, urgency: Urgency) -> Option<OwnedSemaphorePermit> {
+        let permits = match urgency {
             Urgency::Normal => &self.normal,
             Urgency::Urgent => &self.urgent,
         };
         // never fails: the semaphores are not closed.
-        Arc::clone(turns).acquire_owned().await.ok()
+        Arc::clone(permits).acquire_owned().await.ok()
     }
 }
 
 /// A response that holds its connection until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseGuard {
     response: Response,
-    _turn: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Answer {
-    pub(crate) fn new(response: Response, turn: Option<OwnedSemaphorePermit>) -> Self {
-        Self { response, _turn: turn }
+impl ResponseGuard {
+    pub(crate) fn new(response: Response, permit: Option<OwnedSemaphorePermit>) -> Self {
+        Self { response, _permit: permit }
     }
 }
 
-impl Deref for Answer {
+impl Deref for ResponseGuard {
     type Target = Response;
 
     fn deref(&self) -> &Response {
@@ -67,7 +67,7 @@ impl Deref for Answer {
     }
 }
 
-impl DerefMut for Answer {
+impl DerefMut for ResponseGuard {
     fn deref_mut(&mut self) -> &mut Response {
         &mut self.response
     }

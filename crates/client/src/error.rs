@@ -12,7 +12,7 @@ pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// The cause of a lost connection: a proxy has answered in place of the server.
 #[derive(Debug, thiserror::Error)]
 #[error("a proxy answered with status {0}")]
-pub(crate) struct GatewayAnswer(pub(crate) reqwest::StatusCode);
+pub(crate) struct GatewayError(pub(crate) reqwest::StatusCode);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,7 @@ impl ClientError {
 
     /// Whether a proxy has answered in place of the server.
     pub(crate) fn is_of_gateway(&self) -> bool {
-        matches!(self, Self::ConnectionLost { source, .. } if source.is::<GatewayAnswer>())
+        matches!(self, Self::ConnectionLost { source, .. } if source.is::<GatewayError>())
     }
 
     /// Whether the same request may succeed a moment later.

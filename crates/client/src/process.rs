@@ -16,7 +16,7 @@ use sandcrab_api::process::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::connections::Answer;
+use crate::connections::ResponseGuard;
 use crate::key::new_key;
 use crate::{Client, ClientError, Events};
 
@@ -78,11 +78,11 @@ pub enum OutputStream {
 #[derive(Debug)]
 pub struct RawOutput {
     client: Client,
-    response: Answer,
+    response: ResponseGuard,
 }
 
 impl RawOutput {
-    pub(crate) fn new(client: Client, response: Answer) -> Self {
+    pub(crate) fn new(client: Client, response: ResponseGuard) -> Self {
         Self { client, response }
     }
 

@@ -89,7 +89,7 @@ mod tests {
     use reqwest::StatusCode;
 
     use super::*;
-    use crate::error::GatewayAnswer;
+    use crate::error::GatewayError;
 
     fn lost() -> ClientError {
         ClientError::ConnectionLost { address: String::new(), source: "cut".into() }
@@ -122,7 +122,7 @@ mod tests {
     fn attempts_that_get_nowhere_count() {
         let answered = |status| ClientError::ConnectionLost {
             address: String::new(),
-            source: GatewayAnswer(status).into(),
+            source: GatewayError(status).into(),
         };
         let gateway = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
         for error in gateway.map(answered).into_iter().chain([refused()]) {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
-use crate::connections::Answer;
+use crate::connections::ResponseGuard;
 use crate::retry::Retry;
 use crate::sse::{Event, Parser};
 use crate::{Client, ClientError};
@@ -214,7 +214,7 @@ pub struct Events<T> {
     client: Client,
     /// Sent for every connection. The idempotency key of a start makes it happen once.
     request: RequestBuilder,
-    response: Option<Answer>,
+    response: Option<ResponseGuard>,
     parser: Parser,
     ready: VecDeque<Event>,
     cursor: Option<String>,

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::connect::Socket;
-use super::outgoing::{Outgoing, Pasted};
+use super::outgoing::{Outgoing, PasteProgress};
 use super::routes::checked_terminal;
 use crate::error::body_without_response;
 use crate::retry::Retry;
@@ -106,7 +106,7 @@ pub struct Attachment {
     /// The cursor after the repaint that the next binary message is. Until it has arrived, the viewer resumes before it.
     repaint: Option<u64>,
     outgoing: Outgoing,
-    pasting: Option<Pasting>,
+    pasting: Option<PastePiece>,
     heard: Instant,
     is_pinged: bool,
     retry: Retry,
@@ -116,7 +116,7 @@ pub struct Attachment {
 type Connecting = Pin<Box<dyn Future<Output = Result<Socket, ClientError>> + Send>>;
 
 /// A piece of a paste that is being sent.
-struct Pasting {
+struct PastePiece {
     piece: Bytes,
     request: Pin<Box<dyn Future<Output = Result<TerminalInputResponse, ClientError>> + Send>>,
 }
@@ -267,7 +267,7 @@ impl Attachment {
         if let Some(piece) = self.outgoing.take_piece() {
             let (client, id, bytes) = (self.client.clone(), self.id.clone(), piece.clone());
             let request = Box::pin(async move { client.write_terminal(&id, bytes).await });
-            self.pasting = Some(Pasting { piece, request });
+            self.pasting = Some(PastePiece { piece, request });
         }
         let Link::Connected(socket) = &mut self.link else { return Ok(None) };
         let silent_at = self.heard + if self.is_pinged { LONGEST_SILENCE } else { PING_AFTER };
@@ -285,7 +285,7 @@ impl Attachment {
                 }
             }) => received,
             sent = pasted(&mut self.pasting) => {
-                let Some(Pasting { piece, .. }) = self.pasting.take() else { return Ok(None) };
+                let Some(PastePiece { piece, .. }) = self.pasting.take() else { return Ok(None) };
                 let is_known = self.outgoing.pasted(&piece, pasted_of(&sent));
                 return Ok((!is_known).then_some(TerminalEvent::InputLost));
             }
@@ -375,23 +375,25 @@ fn body_of(frame: TerminalErrorFrame) -> ErrorBody {
 }
 
 /// What became of a piece of a paste.
-fn pasted_of(sent: &Result<TerminalInputResponse, ClientError>) -> Pasted {
+fn pasted_of(sent: &Result<TerminalInputResponse, ClientError>) -> PasteProgress {
     match sent {
-        Ok(_) => Pasted::All,
+        Ok(_) => PasteProgress::All,
         Err(ClientError::Api(body)) if body.code == ErrorCode::TerminalInputFull => {
             let written = body.context.get("written").and_then(serde_json::Value::as_u64);
-            written.and_then(|written| usize::try_from(written).ok()).map_or(Pasted::Unknown, Pasted::Part)
+            written
+                .and_then(|written| usize::try_from(written).ok())
+                .map_or(PasteProgress::Unknown, PasteProgress::Part)
         }
-        Err(ClientError::Api(body)) if body.code == ErrorCode::ProcessEnded => Pasted::All,
+        Err(ClientError::Api(body)) if body.code == ErrorCode::ProcessEnded => PasteProgress::All,
         // The request was refused, or did not reach the server.
-        Err(ClientError::Unreachable { .. }) => Pasted::Part(0),
-        Err(error @ ClientError::Api(_)) if error.is_temporary() => Pasted::Part(0),
-        Err(_) => Pasted::Unknown,
+        Err(ClientError::Unreachable { .. }) => PasteProgress::Part(0),
+        Err(error @ ClientError::Api(_)) if error.is_temporary() => PasteProgress::Part(0),
+        Err(_) => PasteProgress::Unknown,
     }
 }
 
 /// The result of a paste, if there is one.
-async fn pasted(pasting: &mut Option<Pasting>) -> Result<TerminalInputResponse, ClientError> {
+async fn pasted(pasting: &mut Option<PastePiece>) -> Result<TerminalInputResponse, ClientError> {
     match pasting {
         Some(pasting) => (&mut pasting.request).await,
         None => std::future::pending().await,

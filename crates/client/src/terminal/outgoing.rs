@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of a piece of a paste.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pasted {
+pub(super) enum PasteProgress {
     /// The terminal has accepted it, or needs it no more.
     All,
     /// The terminal has accepted this many bytes.
@@ -115,12 +115,12 @@ impl Outgoing {
 
     /// A piece was sent. What the terminal has not accepted is sent again after a pause. Returns whether it is known what it has
     /// accepted; if not, all queued input is dropped.
-    pub(super) fn pasted(&mut self, piece: &Bytes, pasted: Pasted) -> bool {
+    pub(super) fn pasted(&mut self, piece: &Bytes, pasted: PasteProgress) -> bool {
         self.is_pasting = false;
         let accepted = match pasted {
-            Pasted::All => piece.len(),
-            Pasted::Part(accepted) => accepted.min(piece.len()),
-            Pasted::Unknown => {
+            PasteProgress::All => piece.len(),
+            PasteProgress::Part(accepted) => accepted.min(piece.len()),
+            PasteProgress::Unknown => {
                 self.discard();
                 return false;
             }

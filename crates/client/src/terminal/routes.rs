@@ -10,7 +10,7 @@ use sandcrab_api::terminal::{
     TerminalWaitRequest, TerminalWaitResponse,
 };
 
-use crate::connections::Answer;
+use crate::connections::ResponseGuard;
 use crate::key::new_id;
 use crate::process::{checked, word};
 use crate::{Client, ClientError};
@@ -31,7 +31,7 @@ pub struct ScreenOptions {
 #[derive(Debug)]
 pub struct Recording {
     client: Client,
-    response: Answer,
+    response: ResponseGuard,
 }
 
 impl Recording {
