@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, Engine, Event, Execution, Session, SessionSpec, Status};
 
-use super::{Bar, Floors, Measure, Row, Stats, Table, rate};
+use super::{FigureLimit, Floors, Measure, Row, Stats, Table, rate};
 
 /// An error while measuring.
 pub type FigureError = Box<dyn Error + Send + Sync>;
@@ -52,8 +52,8 @@ pub async fn push_figures(
     progress("commands of a session");
     let session = engine.create_session(SessionSpec::new()).await?;
     let stats = session_commands(&session, COMMANDS, Duration::ZERO).await?;
-    let bar = Bar::AtMostTimesFloor(2.5);
-    table.push(Row::new("session `true`, back to back, p50", time(stats)).floor(of_task).bar(bar));
+    let limit = FigureLimit::AtMostTimesFloor(2.5);
+    table.push(Row::new("session `true`, back to back, p50", time(stats)).floor(of_task).limit(limit));
     table.push(
         Row::new("session `true`, back to back, p50, to the floor on one core", time(stats)).floor(trip),
     );
@@ -65,47 +65,47 @@ pub async fn push_figures(
 
     progress("stateless commands");
     let stats = stateless(engine, STATELESS, STATELESS_EVERY).await?;
-    let bar = Bar::AtMostTimesFloor(0.4);
-    table.push(Row::new("stateless `true`, 100 a second, p50", time(stats)).floor(spawn).bar(bar));
+    let limit = FigureLimit::AtMostTimesFloor(0.4);
+    table.push(Row::new("stateless `true`, 100 a second, p50", time(stats)).floor(spawn).limit(limit));
     table.push(
         Row::new("stateless `true`, 100 a second, p50, to spawning bash as often", time(stats))
             .floor(time(floors.bash_spawn_at_pace)),
     );
     let stats = stateless(engine, STATELESS, Duration::ZERO).await?;
     table.push(
-        Row::new("stateless `true`, back to back, mean", Measure::Time(stats.mean)).floor(spawn).bar(bar),
+        Row::new("stateless `true`, back to back, mean", Measure::Time(stats.mean)).floor(spawn).limit(limit),
     );
     table.push(
         Row::new("stateless `true`, back to back, p99, to its p50", Measure::Time(stats.p99))
             .floor(time(stats))
-            .bar(Bar::AtMostTimesFloor(4.0)),
+            .limit(FigureLimit::AtMostTimesFloor(4.0)),
     );
 
     progress("new sessions");
     let stats = new_sessions(engine).await?;
-    let bar = Bar::AtMostTimesFloor(0.4);
-    table.push(Row::new("new session, 50 a second, p50", time(stats)).floor(spawn).bar(bar));
+    let limit = FigureLimit::AtMostTimesFloor(0.4);
+    table.push(Row::new("new session, 50 a second, p50", time(stats)).floor(spawn).limit(limit));
 
     progress("kills");
     let stats = kills(engine).await?;
-    let bar = Bar::AtMostTimesFloor(1.0);
-    table.push(Row::new("kill of `sleep`, to receipt and end, p50", time(stats)).floor(spawn).bar(bar));
+    let limit = FigureLimit::AtMostTimesFloor(1.0);
+    table.push(Row::new("kill of `sleep`, to receipt and end, p50", time(stats)).floor(spawn).limit(limit));
 
     progress("output");
     let Throughput { written, followed, output } = throughput(&session).await?;
-    let bar = Bar::AtLeast(Measure::BytesPerSecond(1e9));
+    let limit = FigureLimit::AtLeast(Measure::BytesPerSecond(1e9));
     let named = |what: &str| format!("50 MB of a session's command, {what}");
-    table.push(Row::new(named("start to end"), written).floor(floors.pipe_rate).bar(bar));
-    table.push(Row::new(named("followed afterwards"), followed).floor(floors.file_write_rate).bar(bar));
-    table.push(Row::new(named("read as a whole"), output).floor(floors.file_write_rate).bar(bar));
+    table.push(Row::new(named("start to end"), written).floor(floors.pipe_rate).limit(limit));
+    table.push(Row::new(named("followed afterwards"), followed).floor(floors.file_write_rate).limit(limit));
+    table.push(Row::new(named("read as a whole"), output).floor(floors.file_write_rate).limit(limit));
     session.delete().await?;
 
     progress("many sessions");
     let Many { rate, pss } = many_sessions(engine).await?;
-    let bar = Bar::AtLeast(Measure::PerSecond(8_000.0));
-    table.push(Row::new("100 sessions × 20 commands", rate).bar(bar));
-    let bar = Bar::AtMost(Measure::Bytes(500e3));
-    table.push(Row::new("PSS of an idle session, bash and supervisor", pss).bar(bar));
+    let limit = FigureLimit::AtLeast(Measure::PerSecond(8_000.0));
+    table.push(Row::new("100 sessions × 20 commands", rate).limit(limit));
+    let limit = FigureLimit::AtMost(Measure::Bytes(500e3));
+    table.push(Row::new("PSS of an idle session, bash and supervisor", pss).limit(limit));
     Ok(())
 }
 

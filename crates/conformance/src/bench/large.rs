@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sandcrab_engine::{CommandSpec, Engine, Session, SessionSpec};
 use tokio::task::JoinSet;
 
-use super::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
+use super::{FigureError, FigureLimit, Measure, Row, Stats, Table, delete_everything};
 
 const SESSIONS: usize = 10_000;
 /// Number of sessions that are created concurrently.
@@ -47,10 +47,10 @@ pub async fn push_large(
 
     progress("ten thousand sessions: a command in each, while a hundred are busy");
     let paced = ask_each(&sessions, Some(PAUSE)).await?;
-    let (floor, bar) = (Measure::Time(alone.p50), Bar::AtMostTimesFloor(10.0));
+    let (floor, limit) = (Measure::Time(alone.p50), FigureLimit::AtMostTimesFloor(10.0));
     let named = |what: &str| format!("10,000 sessions, 100 busy: `true` in each, {what}");
-    table.push(Row::new(named("p50"), Measure::Time(paced.p50)).floor(floor).bar(bar));
-    table.push(Row::new(named("p99"), Measure::Time(paced.p99)).floor(floor).bar(bar));
+    table.push(Row::new(named("p50"), Measure::Time(paced.p50)).floor(floor).limit(limit));
+    table.push(Row::new(named("p99"), Measure::Time(paced.p99)).floor(floor).limit(limit));
     progress("ten thousand sessions: the same without a pause");
     let pressed = ask_each(&sessions, None).await?;
     table.push(Row::new(named("back to back, p50"), Measure::Time(pressed.p50)).floor(floor));

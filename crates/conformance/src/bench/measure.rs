@@ -1,4 +1,4 @@
-//! [`Measure`], an amount with its unit, and [`Bar`], its limit.
+//! [`Measure`], an amount with its unit, and [`FigureLimit`], its limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl fmt::Display for Measure {
 
 /// The limit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Bar {
+pub enum FigureLimit {
     /// At most this.
     AtMost(Measure),
     /// At least this.
@@ -69,26 +69,26 @@ pub enum Bar {
     AtLeastTimesFloor(f64),
 }
 
-impl Bar {
-    /// Returns whether a figure meets the bar, given its value and its ratio to its floor. Without a floor, a
-    /// bar in floors is not met.
+impl FigureLimit {
+    /// Returns whether a figure meets the limit, given its value and its ratio to its floor. Without a floor, a
+    /// limit in floors is not met.
     pub fn holds(self, value: Measure, ratio: Option<f64>) -> bool {
         match self {
-            Self::AtMost(bar) => value.amount() <= bar.amount(),
-            Self::AtLeast(bar) => value.amount() >= bar.amount(),
-            Self::AtMostTimesFloor(bar) => ratio.is_some_and(|ratio| ratio <= bar),
-            Self::AtLeastTimesFloor(bar) => ratio.is_some_and(|ratio| ratio >= bar),
+            Self::AtMost(limit) => value.amount() <= limit.amount(),
+            Self::AtLeast(limit) => value.amount() >= limit.amount(),
+            Self::AtMostTimesFloor(limit) => ratio.is_some_and(|ratio| ratio <= limit),
+            Self::AtLeastTimesFloor(limit) => ratio.is_some_and(|ratio| ratio >= limit),
         }
     }
 }
 
-impl fmt::Display for Bar {
+impl fmt::Display for FigureLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtMost(bar) => write!(f, "≤ {bar}"),
-            Self::AtLeast(bar) => write!(f, "≥ {bar}"),
-            Self::AtMostTimesFloor(bar) => write!(f, "≤ {bar} × floor"),
-            Self::AtLeastTimesFloor(bar) => write!(f, "≥ {bar} × floor"),
+            Self::AtMost(limit) => write!(f, "≤ {limit}"),
+            Self::AtLeast(limit) => write!(f, "≥ {limit}"),
+            Self::AtMostTimesFloor(limit) => write!(f, "≤ {limit} × floor"),
+            Self::AtLeastTimesFloor(limit) => write!(f, "≥ {limit} × floor"),
         }
     }
 }
@@ -112,10 +112,10 @@ mod tests {
     #[test]
     fn bars_hold_against_values_and_floors() {
         let value = Measure::Time(Duration::from_micros(100));
-        assert!(Bar::AtMost(Measure::Time(Duration::from_micros(100))).holds(value, None));
-        assert!(!Bar::AtLeast(Measure::Time(Duration::from_millis(1))).holds(value, None));
-        assert!(Bar::AtMostTimesFloor(2.0).holds(value, Some(1.9)));
-        assert!(!Bar::AtLeastTimesFloor(0.5).holds(value, Some(0.4)));
-        assert!(!Bar::AtMostTimesFloor(2.0).holds(value, None));
+        assert!(FigureLimit::AtMost(Measure::Time(Duration::from_micros(100))).holds(value, None));
+        assert!(!FigureLimit::AtLeast(Measure::Time(Duration::from_millis(1))).holds(value, None));
+        assert!(FigureLimit::AtMostTimesFloor(2.0).holds(value, Some(1.9)));
+        assert!(!FigureLimit::AtLeastTimesFloor(0.5).holds(value, Some(0.4)));
+        assert!(!FigureLimit::AtMostTimesFloor(2.0).holds(value, None));
     }
 }

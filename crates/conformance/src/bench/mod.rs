@@ -21,7 +21,7 @@ pub use floors::{
 };
 pub use http::push_http;
 pub use large::push_large;
-pub use measure::{Bar, Measure};
+pub use measure::{FigureLimit, Measure};
 pub use preview::push_previews;
 pub use stats::Stats;
 pub use table::{Row, Section, Table, TableError, Verdict};

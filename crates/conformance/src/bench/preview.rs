@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use super::http::{Connection, Server, post};
-use super::{Bar, FigureError, Measure, Row, Table};
+use super::{FigureError, FigureLimit, Measure, Row, Table};
 
 /// Connections of the client, each with one request at a time.
 const CONNECTIONS: usize = 16;
@@ -80,7 +80,9 @@ pub fn push_previews(table: &mut Table, mut progress: impl FnMut(&str)) -> Resul
                 Measure::BytesPerSecond,
             ),
         };
-        table.push(Row::new(name, measure(own)).floor(measure(nginx)).bar(Bar::AtLeastTimesFloor(0.7)));
+        table.push(
+            Row::new(name, measure(own)).floor(measure(nginx)).limit(FigureLimit::AtLeastTimesFloor(0.7)),
+        );
     }
     Ok(())
 }

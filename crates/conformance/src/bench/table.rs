@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Bar, Measure};
+use super::{FigureLimit, Measure};
 
 /// The position of a table in a file: between two marker lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +34,14 @@ impl Section {
     }
 }
 
-/// Whether a figure meets its bar.
+/// Whether a figure meets its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The figure meets its bar.
+    /// The figure meets its limit.
     Met,
-    /// The figure misses its bar.
+    /// The figure misses its limit.
     Missed,
-    /// The figure has no bar.
+    /// The figure has no limit.
     Open,
 }
 
@@ -55,19 +55,19 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A figure with its floor and its bar.
+/// A figure with its floor and its limit.
 #[derive(Debug, Clone)]
 pub struct Row {
     figure: String,
     value: Measure,
     floor: Option<Measure>,
-    bar: Option<Bar>,
+    limit: Option<FigureLimit>,
 }
 
 impl Row {
-    /// Creates a figure without floor and bar.
+    /// Creates a figure without floor and limit.
     pub fn new(figure: impl Into<String>, value: Measure) -> Self {
-        Self { figure: figure.into(), value, floor: None, bar: None }
+        Self { figure: figure.into(), value, floor: None, limit: None }
     }
 
     /// Sets the floor, in the same unit.
@@ -76,9 +76,9 @@ impl Row {
         self
     }
 
-    /// Sets the bar.
-    pub fn bar(mut self, bar: Bar) -> Self {
-        self.bar = Some(bar);
+    /// Sets the limit.
+    pub fn limit(mut self, limit: FigureLimit) -> Self {
+        self.limit = Some(limit);
         self
     }
 
@@ -87,11 +87,11 @@ impl Row {
         self.floor.map(|floor| self.value.amount() / floor.amount())
     }
 
-    /// Returns whether the figure meets its bar.
+    /// Returns whether the figure meets its limit.
     pub fn verdict(&self) -> Verdict {
-        match self.bar {
+        match self.limit {
             None => Verdict::Open,
-            Some(bar) if bar.holds(self.value, self.ratio()) => Verdict::Met,
+            Some(limit) if limit.holds(self.value, self.ratio()) => Verdict::Met,
             Some(_) => Verdict::Missed,
         }
     }
@@ -106,8 +106,8 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let floor = or_dash(self.floor);
         let ratio = or_dash(self.ratio().map(|ratio| format!("{ratio:.2} ×")));
-        let (bar, verdict) = (or_dash(self.bar), self.verdict());
-        write!(f, "| {} | {} | {floor} | {ratio} | {bar} | {verdict} |", self.figure, self.value)
+        let (limit, verdict) = (or_dash(self.limit), self.verdict());
+        write!(f, "| {} | {} | {floor} | {ratio} | {limit} | {verdict} |", self.figure, self.value)
     }
 }
 
@@ -163,7 +163,7 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.machine)?;
-        writeln!(f, "| figure | value | floor | ratio | bar | verdict |")?;
+        writeln!(f, "| figure | value | floor | ratio | limit | verdict |")?;
         writeln!(f, "|---|---:|---:|---:|---|---|")?;
         self.rows.iter().try_for_each(|row| writeln!(f, "{row}"))
     }
@@ -213,7 +213,7 @@ mod tests {
         table.push(
             Row::new("round trip", microseconds(150))
                 .floor(microseconds(100))
-                .bar(Bar::AtMostTimesFloor(1.2)),
+                .limit(FigureLimit::AtMostTimesFloor(1.2)),
         );
         table
     }

@@ -4,7 +4,7 @@
 //! `--workspace` files, which needs ripgrep, and `--previews` previews, which needs nginx. It prints;
 //! `--write SPECIFICATION.md` also replaces the tables in that file; `--large` also measures ten thousand live sessions,
 //! which needs 20,000 processes and 8 GiB of memory. Files are written to the temporary directory (`TMPDIR`). The exit
-//! code is 1 if a figure misses its bar.
+//! code is 1 if a figure misses its limit.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 
 use std::error::Error;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(0) => ExitCode::SUCCESS,
         Ok(missed) => {
-            eprintln!("bench: {missed} of the figures missed their bars.");
+            eprintln!("bench: {missed} of the figures missed their limits.");
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, prints and writes. Returns the number of figures that missed their bars.
+/// Measures, prints and writes. Returns the number of figures that missed their limits.
 fn run() -> Result<usize, Box<dyn Error>> {
     let Arguments { target, large, only } = arguments()?;
     let mut missed = 0;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{CommandSpec, Engine, EngineConfig, Session, SessionSpec};
 
-use super::placed::{Answerer, Placed};
+use super::pinned::{PinnedRoundTrips, ResponderCore};
 use super::program::Server;
 use super::turns::{Part, take_turns};
 use super::{Connection, expect, post, request};
 use crate::bench::floors::bash_spawn_once;
-use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table, delete_everything};
+use crate::bench::{FigureError, FigureLimit, Measure, Row, Stats, Table, delete_everything};
 
 /// Rounds, and samples per round, of operations that take microseconds. Rounds are long, because the kernel
 /// adapts to which processes communicate.
@@ -36,15 +36,15 @@ pub(super) fn push(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), FigureError> {
     progress("pings and bash on one core");
-    let one = Placed::measure(Answerer::SameCore, &directory.join("one-core"))?;
+    let one = PinnedRoundTrips::measure(ResponderCore::SameCore, &directory.join("one-core"))?;
     progress("pings and bash to another core");
-    let two = Placed::measure(Answerer::OtherCore, &directory.join("two-cores"))?;
+    let two = PinnedRoundTrips::measure(ResponderCore::OtherCore, &directory.join("two-cores"))?;
 
     progress("session commands over HTTP, and through the engine alone");
     let session = server.new_session()?;
     let exec = post("/api/execute", &format!(r#"{{"command":"true","sessionId":"{session}"}}"#));
     let mut to_exec = server.connect()?;
-    let alone = Alone::start()?;
+    let alone = EngineSession::start()?;
     let [through_engine, run] = take_turns(
         SHORT_ROUNDS,
         [
@@ -89,24 +89,24 @@ pub(super) fn push(
         Row::new("floor: spawning bash, 100 a second, p50", time(spawn_at_pace)),
         Row::new("`GET /api/ping`, on one core, p50", time(one.ping))
             .floor(time(one.bare))
-            .bar(Bar::AtMostTimesFloor(1.5)),
+            .limit(FigureLimit::AtMostTimesFloor(1.5)),
         Row::new("`GET /api/ping`, on another core, p50", time(two.ping))
             .floor(time(two.bare))
-            .bar(Bar::AtMostTimesFloor(1.5)),
+            .limit(FigureLimit::AtMostTimesFloor(1.5)),
         Row::new("session `true`, p50, to bash and ping on another core", time(run))
             .floor(after(two.bash))
-            .bar(Bar::AtMostTimesFloor(2.0)),
+            .limit(FigureLimit::AtMostTimesFloor(2.0)),
         Row::new("session `true`, everything on one core, p50, to bash and ping there", time(one.session))
             .floor(Measure::Time(one.bash.p50 + one.ping.p50)),
         Row::new("session `true`, p50, to the engine alone + ping", time(run)).floor(after(through_engine)),
         Row::new("session `true`, p99, to its p50", Measure::Time(run.p99))
             .floor(time(run))
-            .bar(Bar::AtMostTimesFloor(4.0)),
+            .limit(FigureLimit::AtMostTimesFloor(4.0)),
         Row::new("session `true`, processor time of all processes", Measure::Time(processor_time))
-            .bar(Bar::AtMost(Measure::Time(Duration::from_micros(120)))),
+            .limit(FigureLimit::AtMost(Measure::Time(Duration::from_micros(120)))),
         Row::new("stateless `true`, 100 a second, p50, to spawning bash + ping", time(ran))
             .floor(after(spawn))
-            .bar(Bar::AtMostTimesFloor(0.3)),
+            .limit(FigureLimit::AtMostTimesFloor(0.3)),
         Row::new("stateless `true`, 100 a second, p50, to spawning bash as often + ping", time(ran))
             .floor(after(spawn_at_pace)),
         Row::new("new session, 50 a second, p50, to spawning bash + ping", time(created)).floor(after(spawn)),
@@ -173,14 +173,14 @@ fn kill(connection: &mut Connection) -> Result<Duration, FigureError> {
 }
 
 /// A session of an engine without a server.
-struct Alone {
+struct EngineSession {
     runtime: tokio::runtime::Runtime,
     engine: Engine,
     session: Session,
     _directory: tempfile::TempDir,
 }
 
-impl Alone {
+impl EngineSession {
     fn start() -> Result<Self, FigureError> {
         let directory = tempfile::tempdir()?;
         let runtime = tokio::runtime::Runtime::new()?;
@@ -200,7 +200,7 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for EngineSession {
     fn drop(&mut self) {
         self.runtime.block_on(delete_everything(&self.engine));
     }

@@ -13,7 +13,7 @@ use super::connection::Head;
 use super::post;
 use super::program::Server;
 use crate::bench::figures::{COMMANDS_EACH, MANY_SESSIONS, Sessions};
-use crate::bench::{Bar, FigureError, Measure, Row, Table};
+use crate::bench::{FigureError, FigureLimit, Measure, Row, Table};
 
 /// Number of rounds in which all sessions run their commands. The best counts.
 const ROUNDS: usize = 8;
@@ -61,11 +61,11 @@ pub(super) fn push(
     table.push(
         Row::new("100 sessions × 20 commands, to the engine alone", over_http)
             .floor(through_engine)
-            .bar(Bar::AtLeastTimesFloor(0.6)),
+            .limit(FigureLimit::AtLeastTimesFloor(0.6)),
     );
     table.push(
         Row::new("100 sessions × 20 commands over HTTP", over_http)
-            .bar(Bar::AtLeast(Measure::PerSecond(10_000.0))),
+            .limit(FigureLimit::AtLeast(Measure::PerSecond(10_000.0))),
     );
     Ok(())
 }

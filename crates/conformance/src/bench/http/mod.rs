@@ -8,7 +8,7 @@ mod connection;
 mod latency;
 mod many;
 mod output;
-mod placed;
+mod pinned;
 mod program;
 mod turns;
 

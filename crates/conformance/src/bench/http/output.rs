@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::program::{Memory, Program, Server};
 use super::{Connection, OUTPUT_BYTES, bare, expect, post, request};
-use crate::bench::{Bar, FigureError, Measure, Row, Table, rate};
+use crate::bench::{FigureError, FigureLimit, Measure, Row, Table, rate};
 
 /// Number of rounds of each measurement. The best counts, because memory that is touched for the first time
 /// is slow.
@@ -66,14 +66,16 @@ pub(super) fn push(
     let [floor, session_exec, exec, session_stream, stream, raw] =
         best.map(|time| rate(OUTPUT_BYTES as u64, time));
     table.push(Row::new("floor: 50 MB from a bare hyper handler", floor));
-    for (name, value, bar) in [
+    for (name, value, limit) in [
         ("50 MB of text, session `exec`, as JSON", session_exec, 400e6),
         ("50 MB of text, stateless `exec`, as JSON", exec, 400e6),
         ("50 MB of text, session command, as events", session_stream, 250e6),
         ("50 MB of text, stateless command, as events", stream, 250e6),
         ("50 MB of text, raw, after the end", raw, 1e9),
     ] {
-        table.push(Row::new(name, value).floor(floor).bar(Bar::AtLeast(Measure::BytesPerSecond(bar))));
+        table.push(
+            Row::new(name, value).floor(floor).limit(FigureLimit::AtLeast(Measure::BytesPerSecond(limit))),
+        );
     }
     push_memory(table, fresh, after, server.memory()?);
     Ok(())
@@ -82,10 +84,10 @@ pub(super) fn push(
 #[expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
 fn push_memory(table: &mut Table, fresh: Memory, after: Memory, later: Memory) {
     let bytes = |amount: u64| Measure::Bytes(amount as f64);
-    let at_most = |amount: f64| Bar::AtMost(Measure::Bytes(amount));
-    table.push(Row::new("RSS of the server, fresh", bytes(fresh.server)).bar(at_most(15e6)));
-    table.push(Row::new("RSS of the server, after 4 × 50 MB", bytes(after.server)).bar(at_most(40e6)));
-    table.push(Row::new("RSS of the server, after all of these", bytes(later.server)).bar(at_most(40e6)));
+    let at_most = |amount: f64| FigureLimit::AtMost(Measure::Bytes(amount));
+    table.push(Row::new("RSS of the server, fresh", bytes(fresh.server)).limit(at_most(15e6)));
+    table.push(Row::new("RSS of the server, after 4 × 50 MB", bytes(after.server)).limit(at_most(40e6)));
+    table.push(Row::new("RSS of the server, after all of these", bytes(later.server)).limit(at_most(40e6)));
     let name = format!("PSS of the {} processes around a fresh server", fresh.other_processes);
     table.push(Row::new(name, bytes(fresh.others)));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::floors::{BarePty, bare_websocket};
 use super::{Viewer, attach_when_ready, create};
 use crate::bench::http::{Part, Server, take_turns, timed};
-use crate::bench::{Bar, FigureError, Measure, Row, Stats, Table};
+use crate::bench::{FigureError, FigureLimit, Measure, Row, Stats, Table};
 
 const ROUNDS: usize = 5;
 const SAMPLES: usize = 1_000;
@@ -97,12 +97,12 @@ impl Echoes {
         table.push(
             Row::new(format!("keystroke to echo{condition}, p50"), time(self.ours.p50))
                 .floor(time(floor))
-                .bar(Bar::AtMostTimesFloor(2.0)),
+                .limit(FigureLimit::AtMostTimesFloor(2.0)),
         );
         table.push(
             Row::new(format!("keystroke to echo{condition}, p99, to its p50"), time(self.ours.p99))
                 .floor(time(self.ours.p50))
-                .bar(Bar::AtMostTimesFloor(4.0)),
+                .limit(FigureLimit::AtMostTimesFloor(4.0)),
         );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::create;
 use crate::bench::http::Server;
-use crate::bench::{Bar, FigureError, Measure, Row, Table};
+use crate::bench::{FigureError, FigureLimit, Measure, Row, Table};
 
 const TERMINALS: u32 = 1_000;
 /// The time after which shells have printed their prompts, and the time over which processor time is counted.
@@ -31,11 +31,11 @@ pub(super) fn push(
     let each = grown as f64 / f64::from(TERMINALS);
     table.push(
         Row::new("memory of an idle terminal, of 1,000: shell, supervisor and server", Measure::Bytes(each))
-            .bar(Bar::AtMost(Measure::Bytes(700e3))),
+            .limit(FigureLimit::AtMost(Measure::Bytes(700e3))),
     );
     table.push(
         Row::new("processor time of 1,000 idle terminals in 5 s", Measure::Time(busy))
-            .bar(Bar::AtMost(Measure::Time(Duration::from_millis(50)))),
+            .limit(FigureLimit::AtMost(Measure::Time(Duration::from_millis(50)))),
     );
     Ok(())
 }

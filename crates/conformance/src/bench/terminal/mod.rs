@@ -16,7 +16,7 @@ pub(super) use floors::init;
 use viewer::Viewer;
 
 use super::http::{Server, post};
-use super::{Bar, FigureError, Measure, Row, Table};
+use super::{FigureError, FigureLimit, Measure, Row, Table};
 
 /// Starts a server, measures everything, and adds a row for each figure. Nothing is left running.
 pub fn push_terminals(table: &mut Table, mut progress: impl FnMut(&str)) -> Result<(), FigureError> {
@@ -65,10 +65,10 @@ fn attach(server: &Server, table: &mut Table, progress: &mut dyn FnMut(&str)) ->
         super::http::expect(painted > 200 * 50, "a repaint does not contain the screen")?;
     }
     let stats = super::Stats::of(times);
-    let bar = Bar::AtMost(Measure::Time(std::time::Duration::from_millis(5)));
+    let limit = FigureLimit::AtMost(Measure::Time(std::time::Duration::from_millis(5)));
     table.push(
         Row::new("attach to a full screen of 200 × 50, until it is repainted, p50", Measure::Time(stats.p50))
-            .bar(bar),
+            .limit(limit),
     );
     table.push(Row::new(
         "attach to a full screen of 200 × 50, until it is repainted, p99",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::floors::BarePty;
 use super::{attach_when_ready, create, write_lines};
 use crate::bench::http::Server;
-use crate::bench::{Bar, FigureError, Row, Table, rate};
+use crate::bench::{FigureError, FigureLimit, Row, Table, rate};
 
 const BYTES: usize = 100_000_000;
 /// How often each is measured; the best counts.
@@ -50,7 +50,7 @@ pub(super) fn push(
     table.push(
         Row::new("100 MB of `cat` to one viewer", rate(received as u64, best[1]))
             .floor(bare)
-            .bar(Bar::AtLeastTimesFloor(0.5)),
+            .limit(FigureLimit::AtLeastTimesFloor(0.5)),
     );
     table.push(
         Row::new("100 MB of `cat` to one viewer, until its end is shown", rate(BYTES as u64, best[1]))

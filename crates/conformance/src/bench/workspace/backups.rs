@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::super::http::{Server, expect, post};
-use super::super::{Bar, FigureError, Row, Table};
+use super::super::{FigureError, FigureLimit, Row, Table};
 use super::{in_turns, run, timed};
 
 /// Large files beside the many small ones of the tree.
@@ -27,7 +27,7 @@ pub(super) fn push_backups(server: &Server, tree: &Path, table: &mut Table) -> R
     let tar = || shell("tar c -C \"$1\" . | zstd -T0 -q -f -o \"$2\"", tree, &tarball);
     let (figure, floor) = in_turns(|| timed(create), || timed(tar))?;
     let name = "backup of 100,000 files and 200 MiB; floor: tar and zstd -T0";
-    table.push(Row::new(name, figure).floor(floor).bar(Bar::AtMostTimesFloor(1.2)));
+    table.push(Row::new(name, figure).floor(floor).limit(FigureLimit::AtMostTimesFloor(1.2)));
 
     let restore =
         || ask("/api/backup/restore", serde_json::json!({"dir": beside("restored"), "archivePath": archive}));
@@ -41,7 +41,7 @@ pub(super) fn push_backups(server: &Server, tree: &Path, table: &mut Table) -> R
     };
     let (figure, floor) = in_turns(|| timed(restore), || timed(untar))?;
     let name = "restore in place of the old folder; floor: zstd, tar, sync and rm";
-    table.push(Row::new(name, figure).floor(floor).bar(Bar::AtMostTimesFloor(1.3)));
+    table.push(Row::new(name, figure).floor(floor).limit(FigureLimit::AtMostTimesFloor(1.3)));
     Ok(())
 }
 

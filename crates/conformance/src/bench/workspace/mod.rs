@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::http::{Server, expect, post};
-use super::{Bar, FigureError, Measure, Row, Stats, Table};
+use super::{FigureError, FigureLimit, Measure, Row, Stats, Table};
 
 /// Size of the file that is transferred.
 const FILE_BYTES: u64 = 1 << 30;
@@ -45,10 +45,10 @@ pub fn push_workspace(table: &mut Table, mut progress: impl FnMut(&str)) -> Resu
     Ok(())
 }
 
-fn peak_memory(server: &Server, name: &str, bar: f64) -> Result<Row, FigureError> {
+fn peak_memory(server: &Server, name: &str, limit: f64) -> Result<Row, FigureError> {
     #[expect(clippy::cast_precision_loss, reason = "a size of megabytes")]
     let peak = Measure::Bytes(server.peak_memory()? as f64);
-    Ok(Row::new(name, peak).bar(Bar::AtMost(Measure::Bytes(bar))))
+    Ok(Row::new(name, peak).limit(FigureLimit::AtMost(Measure::Bytes(limit))))
 }
 
 fn write_file(path: &Path) -> io::Result<()> {
@@ -107,7 +107,7 @@ fn transfers(server: &Server, file: &Path, copy: &Path, table: &mut Table) -> Re
     table.push(
         Row::new("GET of 1 GiB; floor: cat over a socket", figure)
             .floor(floor)
-            .bar(Bar::AtMostTimesFloor(1.5)),
+            .limit(FigureLimit::AtMostTimesFloor(1.5)),
     );
 
     let put = || {
@@ -131,7 +131,7 @@ fn transfers(server: &Server, file: &Path, copy: &Path, table: &mut Table) -> Re
     };
     let (figure, floor) = in_turns(|| timed(put), || timed(cat_and_cp))?;
     let name = "PUT of 1 GiB; floor: cat over a socket, cp and fsync";
-    table.push(Row::new(name, figure).floor(floor).bar(Bar::AtMostTimesFloor(1.5)));
+    table.push(Row::new(name, figure).floor(floor).limit(FigureLimit::AtMostTimesFloor(1.5)));
     Ok(())
 }
 
@@ -199,7 +199,7 @@ fn lists(server: &Server, tree: &Path, table: &mut Table) -> Result<(), FigureEr
     };
     let (figure, floor) = in_turns(|| timed(list), || timed(find))?;
     let name = "recursive list of 100,000 files; floor: find -printf";
-    table.push(Row::new(name, figure).floor(floor).bar(Bar::AtMostTimesFloor(2.0)));
+    table.push(Row::new(name, figure).floor(floor).limit(FigureLimit::AtMostTimesFloor(2.0)));
     Ok(())
 }
 
@@ -217,7 +217,7 @@ fn searches(server: &Server, tree: &Path, table: &mut Table) -> Result<(), Figur
     };
     let (figure, floor) = in_turns(|| timed(search), || timed(rg))?;
     let name = "search of 100,000 files with 20,000 matches; floor: rg";
-    table.push(Row::new(name, figure).floor(floor).bar(Bar::AtMostTimesFloor(1.3)));
+    table.push(Row::new(name, figure).floor(floor).limit(FigureLimit::AtMostTimesFloor(1.3)));
     Ok(())
 }
 
@@ -239,14 +239,14 @@ fn watches(server: &Server, tree: &Path, table: &mut Table) -> Result<(), Figure
         std::thread::sleep(Duration::from_millis(15));
     }
     let stats = Stats::of(times);
-    let bar = Bar::AtMost(Measure::Time(Duration::from_millis(20)));
+    let limit = FigureLimit::AtMost(Measure::Time(Duration::from_millis(20)));
     table.push(Row::new(
         "watch of 100,000 files, from the change to its event, p50",
         Measure::Time(stats.p50),
     ));
     table.push(
         Row::new("watch of 100,000 files, from the change to its event, p99", Measure::Time(stats.p99))
-            .bar(bar),
+            .limit(limit),
     );
     Ok(())
 }

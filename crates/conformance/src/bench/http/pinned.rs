@@ -23,7 +23,7 @@ const SAMPLES: usize = 1_000;
 
 /// The core of the responding process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answerer {
+pub(super) enum ResponderCore {
     /// The core of the client.
     SameCore,
     /// Another core; the same if there is only one.
@@ -32,7 +32,7 @@ pub(super) enum Answerer {
 
 /// Round trips with each process pinned to its core.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placed {
+pub(super) struct PinnedRoundTrips {
     pub(super) bare: Stats,
     pub(super) ping: Stats,
     pub(super) bash: Stats,
@@ -42,19 +42,19 @@ pub(super) struct Placed {
     pub(super) own: Duration,
 }
 
-impl Placed {
+impl PinnedRoundTrips {
     /// Starts a server on a new state directory, a bare handler and a bash, and measures them in turns.
-    pub(super) fn measure(answerer: Answerer, state_dir: &Path) -> Result<Self, FigureError> {
+    pub(super) fn measure(responder: ResponderCore, state_dir: &Path) -> Result<Self, FigureError> {
         // On a separate thread, so that no other thread is pinned to a core.
-        let measured = thread::scope(|scope| scope.spawn(|| Self::measure_here(answerer, state_dir)).join());
+        let measured = thread::scope(|scope| scope.spawn(|| Self::measure_here(responder, state_dir)).join());
         measured.unwrap_or_else(|_| Err("measuring has failed".into()))
     }
 
-    fn measure_here(answerer: Answerer, state_dir: &Path) -> Result<Self, FigureError> {
+    fn measure_here(responder: ResponderCore, state_dir: &Path) -> Result<Self, FigureError> {
         let allowed = sched_getaffinity(None)?;
         let cores = || (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
         let own_core = cores().next();
-        let other_core = if answerer == Answerer::SameCore { own_core } else { cores().next_back() };
+        let other_core = if responder == ResponderCore::SameCore { own_core } else { cores().next_back() };
         // Processes that are started from here on inherit this core.
         stay_on(other_core)?;
         let server = Server::start(state_dir)?;
